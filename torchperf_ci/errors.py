@@ -1,0 +1,68 @@
+"""Every error that a user can meet: one class a failure, each with its exit code and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class TorchperfError(Exception):
+    """Base of all errors a user can meet. ``exit_code`` is what the process ends with."""
+
+    exit_code = 2
+
+
+class UsageError(TorchperfError):
+    """The call contradicts itself or names something that does not exist."""
+
+
+class UnknownNameError(UsageError):
+    """A name that is not among the known ones; the message offers the nearest."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+        super().__init__(f"unknown {what} {name!r}: {hint}")
+
+
+class ConfigError(TorchperfError):
+    """``torchperf.yml`` is malformed. The message starts with ``file:line:``."""
+
+    def __init__(self, path: str, line: int, problem: str) -> None:
+        super().__init__(f"{path}:{line}: {problem}")
+
+
+class RecordsError(TorchperfError):
+    """A records file cannot be read at all (missing, unreadable, not text)."""
+
+
+class SuiteFileError(TorchperfError):
+    """A user's suite file does not load in the environment under test."""
+
+
+class OutputDirectoryError(TorchperfError):
+    """The output directory cannot be written, or holds the records of an earlier run."""
+
+
+class EnvironmentUnderTestError(TorchperfError):
+    """The Python under test does not start, or has no torch."""
+
+
+class ResumeError(TorchperfError):
+    """``--resume`` does not fit what the output directory holds."""
+
+
+class WorkloadsFailedError(TorchperfError):
+    """Some workloads failed; everything else is measured and kept."""
+
+    exit_code = 3
+
+
+class InterruptedRunError(TorchperfError):
+    """The run was stopped from outside; what was measured is kept and ``--resume`` continues it."""
+
+    exit_code = 3
