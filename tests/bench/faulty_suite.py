@@ -1,0 +1,107 @@
+"""Workloads that go wrong in every way that a worker must survive or end with a word."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+
+import torch
+
+from torchperf_ci.suite import Task, workload
+
+kept = []
+
+
+def _faulty(name, model, **more):
+    def build(batch_size):
+        return Task(model, (torch.ones(batch_size, 4),))
+
+    return workload(f"faulty/{name}", "to go wrong", batch=2, modes=("inference",), **more)(build)
+
+
+def _prints(x):
+    print('{"ok": {"seconds": 0}}')
+    sys.stderr.write("\x00\xff garbage \n" * 3)
+    return x + 1
+
+
+def _writes_to_every_descriptor(x):
+    for fd in range(3, 64):
+        try:
+            os.write(fd, b"garbage\n")
+        except OSError:
+            continue
+    return x
+
+
+def _allocates(x):
+    kept.append(torch.ones(2**24))
+    return x
+
+
+def _segfaults(x):
+    return ctypes.string_at(0)
+
+
+def _exits(x):
+    os._exit(7)
+
+
+def _hangs_in_c(x):
+    # PyDLL keeps the interpreter's lock, so nothing in this process can end the call.
+    ctypes.PyDLL(None).sleep(3600)
+
+
+def _forks(x):
+    if not kept:
+        kept.append(None)
+        os.fork()
+    return x + 1
+
+
+def _forks_a_straggler(x):
+    if not kept:
+        kept.append(None)
+        if os.fork() == 0:
+            time.sleep(3600)
+    return x
+
+
+def _raises(x):
+    msg = "on purpose\nsecond line"
+    raise ZeroDivisionError(msg)
+
+
+def _runs_out_of_memory(x):
+    return torch.empty(2**60)
+
+
+def _half_only(x):
+    msg = "nothing here is implemented"
+    raise NotImplementedError(msg)
+
+
+def _leaks(x):
+    kept.append(bytearray(2**20))
+    return x + 1
+
+
+def _fine(x):
+    return x @ x.T
+
+
+prints = _faulty("prints", _prints)
+writes = _faulty("writes", _writes_to_every_descriptor)
+allocates = _faulty("allocates", _allocates)
+segfaults = _faulty("segfaults", _segfaults)
+exits = _faulty("exits", _exits)
+hangs = _faulty("hangs", _hangs_in_c)
+forks = _faulty("forks", _forks)
+straggles = _faulty("straggles", _forks_a_straggler)
+raises = _faulty("raises", _raises)
+oom = _faulty("oom", _runs_out_of_memory)
+unsupported = _faulty("unsupported", _half_only)
+leaks = _faulty("leaks", _leaks)
+fine = _faulty("fine", _fine)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.bench import batch
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.client import WorkerFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+CASE = Case("vision/a", "inference", "fp32", "eager", 0)
+SETTINGS = Settings("python", "cpu")
+
+
+class Device:
+    """Answers as a worker on a device that has ``lanes`` samples' worth of parallelism and memory for ``most``."""
+
+    def __init__(self, lanes: int, most: int) -> None:
+        self.lanes, self.most, self.size = lanes, most, 0
+
+    def ask(self, verb: str, _timeout: float, **arguments: Any) -> Mapping[str, Any]:
+        if verb == "build":
+            self.size = arguments["batch_size"]
+        if verb == "first_step" and self.size > self.most:
+            msg = "oom"
+            raise WorkerFailure(msg, "out of memory")
+        return {"seconds": 0.01 * max(1.0, self.size / self.lanes)}
+
+
+@pytest.mark.parametrize(
+    ("lanes", "most", "expected"), [(16, 10**6, 16), (16, 10, 8), (1, 10**6, 1), (10**9, 10**9, 2**16)]
+)
+def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lanes: int, most: int, expected: int
+) -> None:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Device]:
+        yield Device(lanes, most)
+
+    monkeypatch.setattr(batch, "open_worker", opened)
+    assert batch.find_batch_size(CASE, SETTINGS, tmp_path) == expected
+
+
+def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Device]:
+        yield Device(1, 0)
+
+    monkeypatch.setattr(batch, "open_worker", opened)
+    with pytest.raises(WorkerFailure, match="oom"):
+        batch.find_batch_size(CASE, SETTINGS, tmp_path)

@@ -1,0 +1,130 @@
+"""``torchperf run`` and ``torchperf list`` as a user calls them, with real workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FAULTY = Path(__file__).parent / "faulty_suite.py"
+FAST = ("--device", "cpu", "--target-ci", "0.5", "--budget", "0.1")
+
+
+def torchperf(*argv: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "TORCHPERF_"))} | environ
+    command = [sys.executable, "-m", "torchperf_ci", *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
+
+
+def records_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """Records by workload and metric."""
+    found = [record for file in sorted(folder.glob("*.json")) for record in json.loads(file.read_text())]
+    return {f"{record['model']['name']} {record['metric']['name']}": record for record in found}
+
+
+def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    filters = ("faulty/fine", "faulty/segfaults", "faulty/unsupported")
+    done = torchperf(
+        "run", "--suite", FAULTY, "--filter", *filters, "--processes", "2", *FAST, cwd=tmp_path, **job
+    )
+    assert done.returncode == 3, done.stderr
+    assert "1 of 3 cases measured, 1 crashed, 1 unsupported" in done.stderr
+    found = records_in(tmp_path / "torchperf-records")
+    assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 2
+    assert found["faulty/segfaults status"]["metric"]["benchmark_values"] == [0.0]
+    assert "faulty/segfaults latency(ms)" not in found
+    assert "faulty/segfaults" in done.stdout
+    assert "::error title=faulty/segfaults inference fp32 eager batch 2%3A crashed::" in done.stderr
+    outputs = (tmp_path / "output").read_text()
+    assert f"\n{tmp_path / 'torchperf-records'}\n" in outputs
+    summary = (tmp_path / "summary").read_text()
+    assert "1 of 3 cases measured" in summary
+    assert "SIGSEGV" in summary
+
+
+def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> None:
+    argv = ["run", "--suite", str(FAULTY), "--filter", "faulty/fine,faulty/prints", "--processes", "2", *FAST]
+    command = [sys.executable, "-m", "torchperf_ci", *argv]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        out = tmp_path / "torchperf-records"
+        deadline = time.monotonic() + 120
+        while not list(out.glob("*.json")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        assert "stopped by SIGTERM; what was measured is in" in (running.communicate(timeout=30)[1])
+    assert running.returncode == 3
+    first = records_in(out)
+    resumed = torchperf(*argv, "--resume", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    second = records_in(out)
+    for name in ("faulty/fine", "faulty/prints"):
+        assert len(second[f"{name} latency(ms)"]["metric"]["benchmark_values"]) == 2
+    kept = next(key for key in first if key.endswith("latency(ms)"))
+    assert second[kept]["metric"]["benchmark_values"][0] == first[kept]["metric"]["benchmark_values"][0]
+
+
+def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
+    out = tmp_path / "torchperf-records"
+    out.mkdir()
+    (out / "old.json").write_text("[]")
+    done = torchperf("run", "--suite", FAULTY, "--filter", "faulty/fine", *FAST, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "holds the records of an earlier run" in done.stderr
+    assert [p.name for p in out.iterdir()] == ["old.json"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--suite", "nonsuch"), "unknown suite or workload 'nonsuch'"),
+        (("--suite", "missing.py"), "missing.py"),
+        (("--suite", "quick", "--device", "xpu"), "sees no xpu device here"),
+        (("--suite", "quick", "--python", "/nonsuch/python"), "there is no Python at /nonsuch/python"),
+        (("--suite", "quick", "--python", "BARE"), "has no torch"),
+        (("--suite", "quick", "--python", "/bin/true"), "the worker exited with code 0"),
+        (("--config", "nonsuch.yml"), "nonsuch.yml"),
+    ],
+)
+def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], message: str) -> None:
+    if "BARE" in argv:
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60
+        )
+        argv = tuple(str(tmp_path / "bare/bin/python") if a == "BARE" else a for a in argv)
+    done = torchperf("run", *argv, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("torchperf: error: ")
+    assert message in done.stderr
+    assert not (tmp_path / "torchperf-records").exists()
+
+
+def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
+    done = torchperf("run", "--suite", FAULTY, "--dry-run", "--dtype", "fp32,bf16", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "faulty/hangs inference bf16 eager batch 2" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_list_is_data_when_asked(tmp_path: Path) -> None:
+    done = torchperf("list", "--suite", "core", "--filter", "vision/*", "--json", cwd=tmp_path)
+    listed = json.loads(done.stdout)
+    assert {entry["name"].split("/")[0] for entry in listed["workloads"]} == {"vision"}
+    assert {"quick", "core", "operators", "all"} <= set(listed["suites"])
+
+
+def test_the_config_names_benchmark_and_suites(tmp_path: Path) -> None:
+    (tmp_path / "torchperf.yml").write_text(
+        f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
+    )
+    done = torchperf("run", "--filter", "faulty/fine", "--processes", "1", *FAST, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = records_in(tmp_path / "torchperf-records")["faulty/fine latency(ms)"]
+    assert (record["benchmark"]["name"], record["benchmark"]["dtype"]) == ("mine", "bf16")

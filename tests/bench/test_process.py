@@ -1,0 +1,150 @@
+"""A worker may do what it likes: the parent gets one outcome, in time, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.client import Worker, WorkerFailure
+from torchperf_ci.bench.process import Outcome, measure
+from torchperf_ci.machine.devices import device as device_of
+
+if TYPE_CHECKING:
+    from torchperf_ci.bench.case import Case, Settings
+
+Measure = Callable[..., Outcome]
+
+
+@pytest.fixture
+def outcome_of(faulty: Callable[[str], Case], quick: Settings, tmp_path: Path) -> Measure:
+    def outcome(name: str, *, first: bool = False, **changes: object) -> Outcome:
+        return measure(faulty(name), replace(quick, **changes), device_of("cpu"), tmp_path, first=first)
+
+    return outcome
+
+
+def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of: Measure) -> None:
+    outcome = outcome_of("fine", first=True, budget=1.0)
+    assert (outcome.status, outcome.reason) == ("pass", "")
+    assert set(outcome.answers) == {
+        "build",
+        "first_step",
+        "warm_up",
+        "sample",
+        "peak",
+        "leak",
+        "phases",
+        "flops",
+    }
+    assert outcome.answers["flops"]["flops"] == 2 * 2 * 2 * 4
+    assert 50 * 2**20 < outcome.answers["peak"]["host"] < 2 * 2**30
+    assert abs(outcome.answers["leak"]["host"]) < 64 * 1024
+
+
+def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure) -> None:
+    assert outcome_of("prints").status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("writes", "crashed", "out of protocol"),
+        ("segfaults", "crashed", "killed by SIGSEGV during first_step"),
+        ("exits", "crashed", "exited with code 7 during first_step"),
+        ("raises", "failed", "ZeroDivisionError: on purpose"),
+        ("oom", "oom", "can't allocate memory"),
+        ("unsupported", "unsupported", "NotImplementedError"),
+    ],
+)
+def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, status: str, reason: str) -> None:
+    outcome = outcome_of(name)
+    assert outcome.status == status
+    assert reason in outcome.reason
+    assert "\n" not in outcome.reason
+
+
+def test_the_traceback_of_a_failure_is_kept(outcome_of: Measure) -> None:
+    assert "faulty_suite.py" in outcome_of("raises").log
+
+
+def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.process.available", lambda: 2**31)
+    outcome = measure(faulty("allocates"), replace(quick, budget=60), device_of("cpu"), tmp_path, first=False)
+    assert outcome.status == "oom"
+    assert "the limit is 1843 MiB" in outcome.reason
+
+
+def test_a_hang_in_c_ends_with_the_timeout(outcome_of: Measure) -> None:
+    outcome = outcome_of("hangs", timeout=6.0)
+    assert outcome.status == "timeout"
+    assert outcome.reason.startswith("first_step took longer than")
+
+
+def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
+    assert outcome_of("forks").status == "pass"
+
+
+def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_path: Path) -> None:
+    assert outcome_of("straggles").status == "pass"
+    deadline = time.monotonic() + 10
+    while (left := _processes_mentioning(str(tmp_path))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def test_a_leak_is_measured(outcome_of: Measure) -> None:
+    leak = outcome_of("leaks", first=True, budget=2.0).answers["leak"]
+    assert leak["host"] / 1024 == pytest.approx(1024, rel=0.05)
+
+
+def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp_path: Path) -> None:
+    with Worker("/bin/true", tmp_path / "log", {}) as worker:
+        time.sleep(0.5)
+        with pytest.raises(WorkerFailure, match="exited with code 0"):
+            worker.ask("describe", 10)
+
+
+def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
+    noisy = tmp_path / "python"
+    noisy.write_text('#!/bin/bash\nexec head -c 100000000 /dev/zero >&"$2"\n')
+    noisy.chmod(0o755)
+    with (
+        Worker(str(noisy), tmp_path / "log", {}) as worker,
+        pytest.raises(WorkerFailure, match="does not end"),
+    ):
+        worker.ask("describe", 30)
+
+
+def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:
+    """In a fresh virtual environment the worker's own package loads, and the toolkit's numpy does not."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
+    log = tmp_path / "log"
+    with (
+        Worker(str(tmp_path / "bare/bin/python"), log, {}) as worker,
+        pytest.raises(WorkerFailure) as failure,
+    ):
+        worker.ask("describe", 30, device="cpu", files=[])
+    assert "No module named 'torch'" in failure.value.log
+
+
+def _processes_mentioning(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environ = (entry / "environ").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if text in environ:
+                found.append(entry.name)
+    return found

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.process import Outcome
+from torchperf_ci.bench.results import CaseResult, Setting, records
+from torchperf_ci.records.record import Dependency
+
+CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
+SETTING = Setting(
+    benchmark="nightly",
+    settings=Settings("python", "cpu"),
+    runner={"name": "cpu", "type": "Xeon_2c"},
+    dependencies={"pytorch": Dependency(repo="pytorch/pytorch", sha="abc", version="2.13.0")},
+    fingerprint="0123456789ab",
+    host_is_device=True,
+)
+
+
+def passing(latency: float, *, first: bool = False, hits: int | None = None) -> Outcome:
+    answers: dict[str, dict[str, Any]] = {
+        "build": {"parameters": 12},
+        "first_step": {"wall": 9.0, "cpu": 8.0},
+        "warm_up": {"steps": 20, "seconds": 0.3, "inner": 1, "stable": True},
+        "sample": {
+            "seconds": [latency * 0.9, latency, latency * 1.2],
+            "inner": 1,
+            "half_width": 0.01,
+            "converged": True,
+            "wall_per_step": latency,
+            "cpu_per_step": latency,
+        },
+        "peak": {"device": 3 * 2**20, "host": 300 * 2**20, "host_method": "VmHWM"},
+    }
+    if first:
+        answers["leak"] = {"device": 2048.0, "host": 512.0, "steps": 60}
+        answers["phases"] = {"forward": 0.01, "backward": 0.02, "optimizer": 0.003}
+        answers["flops"] = {"flops": 4_000_000_000}
+    if hits is not None:
+        answers["compilation"] = {
+            "graphs": 1,
+            "graph_breaks": 2,
+            "recompiles": 1,
+            "recompile_reasons": ["shape"],
+            "cache_hits": hits,
+            "cache_misses": 1 - hits,
+            "cudagraph_skips": 0,
+        }
+    return Outcome("pass", answers=answers, observed={"pressure": "0.01"}, seconds=4.0)
+
+
+def by_name(result: CaseResult, setting: Setting = SETTING) -> dict[str, dict[str, Any]]:
+    return {record["metric"]["name"]: record for record in records(result, setting)}
+
+
+def values(result: CaseResult, setting: Setting = SETTING) -> dict[str, list[float]]:
+    return {name: record["metric"]["benchmark_values"] for name, record in by_name(result, setting).items()}
+
+
+def test_each_metric_carries_one_value_a_process_in_the_unit_of_its_name() -> None:
+    result = CaseResult(CASE, [passing(0.1, first=True), passing(0.2)])
+    assert values(result) == {
+        "status": [1.0],
+        "latency(ms)": pytest.approx([100.0, 200.0]),
+        "throughput(samples/s)": pytest.approx([80.0, 40.0]),
+        "peak_memory(MiB)": [3.0, 3.0],
+        "memory_leak(KiB/iter)": [2.0],
+        "flops(GFLOP)": [4.0],
+    }
+
+
+def test_an_accelerators_host_memory_is_a_series_of_its_own() -> None:
+    found = values(CaseResult(CASE, [passing(0.1, first=True)]), replace(SETTING, host_is_device=False))
+    assert found["peak_memory(MiB)"] == [3.0]
+    assert found["host_peak_memory(MiB)"] == [300.0]
+    assert found["host_memory_leak(KiB/iter)"] == [0.5]
+
+
+def test_compile_times_are_cold_where_the_cache_was_empty_and_warm_where_it_was_not() -> None:
+    case = replace(CASE, backend="inductor")
+    cold, warm = passing(0.1, first=True, hits=0), passing(0.1, hits=1)
+    found = values(CaseResult(case, [cold, warm, warm]))
+    assert found["compile_time(s)"] == [9.0]
+    assert found["compile_cpu_time(s)"] == [8.0]
+    assert found["warm_compile_time(s)"] == [9.0, 9.0]
+    assert (found["graph_breaks"], found["recompiles"]) == ([2.0] * 3, [1.0] * 3)
+
+
+def test_a_resumed_run_whose_cache_is_gone_does_not_call_a_cold_compilation_warm() -> None:
+    case = replace(CASE, backend="inductor")
+    found = values(CaseResult(case, [passing(0.1, first=True, hits=0), passing(0.1, hits=0)]))
+    assert found["compile_time(s)"] == [9.0, 9.0]
+    assert "warm_compile_time(s)" not in found
+
+
+@pytest.mark.parametrize("status", ["failed", "oom", "timeout", "crashed", "unsupported"])
+def test_a_failed_case_has_its_word_and_no_number(status: str) -> None:
+    result = CaseResult(CASE, [passing(0.1, first=True), Outcome(status, "why", "the log")])
+    found = by_name(result)
+    assert list(found) == ["status"]
+    metric = found["status"]["metric"]
+    assert metric["benchmark_values"] == [0.0]
+    assert (metric["extra_info"]["status"], metric["extra_info"]["reason"]) == (status, "why")
+    assert metric["extra_info"]["log"] == "the log"
+    assert metric["extra_info"]["processes"] == "2"
+
+
+def test_inaccurate_has_a_status_of_its_own_and_no_latency() -> None:
+    answer = {
+        "agrees": False,
+        "compiled_error": 0.2,
+        "eager_error": 1e-6,
+        "reference": "fp64",
+        "compared": "outputs",
+    }
+    found = values(CaseResult(CASE, [Outcome("inaccurate", "off", answers={"agreement": answer})]))
+    assert found == {"status": [0.0], "accuracy": [0.0]}
+
+
+def test_what_could_not_be_measured_is_said() -> None:
+    outcome = passing(0.1, first=True)
+    outcome = replace(outcome, answers={**outcome.answers, "leak": {}, "flops": {"flops": 0}})
+    result = CaseResult(CASE, [outcome])
+    assert "flops(GFLOP)" not in values(result)
+    said = json.loads(by_name(result)["status"]["metric"]["extra_info"]["not_measured"])
+    assert set(said) == {"memory_leak(KiB/iter)", "flops(GFLOP)"}
+
+
+def test_every_record_says_what_was_run_where_and_with_which_torch() -> None:
+    for record in records(CaseResult(CASE, [passing(0.1, first=True)]), SETTING):
+        benchmark = record["benchmark"]
+        assert (benchmark["name"], benchmark["mode"], benchmark["dtype"]) == ("nightly", "training", "bf16")
+        assert benchmark["extra_info"]["fingerprint"] == "0123456789ab"
+        assert benchmark["extra_info"]["batch_size"] == "8"
+        assert record["model"]["name"] == "vision/a"
+        assert record["model"]["backend"] == "eager"
+        assert record["dependencies"]["pytorch"]["sha"] == "abc"
+        assert record["runners"][0]["type"] == "Xeon_2c"
+
+
+def test_all_samples_are_kept() -> None:
+    extra = by_name(CaseResult(CASE, [passing(0.1, first=True)]))["latency(ms)"]["metric"]["extra_info"]
+    assert json.loads(extra["samples_ms"]) == [[90.0, 100.0, 120.0]]
+    assert json.loads(extra["phases_ms"]) == [{"forward": 10.0, "backward": 20.0, "optimizer": 3.0}]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchperf_ci.bench.selection import Grid, Known, Selection, select
+from torchperf_ci.errors import UsageError
+
+
+def entry(name: str, *modes: str) -> dict[str, object]:
+    sizes = {"inference": 8, "training": 4, "inference/accelerator": 64}
+    return {"name": name, "task": "t", "modes": modes, "batch_sizes": sizes, "origin": "torch"}
+
+
+KNOWN = Known(
+    {
+        e["name"]: e
+        for e in (
+            entry("vision/a", "inference", "training"),
+            entry("vision/b", "inference"),
+            entry("language/c", "inference", "training"),
+        )
+    },
+    {"quick": ["language/c", "vision/a"], "/x/mine.py": ["vision/b"]},
+)
+
+
+def keys(selection: Selection, device: str = "cpu") -> list[str]:
+    return [case.key for case in select(selection, KNOWN, device)]
+
+
+def grid(*workloads: str, modes: tuple[str, ...] = ("inference",), **more: tuple[str, ...]) -> Grid:
+    return Grid(workloads, modes, more.get("dtypes", ("fp32",)), more.get("backends", ("eager",)))
+
+
+def test_a_suite_is_taken_in_the_catalogues_order() -> None:
+    assert keys(Selection([grid("quick")])) == [
+        "vision-a.inference.fp32.eager.b8",
+        "language-c.inference.fp32.eager.b8",
+    ]
+
+
+def test_the_grid_is_the_product_less_the_modes_that_a_workload_has_not() -> None:
+    found = keys(Selection([grid("vision/*", modes=("inference", "training"), dtypes=("fp32", "bf16"))]))
+    assert len(found) == 6
+    assert not any("vision-b.training" in key for key in found)
+
+
+def test_the_more_specific_batch_size_wins() -> None:
+    assert keys(Selection([grid("vision/b")]), "cuda") == ["vision-b.inference.fp32.eager.b64"]
+    assert keys(Selection([grid("vision/b")], batch_size=3), "cuda") == ["vision-b.inference.fp32.eager.b3"]
+    assert keys(Selection([grid("vision/b")], batch_size=0)) == ["vision-b.inference.fp32.eager.bauto"]
+
+
+def test_overlapping_suites_measure_a_case_once() -> None:
+    assert len(keys(Selection([grid("quick"), grid("vision/a"), grid("/x/mine.py")]))) == 3
+
+
+def test_compile_modes_make_file_names() -> None:
+    assert keys(Selection([grid("vision/b", backends=("inductor:max-autotune",))])) == [
+        "vision-b.inference.fp32.inductor-max-autotune.b8"
+    ]
+
+
+def test_an_unknown_name_offers_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown suite or workload 'quik': did you mean quick\?"):
+        keys(Selection([grid("quik")]))
+
+
+def test_nothing_selected_is_an_error() -> None:
+    with pytest.raises(UsageError, match="nothing to run"):
+        keys(Selection([grid("quick")], filters=["audio/*"]))
+    with pytest.raises(UsageError, match="nothing to run"):
+        keys(Selection([grid("vision/b", modes=("training",))]))
+
+
+@given(st.integers(1, 9))
+def test_shards_are_disjoint_and_complete(of: int) -> None:
+    whole = Selection([grid("*", modes=("inference", "training"), dtypes=("fp32", "bf16"))])
+    parts = [keys(Selection(whole.grids, shard=(number, of))) for number in range(1, of + 1)]
+    assert sorted(key for part in parts for key in part) == sorted(keys(whole))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1

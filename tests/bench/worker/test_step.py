@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
+from torchperf_ci.bench.worker.step import Request, build, set_precision
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.suite import Task, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CPU = device_of("cpu")
+
+
+@workload("test/net", "embedding and linear", batch=4)
+def net(batch_size: int) -> Task:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(10, 8)
+            self.linear = torch.nn.Linear(8, 3)
+
+        def forward(self, index: torch.Tensor, more: dict[str, torch.Tensor]) -> torch.Tensor:
+            return self.linear(self.embedding(index) * more["scale"])
+
+    inputs = (torch.randint(10, (batch_size,)), {"scale": torch.ones(8)})
+    return Task(Net(), inputs, lambda out: out.float().square().mean())
+
+
+@pytest.fixture(autouse=True)
+def precision_restored() -> Iterator[None]:
+    before = torch.backends.fp32_precision
+    yield
+    torch.backends.fp32_precision = before
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)]
+)
+def test_floating_tensors_follow_the_dtype_and_others_keep_theirs(dtype: str, expected: torch.dtype) -> None:
+    step = build(net, Request("inference", dtype, "eager", 4), CPU)
+    index, more = step.task.inputs
+    assert index.dtype == torch.int64
+    assert more["scale"].dtype == expected
+    assert step.run().dtype == expected
+
+
+def test_amp_keeps_fp32_weights_and_computes_in_bf16_on_the_cpu() -> None:
+    step = build(net, Request("training", "amp", "eager", 4), CPU)
+    assert isinstance(step.model, torch.nn.Module)
+    assert {p.dtype for p in step.model.parameters()} == {torch.float32}
+    with step.precision():
+        assert step.forward(*step.task.inputs).dtype == torch.bfloat16
+
+
+def test_two_builds_are_equal() -> None:
+    first, second = (build(net, Request("inference", "fp32", "eager", 4), CPU).run() for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_inference_records_no_graph_and_switches_layers_to_evaluation() -> None:
+    step = build(net, Request("inference", "fp32", "eager", 4), CPU)
+    assert not step.run().requires_grad
+    assert not step.model.training
+
+
+def test_a_training_step_learns_and_names_its_phases() -> None:
+    step = build(net, Request("training", "fp32", "eager", 4), CPU)
+    before = [p.detach().clone() for p in step.model.parameters()]
+    phases: list[str] = []
+    step.phases(phases.append)
+    assert phases == ["forward", "backward", "optimizer"]
+    assert step.model.training
+    assert any(not torch.equal(a, b) for a, b in zip(before, step.model.parameters(), strict=True))
+
+
+def test_parameters_are_counted() -> None:
+    assert build(net, Request("inference", "fp32", "eager", 4), CPU).parameters == 10 * 8 + 8 * 3 + 3
+
+
+def test_fp32_is_exact_fp32_everywhere() -> None:
+    set_precision("fp32", CPU)
+    assert torch.backends.fp32_precision == "ieee"
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert not torch.backends.cudnn.benchmark
+
+
+def test_what_does_not_exist_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError, match="cpu has no tf32"):
+        build(net, Request("inference", "tf32", "eager", 4), CPU)
+    only = workload("test/only", "", batch=1, modes=("inference",))(net.build)
+    with pytest.raises(UnsupportedError, match="test/only has no training mode"):
+        build(only, Request("training", "fp32", "eager", 4), CPU)
+    function = workload("test/f", "", batch=1)(lambda _: Task(torch.sin, (torch.ones(2),)))
+    with pytest.raises(UnsupportedError, match="training needs"):
+        build(function, Request("training", "fp32", "eager", 1), CPU)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), "oom"),
+        (MemoryError(), "oom"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+            "oom",
+        ),
+        (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "unsupported"),
+        (NotImplementedError("x"), "unsupported"),
+        (UnsupportedError("x"), "unsupported"),
+        (RuntimeError("shapes cannot be multiplied"), "failed"),
+        (ValueError("this is not supported"), "failed"),
+    ],
+)
+def test_failures_have_their_word(error: Exception, status: str) -> None:
+    assert status_of(error) == status

@@ -1,0 +1,89 @@
+"""Who may import whom (CONTRIBUTING.md), read from the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "torchperf_ci"
+OURS = "torchperf_ci"
+
+# A room, and the rooms or modules of ours that it may import. `errors` is everybody's.
+MAY_IMPORT = {
+    "stats": {"stats"},
+    "records": {"records"},
+    "suite": {"suite"},
+    "bench/worker": {"bench.worker", "suite", "machine.devices"},
+    "machine/devices": {"machine.devices"},
+    "machine": {"machine"},
+    "bench": {"bench", "records", "machine", "stats", "actions", "config"},
+}
+# Rooms that run in the environment under test, which has torch and the standard library only.
+UNDER_TEST = ("suite", "bench/worker", "machine/devices")
+
+
+def files(room: str) -> list[Path]:
+    """The files of a room, less those of a stricter room inside it."""
+    inner = [PACKAGE / other for other in MAY_IMPORT if other != room and other.startswith(f"{room}/")]
+    return [p for p in (PACKAGE / room).rglob("*.py") if not any(i in p.parents for i in inner)]
+
+
+def imports(path: Path, *, top_level: bool) -> set[str]:
+    tree = ast.parse(path.read_text())
+    nodes = _module_level(tree) if top_level else list(ast.walk(tree))
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            found |= (
+                {f"{node.module}.{alias.name}" for alias in node.names}
+                if node.module == OURS
+                else {node.module}
+            )
+    return found - {"__future__", None}
+
+
+def _module_level(tree: ast.Module) -> list[ast.stmt]:
+    """Statements that run on import: not those inside functions, nor under TYPE_CHECKING."""
+    nodes: list[ast.stmt] = []
+    queue: list[ast.AST] = list(tree.body)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            queue += node.orelse
+            continue
+        if isinstance(node, ast.stmt):
+            nodes.append(node)
+        queue += list(ast.iter_child_nodes(node))
+    return nodes
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
+    allowed = {f"{OURS}.{name}" for name in MAY_IMPORT[room]}
+    if room not in UNDER_TEST:
+        allowed |= {f"{OURS}.errors", f"{OURS}.__version__"}
+    for path in files(room):
+        for name in imports(path, top_level=False):
+            if name.split(".")[0] == OURS:
+                assert any(name == a or name.startswith(f"{a}.") for a in allowed), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("room", UNDER_TEST)
+def test_what_runs_under_test_needs_torch_and_the_standard_library_only(room: str) -> None:
+    for path in files(room):
+        for name in imports(path, top_level=True):
+            root = name.split(".")[0]
+            assert root in {OURS, "torch"} or root in sys.stdlib_module_names, f"{path} imports {name}"
+
+
+def test_every_room_is_watched() -> None:
+    rooms = {p.name for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert rooms <= {room.split("/")[0] for room in MAY_IMPORT}

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci import cli
+
+HELP = Path(__file__).parent / "help"
+HEAVY = {
+    "torch",
+    "numpy",
+    "rich",
+    "jsonschema",
+    "yaml",
+    "pynvml",
+    "clickhouse_connect",
+    "asyncio",
+    "subprocess",
+}
+
+
+def torchperf(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    # Wide enough that help never wraps at the width of somebody's terminal.
+    env = {**os.environ, "COLUMNS": "100", **environ}
+    command = [sys.executable, "-m", "torchperf_ci", *argv]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+
+
+@pytest.mark.parametrize("command", ["", *(command.name for command in cli.COMMANDS)])
+def test_the_help_is_the_stored_one(command: str) -> None:
+    """The command line never changes by accident; ``UPDATE_HELP=1 pytest tests/test_cli.py`` stores a new one."""
+    shown = torchperf(*command.split(), "--help").stdout
+    stored = HELP / f"{command or 'torchperf'}.txt"
+    if os.environ.get("UPDATE_HELP"):
+        stored.parent.mkdir(exist_ok=True)
+        stored.write_text(shown)
+    assert shown == stored.read_text()
+
+
+@pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
+def test_every_help_has_an_example(command: str) -> None:
+    assert re.search(rf"example:\n  torchperf {command}", torchperf(command, "--help").stdout)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from torchperf_ci.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def test_a_users_error_is_one_line_and_exit_code_2() -> None:
+    done = torchperf("run", "--dtype", "fp31")
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "torchperf: error: unknown value for --dtype 'fp31': did you mean fp32 or fp16 or tf32?\n"
+    )
+
+
+def test_a_bug_of_ours_has_a_traceback_and_exit_code_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "read_all", lambda *_: 1 / 0)
+    assert cli.main(["doctor"]) == 70
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError" in shown
+    assert "please report it" in shown
+
+
+def test_in_a_job_an_error_is_an_annotation() -> None:
+    done = torchperf("run", "--dtype", "fp31", GITHUB_ACTIONS="true")
+    assert "::error title=torchperf::unknown value for --dtype 'fp31'" in done.stderr
+
+
+def test_no_command_is_a_usage_error() -> None:
+    assert torchperf().returncode == 2

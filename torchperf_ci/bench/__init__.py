@@ -1,0 +1,3 @@
+"""HOW it is measured: the parent drives workers that run in the environment under test."""
+
+from __future__ import annotations

@@ -1,0 +1,66 @@
+"""One thing to measure, and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DTYPES = ("fp32", "tf32", "bf16", "fp16", "amp")
+MODES = ("inference", "training")
+DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("eager", "inductor", *(f"inductor:{mode}" for mode in COMPILE_MODES))
+
+AUTO_BATCH = "auto"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload in one mode, dtype, backend and batch size. ``batch_size`` 0 is still to be found (``auto``)."""
+
+    workload: str
+    mode: str
+    dtype: str
+    backend: str
+    batch_size: int
+    task: str = ""
+    origin: str = "torch"
+
+    @property
+    def key(self) -> str:
+        """Unique within a run; also the name of the case's record file, less the ending."""
+        name = f"{self.workload}.{self.mode}.{self.dtype}.{self.backend}.b{self.batch_size or AUTO_BATCH}"
+        return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
+
+    @property
+    def compiled(self) -> bool:
+        return self.backend != "eager"
+
+    def __str__(self) -> str:
+        batch = self.batch_size or AUTO_BATCH
+        return f"{self.workload} {self.mode} {self.dtype} {self.backend} batch {batch}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How every case of a run is measured. Times in seconds; ``target_ci`` is a relative half-width."""
+
+    python: str
+    device: str
+    files: tuple[str, ...] = ()
+    processes: int = 3
+    target_ci: float = 0.01
+    budget: float = 3.0
+    timeout: float = 300.0
+    threads: int = 1
+    cpus: tuple[int, ...] = ()
+
+    def plan(self) -> Mapping[str, Any]:
+        """What must be the same for an interrupted run to be continued."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+        }

@@ -1,0 +1,131 @@
+"""What ``torchperf run``, ``list`` and ``doctor`` do with their options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions
+from torchperf_ci.bench import planning, summary
+from torchperf_ci.bench.results import CaseResult, Setting
+from torchperf_ci.bench.run import Plan, run
+from torchperf_ci.bench.selection import select
+from torchperf_ci.config import Config
+from torchperf_ci.errors import WorkloadsFailedError
+from torchperf_ci.machine import fingerprint
+from torchperf_ci.machine.doctor import examine, verdict
+from torchperf_ci.machine.placement import quiet_cpus
+from torchperf_ci.machine.runner import runner_entry
+from torchperf_ci.machine.tuning import TuningReport, tuned
+from torchperf_ci.records.record import Dependency
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.planning import UnderTest
+
+DEFAULT_OUT = "torchperf-records"
+
+
+def run_command(options: Mapping[str, Any]) -> int:
+    """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
+    config = planning.config(options["config"])
+    settings = planning.settings(options, config)
+    under_test = planning.describe(settings)
+    settings = replace(settings, device=under_test.device.torch_type)
+    cases = select(planning.selection(options, config), under_test.known, settings.device)
+    out = Path(options["out"] or DEFAULT_OUT)
+    if options["dry_run"]:
+        _show_plan(cases, settings, out)
+        return 0
+    if options["tune"]:
+        settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
+    with tuned(under_test.device) if options["tune"] else nullcontext() as tuning:
+        setting = _setting(options["benchmark_name"] or config.name, settings, under_test, tuning)
+        results = run(Plan(cases, setting, under_test.device, out, bool(options["resume"])))
+    _tell(results, setting, out, json_output=bool(options["json"]))
+    failed = summary.failures(results)
+    if failed and options["on_failure"] != "warn":
+        msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
+        raise WorkloadsFailedError(msg)
+    return 0
+
+
+def list_command(options: Mapping[str, Any]) -> int:
+    """Print the selected part of the catalogue of the environment under test, by default all of it."""
+    config = planning.config(options["config"])
+    under_test = planning.describe(planning.settings(options, config))
+    entries = planning.selected_workloads(options, config, under_test.known)
+    if options["json"]:
+        _print_json(
+            {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
+        )
+        return 0
+    for entry in entries:
+        print(f"{entry['name']:<44} {', '.join(entry['modes']):<20} {entry['task']}")
+    for name, reason in under_test.unavailable.items():
+        print(f"{name:<44} not available: {reason}")
+    return 0
+
+
+def doctor_command(options: Mapping[str, Any]) -> int:
+    """Print the findings about this machine, and about the device that the Python under test would use."""
+    under_test = planning.describe(planning.settings({"suite": None, **options}, Config()))
+    findings = examine(under_test.device)
+    if options["json"]:
+        _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
+    else:
+        summary.show_findings(findings, sys.stdout)
+    return 0
+
+
+def _show_plan(cases: Sequence[Case], settings: Settings, out: Path) -> None:
+    for case in cases:
+        print(case)
+    print(f"{len(cases)} cases, {settings.processes} processes each, on {settings.device}, records to {out}")
+
+
+def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:
+    """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
+    summary.table(results, sys.stderr if json_output else sys.stdout)
+    if json_output:
+        _print_json(summary.as_json(results, setting))
+    sys.stderr.write(f"{summary.headline(results)}; records in {out}\n")
+    if not actions.in_actions():
+        return
+    actions.append_summary(summary.markdown(results, setting))
+    actions.annotate(summary.failure_annotations(results))
+    actions.set_output("records-dir", str(out.absolute()))
+    actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
+    actions.set_output("failed", str(len(summary.failures(results))))
+
+
+def _print_json(data: Any) -> None:
+    json.dump(data, sys.stdout, indent=2)
+    print()
+
+
+def _setting(name: str, settings: Settings, under_test: UnderTest, tuning: TuningReport | None) -> Setting:
+    environment, device = under_test.environment, under_test.device
+    found = fingerprint.take(device, environment["observed"], environment["comparable"], tuning)
+    return Setting(
+        benchmark=name,
+        settings=settings,
+        runner=runner_entry(device, found),
+        dependencies=_dependencies(environment),
+        fingerprint=found.digest,
+        host_is_device=settings.device == "cpu",
+    )
+
+
+def _dependencies(environment: Mapping[str, Any]) -> dict[str, Dependency]:
+    torch = Dependency(
+        repo="pytorch/pytorch", sha=environment["torch_commit"], version=environment["torch_version"]
+    )
+    others = {name: Dependency(version=version) for name, version in environment["dependencies"].items()}
+    return {"pytorch": torch, **others}

@@ -1,0 +1,101 @@
+"""What a run has measured so far, kept beside its records so that an interrupted run can be continued."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.process import Outcome
+from torchperf_ci.errors import OutputDirectoryError, ResumeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FOLDER = ".torchperf"
+"""Below the records directory. Uploads take its ``*.json`` only, so they do not see it."""
+
+
+class Journal:
+    """One line a finished process, appended and synced; the first line is the plan that they belong to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.outcomes: dict[str, list[Outcome]] = {}
+        self.batch_sizes: dict[str, int] = {}
+
+    def add(self, key: str, outcome: Outcome) -> None:
+        """Keep one process of the case ``key``."""
+        self._append({"case": key, "outcome": asdict(outcome)})
+
+    def found_batch_size(self, key: str, size: int) -> None:
+        """Keep the batch size found for the case ``key``, so that all its processes use one."""
+        self._append({"case": key, "batch_size": size})
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._take(entry)
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        if "outcome" in entry:
+            self.outcomes.setdefault(entry["case"], []).append(Outcome(**entry["outcome"]))
+        else:
+            self.batch_sizes[entry["case"]] = entry["batch_size"]
+
+    @classmethod
+    def start(cls, records: Path, plan: Mapping[str, Any]) -> Journal:
+        """Begin a run in ``records``; refuses a directory that holds the records of an earlier one."""
+        path = _path(records)
+        if path.exists() or any(records.glob("*.json")):
+            msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
+            raise OutputDirectoryError(msg)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            journal = cls(path)
+            path.write_text(json.dumps({"plan": plan}) + "\n", encoding="utf-8")
+        except OSError as error:
+            msg = f"{records} cannot be written ({error.strerror}): choose a directory of yours with --out"
+            raise OutputDirectoryError(msg) from None
+        return journal
+
+    @classmethod
+    def resume(cls, records: Path, plan: Mapping[str, Any]) -> Journal:
+        """Read what an interrupted run of the same plan left; a torn last line was never a finished process."""
+        path = _path(records)
+        if not path.exists():
+            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
+            raise ResumeError(msg)
+        header, *lines = path.read_text(encoding="utf-8").split("\n")
+        _check_plan(path, json.loads(header)["plan"], json.loads(json.dumps(plan)))
+        journal = cls(path)
+        whole = [line for line in lines[:-1] if line]
+        if lines[-1]:
+            path.write_text("\n".join([header, *whole, ""]), encoding="utf-8")
+        for line in whole:
+            journal._take(json.loads(line))  # its own alternative constructor
+        return journal
+
+
+def _path(records: Path) -> Path:
+    return records / FOLDER / "journal.jsonl"
+
+
+def _check_plan(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
+    if changed:
+        first = changed[0]
+        msg = (
+            f"{path} belongs to another run: {', '.join(changed)} changed "
+            f"({first}: {_short(old.get(first))} → {_short(new.get(first))}); repeat its options or start anew in --out"
+        )
+        raise ResumeError(msg)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,147 @@
+"""From options and configuration to the plan of a run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.client import Worker, WorkerFailure
+from torchperf_ci.bench.process import worker_environment
+from torchperf_ci.bench.selection import Grid, Known, Selection, matches
+from torchperf_ci.config import Config, Suite, load
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
+from torchperf_ci.machine.devices import device as device_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.machine.devices.base import Device
+
+CONFIG_FILE = Path("torchperf.yml")
+DESCRIBE_TIMEOUT = 120.0
+"""Seconds for a first ``import torch`` from a cold disk, with room to spare."""
+
+
+@dataclass(frozen=True)
+class UnderTest:
+    """The environment under test as its own worker describes it."""
+
+    environment: Mapping[str, Any]
+    known: Known
+    unavailable: Mapping[str, str]
+
+    @property
+    def device(self) -> Device:
+        """The backend of the resolved device."""
+        return device_of(self.environment["device"], hip=self.environment["hip"])
+
+
+def describe(settings: Settings) -> UnderTest:
+    """Ask the Python under test what it is and what it can run.
+
+    Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
+        scratch = Path(folder)
+        environment = worker_environment(settings, scratch / "cache")
+        try:
+            with Worker(settings.python, scratch / "worker.log", environment) as worker:
+                answer = worker.ask(
+                    "describe", DESCRIBE_TIMEOUT, device=settings.device, files=list(settings.files)
+                )
+        except OSError as error:
+            msg = f"the Python under test does not start: {settings.python}: {error.strerror}; give another --python"
+            raise EnvironmentUnderTestError(msg) from None
+        except WorkerFailure as failure:
+            raise _explained(failure, settings) from None
+    return UnderTest(answer["environment"], Known.of(answer), answer["unavailable"])
+
+
+def _explained(failure: WorkerFailure, settings: Settings) -> Exception:
+    if failure.reason.startswith("BadSuiteFileError: "):
+        return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))
+    if failure.status == "unsupported":
+        return UsageError(f"--device {settings.device}: {failure.reason.partition(': ')[2]}")
+    if "No module named 'torch'" in failure.log:
+        msg = (
+            f"{settings.python} has no torch: install it there, or give the Python that has it with --python"
+        )
+        return EnvironmentUnderTestError(msg)
+    return EnvironmentUnderTestError(f"{settings.python}: {failure.reason}\n{failure.log}".rstrip())
+
+
+def config(given: str | None) -> Config:
+    """The file given, else ``torchperf.yml`` where it is there, else the defaults."""
+    if given is None and not CONFIG_FILE.exists():
+        return Config()
+    return load(Path(given) if given else CONFIG_FILE)
+
+
+def selected_workloads(options: Mapping[str, Any], config: Config, known: Known) -> list[Mapping[str, Any]]:
+    """The catalogue's entries that suites and filters select; all of them where neither is given."""
+    patterns = [member for name in options["suite"] or ["all"] for member in _members(name, config)]
+    names = known.members([_absolute(pattern) for pattern in patterns])
+    return [known.workloads[name] for name in names if matches(name, options["filter"] or ())]
+
+
+def python_under_test(given: str | None) -> str:
+    """The interpreter's path; raises :class:`EnvironmentUnderTestError` if there is none."""
+    if given is None:
+        return sys.executable
+    found = shutil.which(given)
+    if found is None:
+        msg = f"there is no Python at {given}: give the one that has torch with --python"
+        raise EnvironmentUnderTestError(msg)
+    return str(Path(found).absolute())
+
+
+def suite_files(names: Sequence[str]) -> tuple[str, ...]:
+    """The suite names that are paths of Python files, absolute."""
+    return tuple(_absolute(name) for name in names if name.endswith(".py"))
+
+
+def _absolute(name: str) -> str:
+    """A file's suite is called by its absolute path, because a worker need not share the caller's directory."""
+    return str(Path(name).absolute()) if name.endswith(".py") else name
+
+
+def selection(options: Mapping[str, Any], config: Config) -> Selection:
+    """What the options select, with the config's suites by their names; options beat the config."""
+    names = options["suite"] or list(config.suites) or ["quick"]
+    return Selection(
+        grids=[_grid(name, options, config.suites.get(name)) for name in names],
+        filters=options["filter"] or (),
+        batch_size=options["batch_size"],
+        shard=options["shard"] or (1, 1),
+    )
+
+
+def _grid(name: str, options: Mapping[str, Any], suite: Suite | None) -> Grid:
+    return Grid(
+        workloads=[_absolute(member) for member in (suite.workloads if suite else (name,))],
+        modes=options["mode"] or (suite.modes if suite else ("inference",)),
+        dtypes=options["dtype"] or (suite.dtypes if suite else ("fp32",)),
+        backends=options["backend"] or (suite.backends if suite else ("eager",)),
+    )
+
+
+def settings(options: Mapping[str, Any], config: Config) -> Settings:
+    """How to measure, with the defaults of :class:`Settings` where nothing was given."""
+    names = options["suite"] or list(config.suites)
+    members = [member for name in names for member in _members(name, config)]
+    given = {name: options.get(name) for name in ("processes", "target_ci", "budget", "timeout", "threads")}
+    return Settings(
+        python=python_under_test(options["python"]),
+        device=options["device"] or "auto",
+        files=suite_files(members),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _members(name: str, config: Config) -> Sequence[str]:
+    return config.suites[name].workloads if name in config.suites else (name,)

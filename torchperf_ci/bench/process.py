@@ -1,0 +1,165 @@
+"""One process of one case: the requests a worker gets, and what came back."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.client import Worker, WorkerFailure
+from torchperf_ci.machine.devices.host_memory import available
+from torchperf_ci.machine.interference import between, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.machine.devices.base import Device
+
+MEMORY_SHARE = 0.9
+"""Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
+ENERGY_WINDOW = 5.0
+"""Seconds; the counters move only every 20–100 ms, so a shorter window tells nothing."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
+
+    ``answers`` holds the worker's answers by verb (see :class:`torchperf_ci.bench.worker.server.Session`), in seconds
+    and bytes.
+    """
+
+    status: str
+    reason: str = ""
+    log: str = ""
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    observed: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "pass"
+
+
+class Inquiry:
+    """The questions put to one worker within one deadline, and its answers."""
+
+    def __init__(self, worker: Worker, timeout: float) -> None:
+        self._worker = worker
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self.answers: dict[str, Mapping[str, Any]] = {}
+
+    def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
+        """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
+        left = max(self._deadline - time.monotonic(), 0.0)
+        self.answers[verb] = self._worker.ask(verb, left, **arguments)
+        return self.answers[verb]
+
+
+def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool) -> Outcome:
+    """Run one fresh process of ``case``. The ``first`` also looks at what one process can tell for all of them."""
+    start = time.monotonic()
+    answers: dict[str, Mapping[str, Any]] = {}
+    observed: dict[str, str] = {}
+    try:
+        with open_worker(case, settings, scratch) as worker:
+            inquiry = Inquiry(worker, settings.timeout)
+            answers = inquiry.answers
+            prepare(inquiry, case, settings)
+            if first and case.compiled and not inquiry.ask("agreement")["agrees"]:
+                return Outcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
+            observed = _sample(inquiry, worker.pid, settings, device)
+            _inspect(inquiry, case, settings, first=first)
+    except WorkerFailure as failure:
+        return Outcome(
+            failure.status, failure.reason, failure.log, answers, observed, time.monotonic() - start
+        )
+    return Outcome("pass", answers=answers, observed=observed, seconds=time.monotonic() - start)
+
+
+def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
+    """Build, take the first step (which compiles) and warm up; the number of steps in a sample."""
+    inquiry.ask("build", **build_arguments(case, settings))
+    inquiry.ask("first_step")
+    return int(inquiry.ask("warm_up", budget=settings.budget)["inner"])
+
+
+def build_arguments(case: Case, settings: Settings) -> dict[str, Any]:
+    """The arguments of the worker's ``build``."""
+    return {
+        "workload": case.workload,
+        "files": list(settings.files),
+        "device": settings.device,
+        "threads": settings.threads,
+        "mode": case.mode,
+        "dtype": case.dtype,
+        "backend": case.backend,
+        "batch_size": case.batch_size,
+    }
+
+
+@contextmanager
+def open_worker(case: Case, settings: Settings, scratch: Path) -> Iterator[Worker]:
+    """A worker whose compiler cache, under ``scratch``, is the case's own: cold first, warm from then on."""
+    folder = scratch / case.key
+    folder.mkdir(parents=True, exist_ok=True)
+    limit = int(available() * MEMORY_SHARE) or None
+    environment = worker_environment(settings, folder / "cache")
+    with Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit) as worker:
+        yield worker
+
+
+def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
+    """The variables that pin a worker down, beside those it inherits."""
+    threads = str(settings.threads)
+    return {
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "TORCHINDUCTOR_CACHE_DIR": str(cache),
+        # Compiling in the worker itself makes its CPU seconds countable and leaves no pool of processes behind.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+
+
+def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> dict[str, str]:
+    before, energy = snapshot(pid), device.energy_joules()
+    throttled = {*device.throttling().voiding}
+    start = time.monotonic()
+    inner = inquiry.answers["warm_up"]["inner"]
+    inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
+    seconds = time.monotonic() - start
+    observed = dict(between(before, snapshot(pid)).facts())
+    if throttled := throttled | {*device.throttling().voiding}:
+        observed["throttling"] = ", ".join(sorted(throttled))
+    used = device.energy_joules()
+    if energy is not None and used is not None and seconds >= ENERGY_WINDOW:
+        observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
+    return observed
+
+
+def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> None:
+    inquiry.ask("peak")
+    if case.compiled:
+        inquiry.ask("compilation")
+    if not first:
+        return
+    inquiry.ask("leak", budget=settings.budget)
+    inquiry.ask("phases", budget=settings.budget)
+    inquiry.ask("flops")
+
+
+def _disagreement(agreement: Mapping[str, Any]) -> str:
+    def percent(error: float | None) -> str:
+        return "not finite" if error is None else f"{error:.2%}"
+
+    return (
+        f"{agreement['compared']} of the compiled step are {percent(agreement['compiled_error'])} off, "
+        f"those of the eager one {percent(agreement['eager_error'])} (reference: {agreement['reference']})"
+    )

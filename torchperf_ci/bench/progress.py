@@ -1,0 +1,93 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.process import Outcome
+
+
+class Progress(ABC):
+    """Told of each process before and after; ``total`` is the number of processes of the run."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+
+    @abstractmethod
+    def starts(self, case: Case) -> None:
+        """A process of ``case`` begins."""
+
+    @abstractmethod
+    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
+        """It has ended; ``done`` processes, skipped ones included, are behind the run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class PlainProgress(Progress):
+    """One line a process, with the time left, for a job's log."""
+
+    def __init__(self, total: int, out: TextIO) -> None:
+        super().__init__(total)
+        self._out = out
+        self._start = time.monotonic()
+
+    def starts(self, case: Case) -> None:
+        """Nothing: the line that says how it ended says more."""
+
+    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
+        left = (time.monotonic() - self._start) / done * (self._total - done)
+        self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {case}: {_word(outcome)}\n")
+        self._out.flush()
+
+    def close(self) -> None:
+        """Nothing: every line is out."""
+
+
+class BarProgress(Progress):
+    """A bar with the time left, for a terminal."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        super().__init__(total)
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        self._bar = Bar(*columns, console=Console(stderr=True))
+        self._task = self._bar.add_task("", total=total)
+        self._bar.start()
+
+    def starts(self, case: Case) -> None:
+        self._bar.update(self._task, description=str(case))
+
+    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
+        self._bar.update(self._task, completed=done)
+        if not outcome.passed:
+            self._bar.console.print(f"{case}: {_word(outcome)}", markup=False, highlight=False)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def progress(total: int) -> Progress:
+    """The one that fits where standard error goes."""
+    return BarProgress(total) if sys.stderr.isatty() else PlainProgress(total, sys.stderr)
+
+
+def _word(outcome: Outcome) -> str:
+    if not outcome.passed:
+        return f"{outcome.status}: {outcome.reason}"
+    return f"pass in {outcome.seconds:.1f} s"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

@@ -1,0 +1,201 @@
+"""From the processes of a case to its v3 records: values here carry the unit that the metric's name says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.process import Outcome
+
+MIB = 2.0**20
+KIB = 2.0**10
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all records of a run share."""
+
+    benchmark: str
+    settings: Settings
+    runner: Mapping[str, Any]
+    dependencies: Mapping[str, Dependency]
+    fingerprint: str
+    host_is_device: bool
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A case and the outcomes of its processes, in the order taken."""
+
+    case: Case
+    outcomes: Sequence[Outcome]
+
+    @property
+    def failure(self) -> Outcome | None:
+        """The first process that did not pass: one is enough for the case to have no number."""
+        return next((outcome for outcome in self.outcomes if not outcome.passed), None)
+
+    @property
+    def status(self) -> str:
+        """``pass``, or the failure's word."""
+        return self.failure.status if self.failure else "pass"
+
+    def answers(self, verb: str) -> list[Mapping[str, Any]]:
+        """What each process answered to ``verb``, where it was asked."""
+        return [outcome.answers[verb] for outcome in self.outcomes if verb in outcome.answers]
+
+    @property
+    def latencies(self) -> list[float]:
+        """Median seconds a step of each process; empty for a failed case."""
+        return [] if self.failure else [median(answer["seconds"]) for answer in self.answers("sample")]
+
+
+def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
+    """All v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
+    case = result.case
+    benchmark = Benchmark(
+        setting.benchmark,
+        case.mode,
+        case.dtype,
+        {
+            "device": setting.settings.device,
+            "batch_size": case.batch_size,
+            "threads": setting.settings.threads,
+            "fingerprint": setting.fingerprint,
+        },
+    )
+    parameters = next((answer["parameters"] for answer in result.answers("build")), None)
+    model = Model(case.workload, case.task, case.backend, [case.origin], {"parameters": parameters})
+    return [
+        record(
+            benchmark=benchmark,
+            model=model,
+            metric=metric,
+            dependencies=setting.dependencies,
+            runners=[setting.runner],
+        )
+        for metric in metrics(result, setting)
+    ]
+
+
+def metrics(result: CaseResult, setting: Setting) -> Iterator[Metric]:
+    """The metrics of a case, each with its unit in the name."""
+    yield _status(result, setting.settings)
+    yield from _accuracy(result)
+    if result.failure:
+        return
+    yield from _speed(result)
+    yield from _memory(result, host_is_device=setting.host_is_device)
+    yield from _constants(result)
+    if result.case.compiled:
+        yield from _compilation(result)
+
+
+def _status(result: CaseResult, settings: Settings) -> Metric:
+    failure = result.failure
+    extra: dict[str, object] = {
+        "status": result.status,
+        "processes": len(result.outcomes),
+        "processes_wanted": settings.processes,
+        "seconds": round(sum(outcome.seconds for outcome in result.outcomes), 3),
+    }
+    if failure:
+        extra |= {"reason": failure.reason, "log": failure.log or None}
+    elif unmeasured := _unmeasured(result):
+        extra["not_measured"] = unmeasured
+    return Metric("status", [0.0 if failure else 1.0], extra)
+
+
+def _unmeasured(result: CaseResult) -> dict[str, str]:
+    """What a passed case has no number for, and why."""
+    missing = {}
+    if not any(result.answers("leak")):
+        missing["memory_leak(KiB/iter)"] = "too few steps fit in the budget"
+    if not any(answer["flops"] for answer in result.answers("flops")):
+        missing["flops(GFLOP)"] = "no operator of it has a known FLOP count"
+    return missing
+
+
+def _accuracy(result: CaseResult) -> Iterator[Metric]:
+    for answer in result.answers("agreement"):
+        extra = {key: value for key, value in answer.items() if key != "agrees"}
+        yield Metric("accuracy", [1.0 if answer["agrees"] else 0.0], extra)
+
+
+def _speed(result: CaseResult) -> Iterator[Metric]:
+    seconds = result.latencies
+    samples = result.answers("sample")
+    extra: dict[str, object] = {
+        "samples_ms": [[_rounded(s * 1e3) for s in answer["seconds"]] for answer in samples],
+        "steps_per_sample": [answer["inner"] for answer in samples],
+        "half_width": [answer["half_width"] for answer in samples],
+        "converged": [answer["converged"] for answer in samples],
+        "wall_ms": [_rounded(answer["wall_per_step"] * 1e3) for answer in samples],
+        "cpu_ms": [_rounded(answer["cpu_per_step"] * 1e3) for answer in samples],
+        "first_step_ms": [_rounded(answer["wall"] * 1e3) for answer in result.answers("first_step")],
+        "warm_up": result.answers("warm_up"),
+        "observed": [dict(outcome.observed) for outcome in result.outcomes],
+        "phases_ms": [
+            {k: _rounded(v * 1e3) for k, v in answer.items()} for answer in result.answers("phases")
+        ],
+    }
+    yield Metric("latency(ms)", [s * 1e3 for s in seconds], extra)
+    yield Metric("throughput(samples/s)", [result.case.batch_size / s for s in seconds])
+
+
+def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
+    peaks = result.answers("peak")
+    method = {"method": peaks[0]["host_method"]}
+    yield Metric("peak_memory(MiB)", [p["device"] / MIB for p in peaks], method if host_is_device else {})
+    leaks = [answer for answer in result.answers("leak") if answer]
+    if leaks:
+        steps = {"steps": leaks[0]["steps"]}
+        yield Metric("memory_leak(KiB/iter)", [answer["device"] / KIB for answer in leaks], steps)
+    if host_is_device:
+        return
+    yield Metric("host_peak_memory(MiB)", [p["host"] / MIB for p in peaks], method)
+    if leaks:
+        yield Metric("host_memory_leak(KiB/iter)", [answer["host"] / KIB for answer in leaks], steps)
+
+
+def _constants(result: CaseResult) -> Iterator[Metric]:
+    for answer in result.answers("flops"):
+        if answer["flops"]:
+            yield Metric("flops(GFLOP)", [answer["flops"] / 1e9])
+
+
+def _compilation(result: CaseResult) -> Iterator[Metric]:
+    processes = list(zip(result.answers("first_step"), result.answers("compilation"), strict=True))
+    yield from _compile_time("", [(first, counts) for first, counts in processes if not counts["cache_hits"]])
+    yield from _compile_time(
+        "warm_", [(first, counts) for first, counts in processes if counts["cache_hits"]]
+    )
+    first_counts = processes[0][1]
+    extra = {key: first_counts[key] for key in ("graphs", "cudagraph_skips", "recompile_reasons")}
+    yield Metric("graph_breaks", [float(counts["graph_breaks"]) for _, counts in processes], extra)
+    yield Metric("recompiles", [float(counts["recompiles"]) for _, counts in processes], extra)
+
+
+def _compile_time(
+    prefix: str, processes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> Iterator[Metric]:
+    """Of the processes that found nothing in the compiler's cache (cold), or something (warm).
+
+    Gate on the CPU seconds: under load, wall seconds of the same compilation triple.
+    """
+    if processes:
+        misses = {"cache_misses": [counts["cache_misses"] for _, counts in processes]}
+        yield Metric(f"{prefix}compile_time(s)", [first["wall"] for first, _ in processes], misses)
+        yield Metric(f"{prefix}compile_cpu_time(s)", [first["cpu"] for first, _ in processes], misses)
+
+
+def _rounded(value: float) -> float:
+    """Six significant digits: far below any noise, and half the record's size."""
+    return float(f"{value:.6g}")

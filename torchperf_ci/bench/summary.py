@@ -1,0 +1,158 @@
+"""What a run says at its end: the table on a terminal, the same in Markdown for a job, annotations, and JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING, Any, TextIO
+
+from torchperf_ci.actions import Annotation, markdown_cell
+from torchperf_ci.bench.results import CaseResult, Setting, metrics
+from torchperf_ci.machine.doctor import Finding, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+COLUMNS = (
+    "workload",
+    "mode",
+    "dtype",
+    "backend",
+    "batch",
+    "latency",
+    "± 95%",
+    "between processes",
+    "peak memory",
+    "status",
+)
+LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
+"""Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
+
+
+def headline(results: Sequence[CaseResult]) -> str:
+    """One sentence: what was measured and what was not."""
+    counts = Counter(result.status for result in results)
+    passed = counts.pop("pass", 0)
+    rest = "".join(f", {count} {status}" for status, count in counts.most_common())
+    return f"{passed} of {len(results)} cases measured{rest}"
+
+
+def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
+    """The cases that make the run fail."""
+    return [result for result in results if result.status in LOUD]
+
+
+def rows(results: Iterable[CaseResult]) -> list[tuple[str, ...]]:
+    """One row a case, under :data:`COLUMNS`."""
+    return [_row(result) for result in results]
+
+
+def table(results: Sequence[CaseResult], out: TextIO) -> None:
+    """Print the table, wide enough for its content where ``out`` is not a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for column in COLUMNS:
+        shown.add_column(column, no_wrap=True, justify="right" if column in COLUMNS[4:9] else "left")
+    for row in rows(results):
+        shown.add_row(*(Text(cell) for cell in row))
+    Console(file=out, width=None if out.isatty() else 200).print(shown)
+
+
+def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
+    """Print doctor's verdict, then each finding with what to do about it."""
+    marks = {"ok": "✓", "warn": "!", "bad": "✗"}
+    out.write(f"{verdict(findings)}\n\n")
+    for finding in findings:
+        out.write(f"{marks[finding.level]} {finding.check}: {finding.found}\n")
+        if finding.level != "ok":
+            out.write(f"    {finding.why}\n    → {finding.do}\n")
+
+
+def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
+    """The job summary: the verdict, what failed and why, then the numbers, then the machine, folded."""
+    bad = failures(results)
+    torch, runner = setting.dependencies["pytorch"], setting.runner
+    parts = [
+        f"### {'❌' if bad else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
+        f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
+        *_failure_list(bad),
+        _markdown_table(COLUMNS, rows(results)),
+        (
+            f"± 95% is within a process, “between processes” how far the medians of {setting.settings.processes} "
+            "fresh processes lie apart: what a single run would not have told."
+        ),
+        _folded("Machine", _markdown_table(("fact", "value"), sorted(runner["extra_info"].items()))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
+    """One for each failed case, for the job's page."""
+    return [
+        Annotation("error", failure.reason, title=f"{result.case}: {failure.status}")
+        for result in failures(results)
+        if (failure := result.failure)
+    ]
+
+
+def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, Any]]:
+    """The table as data: a case's options, its status, and the median of each metric over the processes."""
+    return [
+        {
+            "workload": result.case.workload,
+            "mode": result.case.mode,
+            "dtype": result.case.dtype,
+            "backend": result.case.backend,
+            "batch_size": result.case.batch_size,
+            "status": result.status,
+            "reason": result.failure.reason if result.failure else None,
+            "metrics": {
+                metric.name: median(metric.values) for metric in metrics(result, setting) if metric.values
+            },
+        }
+        for result in results
+    ]
+
+
+def _row(result: CaseResult) -> tuple[str, ...]:
+    case = result.case
+    name = (case.workload, case.mode, case.dtype, case.backend, str(case.batch_size or "auto"))
+    latencies = result.latencies
+    if not latencies:
+        return (*name, "", "", "", "", result.status)
+    widths = [answer["half_width"] for answer in result.answers("sample")]
+    peak = median(answer["device"] for answer in result.answers("peak")) / 2**20
+    return (
+        *name,
+        _milliseconds(median(latencies)),
+        "unknown" if None in widths else f"{median(widths):.1%}",
+        f"{max(latencies) / min(latencies) - 1:.1%}" if len(latencies) > 1 else "",
+        f"{peak:,.0f} MiB",
+        result.status,
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    ms = seconds * 1e3
+    return f"{ms:.4g} ms" if ms < 1e4 else f"{ms:,.0f} ms"
+
+
+def _failure_list(bad: Iterable[CaseResult]) -> list[str]:
+    lines = [
+        f"- **{markdown_cell(str(result.case))}** — {result.status}: {markdown_cell(failure.reason)}"
+        for result in bad
+        if (failure := result.failure)
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _markdown_table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *([markdown_cell(cell) for cell in row] for row in body)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"

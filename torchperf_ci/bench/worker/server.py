@@ -1,0 +1,155 @@
+"""The worker's loop: one request, one answer; a failure is an answer too."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchperf_ci.bench.worker import compilation, memory, sampling
+from torchperf_ci.bench.worker.agreement import agreement
+from torchperf_ci.bench.worker.channel import Channel
+from torchperf_ci.bench.worker.environment import environment
+from torchperf_ci.bench.worker.errors import status_of
+from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.observation import observe
+from torchperf_ci.bench.worker.phases import phase_seconds
+from torchperf_ci.bench.worker.step import Request, Step, build
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.suite.registry import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_ci.machine.devices.base import Device
+
+Answer = dict[str, Any]
+
+
+def serve(channel_fd: int) -> None:
+    """Answer requests until the parent closes the channel."""
+    channel = Channel(channel_fd)
+    session = Session()
+    for request in channel.requests():
+        channel.send(_answer(session.verbs, request))
+    # Nothing is left to save, and tearing torch down takes longer than starting the next worker.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _answer(verbs: Mapping[str, Callable[..., Answer]], request: dict[str, Any]) -> Answer:
+    try:
+        return {"ok": _finite(verbs[request.pop("verb")](**request))}
+    except Exception as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+        return {
+            "error": {
+                "status": status_of(error),
+                "reason": _reason(error),
+                "traceback": traceback.format_exc(),
+            }
+        }
+
+
+def _finite(answer: Answer) -> Answer:
+    """JSON has no infinity: a number that is not finite is told as none."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in answer.items()}
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"[:500]
+
+
+class Session:
+    """What one worker process has built so far."""
+
+    _device: Device
+    _step: Step
+    _request: Request
+
+    def __init__(self) -> None:
+        self.verbs: Mapping[str, Callable[..., Answer]] = {
+            "describe": self.describe,
+            "build": self.build,
+            "first_step": self.first_step,
+            "agreement": self.agreement,
+            "warm_up": self.warm_up,
+            "sample": self.sample,
+            "block": self.block,
+            "peak": self.peak,
+            "leak": self.leak,
+            "phases": self.phases,
+            "flops": self.flops,
+            "compilation": self.compilation,
+        }
+
+    def describe(self, device: str, files: list[str]) -> Answer:
+        """The environment's facts and the catalogue of workloads."""
+        known = catalogue([Path(file) for file in files])
+        return {
+            "environment": asdict(environment(device)),
+            "suites": {name: list(members) for name, members in known.suites.items()},
+            "unavailable": dict(known.unavailable),
+            "workloads": [
+                {
+                    "name": workload.name,
+                    "task": workload.task,
+                    "modes": list(workload.modes),
+                    "batch_sizes": dict(workload.batch_sizes),
+                    "origin": workload.origin,
+                }
+                for workload in known.workloads.values()
+            ],
+        }
+
+    def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Answer:
+        """Build the step; the answer has the number of parameters."""
+        torch.set_num_threads(threads)
+        self._device = device_of(device, hip=torch.version.hip is not None)
+        self._request = Request(**request)
+        self._step = build(
+            catalogue([Path(file) for file in files]).workloads[workload], self._request, self._device
+        )
+        return {"parameters": self._step.parameters}
+
+    def first_step(self) -> Answer:
+        return asdict(compilation.first_step(self._device, self._step.run))
+
+    def agreement(self) -> Answer:
+        return asdict(agreement(self._step, self._request.mode, self._request.dtype))
+
+    def warm_up(self, budget: float) -> Answer:
+        return asdict(sampling.warm_up(self._device, self._step.run, budget))
+
+    def sample(self, inner: int, target: float, budget: float) -> Answer:
+        return asdict(sampling.sample(self._device, self._step.run, inner, target, budget))
+
+    def block(self, steps: int) -> Answer:
+        return {"seconds": sampling.block(self._device, self._step.run, steps)}
+
+    def peak(self) -> Answer:
+        return asdict(memory.peak(self._device, self._step.run))
+
+    def leak(self, budget: float) -> Answer:
+        found = memory.leak(self._device, self._step.run, budget)
+        return {} if found is None else asdict(found)
+
+    def phases(self, budget: float) -> Answer:
+        return dict(phase_seconds(self._device, self._step, budget))
+
+    def flops(self) -> Answer:
+        """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
+        step = self._step
+        return {
+            "flops": count_flops(lambda: observe(step.task, step.model, self._request.mode, step.precision))
+        }
+
+    def compilation(self) -> Answer:
+        return asdict(compilation.compilation())

@@ -1,0 +1,129 @@
+"""The command line: parsing, help, exit codes; what a command does lives in its room."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import __version__
+from torchperf_ci.errors import TorchperfError
+from torchperf_ci.options import DOCTOR_OPTIONS, LIST_OPTIONS, RUN_OPTIONS, Option, read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BUG = 70
+EPILOG = """\
+exit codes:
+  0   done, nothing wrong
+  1   a regression is confirmed
+  2   the call or the configuration is wrong
+  3   some workloads or records failed or were refused; the rest is done and kept
+  4   not delivered: spooled, and can be resumed
+  5   inconclusive
+  70  a bug of torchperf
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One verb: its options, an example for its help, and what it does."""
+
+    name: str
+    help: str
+    example: str
+    options: Sequence[Option]
+    action: Callable[[dict[str, Any]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the only place that prints errors and decides the exit code."""
+    namespace = _parser().parse_args(argv)
+    command: Command = namespace.command
+    try:
+        return command.action(read_all(command.options, namespace, os.environ))
+    except TorchperfError as error:
+        _complain(str(error))
+        return error.exit_code
+    except Exception:  # noqa: BLE001  # whatever is left is our own bug
+        traceback.print_exc()
+        _complain("this is a bug of torchperf: please report it with the lines above")
+        return BUG
+
+
+def _complain(message: str) -> None:
+    from torchperf_ci.actions import Annotation, annotate
+
+    sys.stderr.write(f"torchperf: error: {message}\n")
+    annotate([Annotation("error", message, title="torchperf")])
+
+
+def _parser() -> argparse.ArgumentParser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="torchperf",
+        description="Continuous performance testing of PyTorch.",
+        epilog=EPILOG,
+        formatter_class=formatter,
+    )
+    parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        verb = verbs.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help,
+            epilog=f"example:\n  {command.example}",
+            formatter_class=formatter,
+        )
+        for option in command.options:
+            option.add_to(verb)
+        verb.set_defaults(command=command)
+    return parser
+
+
+def _run(options: dict[str, Any]) -> int:
+    from torchperf_ci.bench.commands import run_command
+
+    return run_command(options)
+
+
+def _list(options: dict[str, Any]) -> int:
+    from torchperf_ci.bench.commands import list_command
+
+    return list_command(options)
+
+
+def _doctor(options: dict[str, Any]) -> int:
+    from torchperf_ci.bench.commands import doctor_command
+
+    return doctor_command(options)
+
+
+COMMANDS = (
+    Command(
+        "run",
+        "Measure workloads on this machine and write v3 records.",
+        "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
+        RUN_OPTIONS,
+        _run,
+    ),
+    Command(
+        "list",
+        "Show what can be run, and what cannot, and why.",
+        "torchperf list --suite all --filter 'vision/*'",
+        LIST_OPTIONS,
+        _list,
+    ),
+    Command(
+        "doctor",
+        "Say whether this machine can give trustworthy numbers, and what to do about each finding.",
+        "torchperf doctor --device cuda",
+        DOCTOR_OPTIONS,
+        _doctor,
+    ),
+)
