@@ -1,0 +1,93 @@
+"""Where do the seconds go before anything is measured?
+
+python benchmarks/startup.py
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from report import print_table
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.process import Inquiry, build_arguments, open_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SUITE = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+@workload("empty/add", "one addition", modes=("inference",))
+def add(batch_size):
+    return Task(lambda x: x + 1, (torch.ones(1),))
+"""
+REPEATS = 9
+
+
+def cpu_seconds(*command: str) -> float:
+    """User and system seconds of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+
+
+def of(repeats: int, measured: Callable[[], float]) -> str:
+    """Median of repeated seconds."""
+    return f"{median(measured() for _ in range(repeats)):.3f} s"
+
+
+def worker_phases(folder: Path) -> dict[str, float]:
+    """Wall seconds of each request to a worker that has nothing to do."""
+    suite = folder / "suite.py"
+    suite.write_text(SUITE)
+    settings = Settings(sys.executable, "cpu", (str(suite),), target_ci=0.05, budget=0.2)
+    case = Case("empty/add", "inference", "fp32", "eager", 1)
+    seconds = {}
+    start = time.perf_counter()
+    with open_worker(case, settings, folder) as worker:
+        inquiry = Inquiry(worker, settings.timeout)
+        for verb, arguments in (
+            ("build", build_arguments(case, settings)),
+            ("first_step", {}),
+            ("warm_up", {"budget": settings.budget}),
+            ("sample", {"inner": 1000, "target": settings.target_ci, "budget": settings.budget}),
+            ("peak", {}),
+            ("leak", {"budget": settings.budget}),
+            ("flops", {}),
+        ):
+            asked = time.perf_counter()
+            inquiry.ask(verb, **arguments)
+            seconds[verb] = time.perf_counter() - asked
+        asked = time.perf_counter()
+    seconds["end"] = time.perf_counter() - asked
+    return {**seconds, "whole process": time.perf_counter() - start}
+
+
+def main() -> None:
+    python = sys.executable
+    commands = {
+        "`python -c pass`": (python, "-c", "pass"),
+        "`torchperf --help`": (python, "-m", "torchperf_ci", "--help"),
+        "`torchperf run --help`": (python, "-m", "torchperf_ci", "run", "--help"),
+        "`python -c 'import torch'`": (python, "-c", "import torch"),
+    }
+    rows = [[name, of(REPEATS, lambda c=command: cpu_seconds(*c))] for name, command in commands.items()]
+    print_table("CPU seconds of a command", ("command", "CPU"), rows)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [worker_phases(Path(folder)) for _ in range(5)]
+    phases = [[name, f"{median(run[name] for run in runs):.3f} s"] for name in runs[0]]
+    print_table("Wall seconds of one worker with a trivial workload", ("request", "wall"), phases)
+
+
+if __name__ == "__main__":
+    main()
