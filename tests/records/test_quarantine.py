@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.records.quarantine import quarantine
+from torchperf_ci.records.reading import parse
+
+GOOD = '{"metric": {"name": "good"}}'
+
+
+def refused(bad: str, name: str = "records.json"):
+    return parse(f"{GOOD}\n{bad}\n".encode("utf-8", "surrogateescape"), name).refused
+
+
+def entries(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_refused_element_is_kept_with_its_place_and_reasons(tmp_path):
+    quarantine(tmp_path / "q.json", refused('{"metric": 5}'))
+    assert entries(tmp_path / "q.json") == [
+        {
+            "file": "records.json",
+            "line": 2,
+            "path": "$",
+            "reasons": ["$.metric: 5 is of the wrong type: object expected"],
+            "text": '{"metric": 5}',
+        }
+    ]
+
+
+def test_bytes_that_are_not_text_come_back(tmp_path):
+    quarantine(tmp_path / "q.json", refused('{"metric": "\udcff"}'))
+    (entry,) = entries(tmp_path / "q.json")
+    assert entry["text"].encode("utf-8", "surrogateescape") == b'{"metric": "\xff"}'
+
+
+def test_later_files_are_added_and_nothing_twice(tmp_path):
+    path = tmp_path / "q.json"
+    quarantine(path, refused("one", "a.json"))
+    quarantine(path, refused("two", "b.json"))
+    quarantine(path, refused("one", "a.json"))
+    assert [(entry["file"], entry["text"]) for entry in entries(path)] == [
+        ("a.json", "one"),
+        ("b.json", "two"),
+    ]
+
+
+def test_an_earlier_quarantine_without_a_last_newline_is_kept(tmp_path):
+    path = tmp_path / "q.json"
+    path.write_text('{"earlier": true}')
+    quarantine(path, refused("one"))
+    assert [next(iter(entry)) for entry in entries(path)] == ["earlier", "file"]
+
+
+def test_nothing_refused_makes_no_file(tmp_path):
+    quarantine(tmp_path / "q.json", refused(GOOD))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_earlier_quarantine_that_cannot_be_read_is_not_overwritten(tmp_path):
+    path = tmp_path / "q.json"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(RecordsError, match="earlier quarantine"):
+        quarantine(path, refused("one"))
+    assert path.read_bytes() == b"\xff\xfe"
+
+
+def test_a_directory_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(OutputDirectoryError):
+        quarantine(tmp_path / "missing" / "q.json", refused("one"))
+
+
+def test_what_is_mended_can_be_read_again(tmp_path):
+    quarantine(tmp_path / "q.json", refused('{"metric": {"benchmark_values": 5}}'))
+    mended = entries(tmp_path / "q.json")[0]["text"].replace("5", "[5]")
+    assert len(parse(mended.encode(), "mended.json").records) == 1

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torchperf_ci.records.reading import parse
+from torchperf_ci.records.record import (
+    Benchmark,
+    Dependency,
+    Input,
+    Metric,
+    Model,
+    extra_info_strings,
+    record,
+)
+
+LEAST = {"benchmark": Benchmark("b"), "model": Model("m"), "metric": Metric("latency(ms)", [1.5])}
+
+
+def test_what_is_not_given_is_left_out():
+    assert record(**LEAST) == {
+        "benchmark": {"name": "b"},
+        "model": {"name": "m"},
+        "metric": {"name": "latency(ms)", "benchmark_values": [1.5]},
+    }
+
+
+def test_everything_that_is_given_is_in():
+    built = record(
+        benchmark=Benchmark("b", "training", "bf16", {"device": "cpu"}),
+        model=Model("m", "vision", "eager", ("torchbench",), {"parameters": 12}),
+        metric=Metric("latency(ms)", (1, 2.5), {"samples": [1]}, target_value=0.0),
+        inputs={"x": Input("bf16", {"shape": (2, 3)})},
+        dependencies={"torch": Dependency("pytorch/pytorch", "main", "0a1b", "2.13", {"cuda": None})},
+        runners=({"name": "cpu", "cpu_count": 2, "extra_info": {"smt": False}},),
+    )
+    assert built == {
+        "benchmark": {"name": "b", "mode": "training", "dtype": "bf16", "extra_info": {"device": "cpu"}},
+        "model": {
+            "name": "m",
+            "type": "vision",
+            "backend": "eager",
+            "origins": ["torchbench"],
+            "extra_info": {"parameters": "12"},
+        },
+        "metric": {
+            "name": "latency(ms)",
+            "benchmark_values": [1, 2.5],
+            "target_value": 0.0,
+            "extra_info": {"samples": "[1]"},
+        },
+        "inputs": {"x": {"dtype": "bf16", "extra_info": {"shape": "[2,3]"}}},
+        "dependencies": {
+            "torch": {
+                "repo": "pytorch/pytorch",
+                "branch": "main",
+                "sha": "0a1b",
+                "version": "2.13",
+                "extra_info": {},
+            }
+        },
+        "runners": [{"name": "cpu", "cpu_count": 2, "extra_info": {"smt": "false"}}],
+    }
+
+
+def test_a_metric_without_a_number_has_no_values():
+    assert record(**LEAST | {"metric": Metric("accuracy", None)})["metric"] == {"name": "accuracy"}
+
+
+def test_no_runners_is_not_the_same_as_none_given():
+    assert "runners" not in record(**LEAST)
+    assert record(**LEAST, runners=())["runners"] == []
+
+
+def test_numbers_of_numpy_become_plain_ones():
+    values = np.array([1.5, 2.0], dtype=np.float32)
+    built = record(**LEAST | {"metric": Metric("m", values, target_value=np.float64(3))})["metric"]
+    assert {type(value) for value in [*built["benchmark_values"], built["target_value"]]} == {float}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (True, "true"),
+        (3, "3"),
+        (0.1, "0.1"),
+        ([1, {"a": None}], '[1,{"a":null}]'),
+        ({"a": "ü"}, '{"a":"\\u00fc"}'),
+        ("tail \udcff of a log", "tail \\udcff of a log"),
+    ],
+)
+def test_extra_info_is_text(value, text):
+    assert extra_info_strings({"key": value}) == {"key": text}
+
+
+def test_extra_info_says_nothing_about_what_is_unknown():
+    assert extra_info_strings({"a": None, "b": 1}) == {"b": "1"}
+
+
+def test_a_built_record_is_read_without_a_complaint():
+    import json
+
+    assert not parse(json.dumps(record(**LEAST)).encode(), "records.json").problems

@@ -1,0 +1,151 @@
+"""Read a records file of any form, and never lose a good record because of a bad neighbour."""
+
+from __future__ import annotations
+
+import bisect
+import gzip
+import io
+import re
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.checking import check
+from torchperf_ci.records.parsing import Broken, Element, whole
+from torchperf_ci.records.problems import Problem, Severity, path_text
+from torchperf_ci.records.rescue import rescue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Located:
+    """A good record as the file holds it, and where it begins."""
+
+    record: dict[str, Any]
+    file: str
+    line: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An element that is no good record: its text as it stands in the file, and every reason.
+
+    Bytes that are not UTF-8 are lone surrogates in ``text`` (Python's ``surrogateescape``): nothing is lost.
+    """
+
+    file: str
+    line: int
+    path: str
+    reasons: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All that a file holds, in its order: good records, refused elements, and the problems of both."""
+
+    records: tuple[Located, ...]
+    refused: tuple[Refused, ...]
+    problems: tuple[Problem, ...]
+
+
+def read(path: Path) -> Reading:
+    """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped.
+
+    Raises :class:`RecordsError` where the file itself cannot be read; whatever it holds ends in the result.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}; check the path and its permissions"
+        raise RecordsError(message) from error
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> Reading:
+    """Read the content of a records file, which messages call ``name``."""
+    unpacked, damage = _unpack(content)
+    text = unpacked.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogateescape")
+    reader = _Reader(name, text)
+    for piece in _pieces(text):
+        reader.take(piece)
+    if damage:
+        reader.note(len(text), "$", damage, "refused")
+    if not (reader.records or reader.problems):
+        reader.note(len(text), "$", "holds no record", "flag")
+    return Reading(tuple(reader.records), tuple(reader.refused), tuple(reader.problems))
+
+
+class _Reader:
+    """Sorts the pieces of one text into records, refused elements and problems."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._text = text
+        self._line_ends = [match.start() for match in re.finditer("\n", text)]
+        self.records: list[Located] = []
+        self.refused: list[Refused] = []
+        self.problems: list[Problem] = []
+
+    def take(self, piece: Element | Broken) -> None:
+        if isinstance(piece, Broken):
+            self.note(piece.at, piece.path, piece.reason, "refused")
+            self._refuse(piece, (piece.reason,))
+        else:
+            self._take_element(piece)
+
+    def note(self, position: int, path: str, reason: str, severity: Severity) -> None:
+        self.problems.append(Problem(self._file, self._line(position), path, reason, severity))
+
+    def _take_element(self, element: Element) -> None:
+        findings = check(element.value)
+        for finding in findings:
+            self.note(
+                element.start, element.path + path_text(finding.steps), finding.reason, finding.severity
+            )
+        reasons = tuple(
+            f"{element.path}{path_text(finding.steps)}: {finding.reason}"
+            for finding in findings
+            if finding.severity == "refused"
+        )
+        if isinstance(element.value, dict) and not reasons:
+            self.records.append(Located(element.value, self._file, self._line(element.start), element.path))
+        else:
+            self._refuse(element, reasons)
+
+    def _refuse(self, piece: Element | Broken, reasons: tuple[str, ...]) -> None:
+        text = self._text[piece.start : piece.end]
+        if text:
+            self.refused.append(Refused(self._file, self._line(piece.start), piece.path, reasons, text))
+
+    def _line(self, position: int) -> int:
+        return bisect.bisect_left(self._line_ends, position) + 1
+
+
+def _pieces(text: str) -> list[Element | Broken]:
+    try:
+        return list[Element | Broken](whole(text))
+    except (ValueError, RecursionError):
+        return rescue(text)
+
+
+def _unpack(content: bytes) -> tuple[bytes, str | None]:
+    """Return the content, unzipped as far as it goes, and what ended it early."""
+    if not content.startswith(_GZIP_MAGIC):
+        return content, None
+    unpacked = bytearray()
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+        try:
+            # read() would drop what came before the damage; read1() hands it out piece by piece.
+            while piece := packed.read1():
+                unpacked += piece
+        except (EOFError, OSError, zlib.error) as error:
+            return bytes(unpacked), f"the gzip data is damaged or cut off ({error}); records may be missing"
+    return bytes(unpacked), None

@@ -1,0 +1,145 @@
+"""Build one v3 record from typed parts.
+
+The parts are those of the table ``benchmark.oss_ci_benchmark_v3``; what is not given is left out of the
+record, and the database then fills in its own empty value. Every ``extra_info`` is a ``Map(String, String)``
+there, so its values become strings here, in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ExtraInfo = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Which benchmark, in which mode (``inference``, ``training``) and dtype."""
+
+    name: str
+    mode: str = ""
+    dtype: str = ""
+    extra_info: ExtraInfo = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was run. ``origins`` are the collections that it comes from, such as ``torchbench``."""
+
+    name: str
+    type: str = ""
+    backend: str = ""
+    origins: Sequence[str] = ()
+    extra_info: ExtraInfo = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What was measured; the name ends with the unit in parentheses, as in ``latency(ms)``.
+
+    ``values`` are finite numbers, one a repetition; ``None`` says that the metric is not a number at all, and
+    the record then has no ``benchmark_values``.
+    """
+
+    name: str
+    values: Sequence[float] | None
+    extra_info: ExtraInfo = field(default_factory=dict)
+    target_value: float | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """One named input of the benchmark."""
+
+    dtype: str = ""
+    extra_info: ExtraInfo = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One library that the result depends on."""
+
+    repo: str = ""
+    branch: str = ""
+    sha: str = ""
+    version: str = ""
+    extra_info: ExtraInfo = field(default_factory=dict)
+
+
+def record(
+    *,
+    benchmark: Benchmark,
+    model: Model,
+    metric: Metric,
+    inputs: Mapping[str, Input] | None = None,
+    dependencies: Mapping[str, Dependency] | None = None,
+    runners: Sequence[Mapping[str, object]] | None = None,
+) -> dict[str, Any]:
+    """Return the v3 record of one metric of one model, ready for :func:`torchperf_ci.records.writing.write`.
+
+    ``runners=None`` leaves the key out, and whoever uploads the record describes the machine; an empty
+    sequence is kept and says that there is none to describe.
+    """
+    built: dict[str, Any] = {
+        "benchmark": _part(benchmark),
+        "model": _part(model),
+        "metric": _metric(metric),
+    }
+    if inputs:
+        built["inputs"] = {name: _part(value) for name, value in inputs.items()}
+    if dependencies:
+        built["dependencies"] = {name: _part(value) for name, value in dependencies.items()}
+    if runners is not None:
+        built["runners"] = [_runner(runner) for runner in runners]
+    return built
+
+
+def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
+    """Return ``extra_info`` as the database stores it: every value a string, nested ones as compact JSON.
+
+    A value of ``None`` is left out: the database reads an absent key as the empty string anyway.
+    """
+    return {_text(key): _string(value) for key, value in extra_info.items() if value is not None}
+
+
+def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, Any]:
+    """The members that say something: an absent one and an empty one are the same to the database."""
+    return {key: _member(value) for key, value in vars(part).items() if value}
+
+
+def _member(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return extra_info_strings(value)
+    return value if isinstance(value, str) else list(value)
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    built: dict[str, Any] = {"name": metric.name}
+    if metric.values is not None:
+        built["benchmark_values"] = [_number(value) for value in metric.values]
+    if metric.target_value is not None:
+        built["target_value"] = _number(metric.target_value)
+    if metric.extra_info:
+        built["extra_info"] = extra_info_strings(metric.extra_info)
+    return built
+
+
+def _runner(runner: Mapping[str, object]) -> dict[str, object]:
+    return {key: _member(value) if isinstance(value, Mapping) else value for key, value in runner.items()}
+
+
+def _number(value: float) -> float:
+    """Numbers of other libraries (numpy's, torch's) as Python's own, which JSON can hold."""
+    return value if isinstance(value, int) else float(value)
+
+
+def _string(value: object) -> str:
+    return _text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _text(text: str) -> str:
+    """Text that UTF-8 can hold: a process's output may carry bytes that Python decoded as lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
