@@ -1,0 +1,239 @@
+"""``torchperf.yml``, the one file that a user writes: its keys, their defaults and its errors.
+
+The dataclasses here are the only declaration of the keys: the reader, ``config.schema.json`` and the table in
+``docs/configuration.md`` are all made from them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bench.case import BACKENDS, DEVICES, DTYPES, MODES
+from torchperf_ci.config_kinds import (
+    Choice,
+    Constant,
+    Many,
+    Named,
+    Place,
+    Section,
+    Share,
+    Steps,
+    Switch,
+    Text,
+    Whole,
+    key,
+    nearest,
+)
+from torchperf_ci.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from yaml import Node
+
+UP, DOWN = "up", "down"
+DIRECTIONS: Mapping[str, str] = {
+    "status": UP,
+    "accuracy": UP,
+    "throughput(samples/s)": UP,
+    "latency(ms)": DOWN,
+    "peak_memory(MiB)": DOWN,
+    "host_peak_memory(MiB)": DOWN,
+    "memory_leak(KiB/iter)": DOWN,
+    "host_memory_leak(KiB/iter)": DOWN,
+    "flops(GFLOP)": DOWN,
+    "graph_breaks": DOWN,
+    "recompiles": DOWN,
+    "compile_time(s)": DOWN,
+    "compile_cpu_time(s)": DOWN,
+    "warm_compile_time(s)": DOWN,
+    "warm_compile_cpu_time(s)": DOWN,
+}
+"""Which way is better, for each metric that torchperf itself measures."""
+
+_URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
+_ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
+_REPOSITORY = Text(r"^[\w.-]+/[\w.-]+$", "a repository such as org/name")
+_STORE = Text(r"^(chdb|clickhouse)://", "chdb://PATH or clickhouse://USER@HOST/DATABASE")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A kind of machine."""
+
+    labels: tuple[str, ...] = key(Many(Text()), (), "What `runs-on` asks for; left out, the runner's name.")
+    device: str = key(Choice(DEVICES), "auto", "The device to measure on. ROCm answers as `cuda`.")
+    tune: bool = key(Switch(), False, "Quieten the machine as far as it allows, and restore it afterwards.")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What to measure, how and where: every workload in every mode, dtype and backend on every runner."""
+
+    workloads: tuple[str, ...] = key(
+        Many(Text()),
+        ("*",),
+        "Names, patterns (`vision/*`), built-in suites (`quick`) and suite files (`*.py`).",
+    )
+    modes: tuple[str, ...] = key(Many(Choice(MODES)), ("inference",), "`inference`, `training` or both.")
+    dtypes: tuple[str, ...] = key(Many(Choice(DTYPES)), ("fp32",), "The dtypes to run in.")
+    backends: tuple[str, ...] = key(Many(Choice(BACKENDS)), ("eager",), "What executes the model.")
+    runners: tuple[str, ...] = key(Many(Text()), (), "Names from `runners`; left out, all of them.")
+    shards: int = key(Whole(1), 1, "Into how many jobs the work of a runner is split.")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a change of a metric matters."""
+
+    direction: str = key(
+        Choice((UP, DOWN)),
+        "",
+        "Which way is better; needed for a metric that torchperf does not measure itself.",
+    )
+    min_effect: float = key(Share(), 0.03, "The smallest relative change that matters, such as `3%`.")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Where the records go: at most one of ``to``, ``lambda`` and ``branch``."""
+
+    to: str | None = key(Text(), None, "As in `torchperf upload --to`: `s3://BUCKET`, or a directory.")
+    lambda_: str | None = key(_URL, None, "The URL of an upload API, instead of `to`.")
+    branch: str | None = key(Text(), None, "A branch of this repository, instead of `to`.")
+    role: str | None = key(_ROLE, None, "The role to assume through OIDC for `s3://`.")
+
+    @property
+    def destination(self) -> str | None:
+        """The one place, as ``torchperf upload --to`` takes it; None where records stay where they are."""
+        return self.to or self.lambda_ or (f"branch:{self.branch}" if self.branch else None)
+
+
+@dataclass(frozen=True)
+class Issues:
+    """The issues that are opened for confirmed regressions."""
+
+    repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, none is opened.")
+    labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get.")
+    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night.")
+
+
+def default_policy() -> dict[str, Rule]:
+    """The rule of each metric that torchperf itself measures."""
+    return {metric: Rule(direction=direction) for metric, direction in DIRECTIONS.items()}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole file. ``Config()`` is what holds where there is none."""
+
+    version: int = key(Constant(1), 1, "The version of this format.")
+    name: str = key(Text(), "torchperf", "The benchmark's name: `benchmark.name` of the records.")
+    runners: Mapping[str, Runner] = key(Named(Section(Runner)), dict, "Where: one entry a kind of machine.")
+    suites: Mapping[str, Suite] = key(
+        Named(Section(Suite)), dict, "What: which workloads, how, on which runners."
+    )
+    policy: Mapping[str, Rule] = key(
+        Named(Section(Rule)),
+        default_policy,
+        "When a change matters, by metric; the rest keeps its default.",
+    )
+    upload: Upload = key(  # noqa: RUF009 - a dataclasses.field
+        Section(Upload), Upload, "Where the records go: one of `to`, `lambda` and `branch`."
+    )
+    store: str = key(
+        _STORE, "chdb://.torchperf/store", "Where history is kept: a directory, or a ClickHouse server."
+    )
+    issues: Issues = key(  # noqa: RUF009 - a dataclasses.field
+        Section(Issues), Issues, "The issues that are opened for confirmed regressions."
+    )
+
+
+def load(path: Path) -> Config:
+    """Read ``torchperf.yml``.
+
+    Raises :class:`ConfigError` with the line of the mistake, or :class:`UsageError` for an unreadable file.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"
+        raise UsageError(msg) from error
+    place = Place(str(path))
+    given: Config = Section(Config).read(_document(content, str(path)), place)
+    for steps, problem in _contradictions(given):
+        raise ConfigError(str(path), place.lines[steps], f"{'.'.join(map(str, steps))}: {problem}")
+    return replace(given, policy=_with_defaults(given.policy), runners=_labelled(given.runners))
+
+
+def _document(content: bytes, file: str) -> Node:
+    """The root node of the one YAML document."""
+    import yaml
+
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(file, content.count(b"\n", 0, error.start) + 1, "is not UTF-8 text") from error
+    try:
+        node: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(file, line, "holds a control character, which YAML forbids") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(file, line, f"is not valid YAML: {reason}") from error
+    except RecursionError:
+        raise ConfigError(file, 1, "is nested too deeply") from None
+    if node is None:
+        raise ConfigError(file, 1, "is empty; the least that it can hold is `version: 1`")
+    return node
+
+
+def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
+    """What is wrong between values that are right by themselves, with the keys to the place."""
+    for name, suite in given.suites.items():
+        for index, runner in enumerate(suite.runners):
+            if runner not in given.runners:
+                yield (
+                    ("suites", name, "runners", index),
+                    f"unknown runner {runner!r}{nearest(runner, given.runners)}",
+                )
+    for metric, rule in given.policy.items():
+        if not rule.direction and metric not in DIRECTIONS:
+            yield (
+                ("policy", metric),
+                "torchperf cannot know which way is better; add `direction: up` or `down`",
+            )
+    yield from _upload_contradictions(given.upload)
+    yield from _passwords({("store",): given.store, ("upload", "to"): given.upload.to})
+
+
+def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
+    places = {"to": upload.to, "lambda": upload.lambda_, "branch": upload.branch}
+    given = [name for name, value in places.items() if value]
+    if len(given) > 1:
+        yield ("upload", given[1]), f"records go to one place; remove this or `{given[0]}`"
+    if upload.role and not (upload.to or "").startswith("s3://"):
+        yield ("upload", "role"), "a role is for an upload to s3:// only; set `to: s3://BUCKET`, or remove it"
+
+
+def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
+    for steps, url in urls.items():
+        if re.match(r"[a-z0-9+]+://[^/@]*:[^/]*@", url or ""):
+            yield steps, "holds a password, and others read this file; give the password in the environment"
+
+
+def _with_defaults(policy: Mapping[str, Rule]) -> dict[str, Rule]:
+    given = {
+        metric: replace(rule, direction=rule.direction or DIRECTIONS[metric])
+        for metric, rule in policy.items()
+    }
+    return default_policy() | given
+
+
+def _labelled(runners: Mapping[str, Runner]) -> dict[str, Runner]:
+    return {name: replace(runner, labels=runner.labels or (name,)) for name, runner in runners.items()}

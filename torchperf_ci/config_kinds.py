@@ -1,0 +1,267 @@
+"""The kinds of value that ``torchperf.yml`` holds: each reads a YAML node, and says what JSON Schema calls
+it.
+
+Nodes rather than loaded values are read, because only they know their lines and repeated keys; and nothing
+that a tag names is ever built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torchperf_ci.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from yaml import Node
+
+_TAG = "tag:yaml.org,2002:"
+_TRUE = ("true", "yes", "on")
+_PERCENT = r"^[0-9]{1,2}(\.[0-9]+)?%$"
+
+Steps = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands: the file, the keys that lead to it, and the lines of all that was read before."""
+
+    file: str
+    steps: Steps = ()
+    lines: dict[Steps, int] = field(default_factory=dict)
+
+    def at(self, step: str | int, node: Node) -> Place:
+        """The place of ``node`` below this one; its line is remembered for checks between values."""
+        steps = (*self.steps, step)
+        self.lines[steps] = line_of(node)
+        return dataclasses.replace(self, steps=steps)
+
+    def error(self, node: Node, problem: str) -> ConfigError:
+        """What is wrong with ``node``, as an error with its line."""
+        name = ".".join(map(str, self.steps))
+        return ConfigError(self.file, line_of(node), f"{name}: {problem}" if name else problem)
+
+
+class Kind(Protocol):
+    """A kind of value. ``read`` raises :class:`ConfigError`."""
+
+    def read(self, node: Node, place: Place) -> Any: ...
+
+    def schema(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string; with a ``pattern``, one of the form that ``form`` describes."""
+
+    pattern: str = r"\S"
+    form: str = "text"
+
+    def read(self, node: Node, place: Place) -> str:
+        if not _is(node, "str"):
+            raise place.error(
+                node, f"must be {self.form}, not {_shown(node)}; if you mean that text, quote it"
+            )
+        if not re.search(self.pattern, node.value):
+            raise place.error(node, f"must be {self.form}, not {_shown(node)}")
+        return str(node.value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def read(self, node: Node, place: Place) -> str:
+        if not _is(node, "str") or node.value not in self.options:
+            near = nearest(str(node.value), self.options)
+            raise place.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
+        return str(node.value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.options)}
+
+
+@dataclass(frozen=True)
+class Switch:
+    """True or false."""
+
+    def read(self, node: Node, place: Place) -> bool:
+        if not _is(node, "bool"):
+            raise place.error(node, f"must be true or false, not {_shown(node)}")
+        return node.value.lower() in _TRUE
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from ``minimum`` up."""
+
+    minimum: int
+
+    def read(self, node: Node, place: Place) -> int:
+        written_plainly = _is(node, "int") and re.fullmatch(r"[0-9]{1,9}", node.value)
+        if not written_plainly or int(node.value) < self.minimum:
+            raise place.error(node, f"must be a whole number of at least {self.minimum}, not {_shown(node)}")
+        return int(node.value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.minimum}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The one number that is allowed."""
+
+    value: int
+
+    def read(self, node: Node, place: Place) -> int:
+        if not _is(node, "int") or node.value != str(self.value):
+            raise place.error(node, f"must be {self.value}, the only one known here, not {_shown(node)}")
+        return self.value
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": self.value}
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share from 0 up to 1: a percentage such as ``3%``, or the number itself, 0.03."""
+
+    def read(self, node: Node, place: Place) -> float:
+        share = None
+        if _is(node, "str") and re.search(_PERCENT, node.value):
+            share = float(node.value[:-1]) / 100
+        elif _is(node, "float", "int") and re.fullmatch(r"[0-9]*\.?[0-9]+", node.value):
+            share = float(node.value)
+        if share is None or share >= 1:
+            raise place.error(node, f"must be a percentage below 100% such as 3%, not {_shown(node)}")
+        return share
+
+    def schema(self) -> dict[str, Any]:
+        number = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+        return {"anyOf": [{"type": "string", "pattern": _PERCENT}, number]}
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list of values of one kind, at least one."""
+
+    item: Kind
+
+    def read(self, node: Node, place: Place) -> tuple[Any, ...]:
+        if _form(node) != "list" or not node.value:
+            raise place.error(node, f"must be a list of at least one item, like [a, b], not {_shown(node)}")
+        return tuple(self.item.read(item, place.at(index, item)) for index, item in enumerate(node.value))
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.item.schema(), "minItems": 1}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A mapping with known keys: the fields of the dataclass ``of``, declared with :func:`key`."""
+
+    of: type[Any]
+
+    def read(self, node: Node, place: Place) -> Any:
+        known = {key_name(item): item for item in dataclasses.fields(self.of)}
+        values = {}
+        for name, key_node, value_node in _pairs(node, place):
+            if name not in known:
+                raise place.error(key_node, f"unknown key {name!r}{nearest(name, known)}")
+            kind: Kind = known[name].metadata["kind"]
+            values[known[name].name] = kind.read(value_node, place.at(name, value_node))
+        return self.of(**values)
+
+    def schema(self) -> dict[str, Any]:
+        properties = {key_name(item): _key_schema(item) for item in dataclasses.fields(self.of)}
+        return {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A mapping from names that the user chooses to values of one kind."""
+
+    item: Kind
+
+    def read(self, node: Node, place: Place) -> dict[str, Any]:
+        return {name: self.item.read(value, place.at(name, value)) for name, _, value in _pairs(node, place)}
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["object", "null"], "additionalProperties": self.item.schema()}
+
+
+def key(kind: Kind, default: Any, meaning: str) -> Any:
+    """Declare a dataclass field as a key of the file; a callable ``default`` makes a new one each time."""
+    factory: Callable[[], Any] = default if callable(default) else lambda: default
+    return field(default_factory=factory, metadata={"kind": kind, "meaning": meaning})
+
+
+def key_name(item: dataclasses.Field[Any]) -> str:
+    """The key in the file; a field whose key is a word of Python's ends with an underscore."""
+    return item.name.removesuffix("_")
+
+
+def line_of(node: Node) -> int:
+    """The line where ``node`` begins, from 1."""
+    return int(node.start_mark.line) + 1
+
+
+def _key_schema(item: dataclasses.Field[Any]) -> dict[str, Any]:
+    kind: Kind = item.metadata["kind"]
+    return {"description": item.metadata["meaning"], **kind.schema()}
+
+
+def _pairs(node: Node, place: Place) -> list[tuple[str, Node, Node]]:
+    """The keys and values of a mapping; a key without a value (``quick:``) is an empty one."""
+    if _is(node, "null"):
+        return []
+    if _form(node) != "mapping":
+        raise place.error(node, f"must be a mapping of keys to values, not {_shown(node)}")
+    first: dict[str, int] = {}
+    for key_node, _ in node.value:
+        if _form(key_node) != "scalar":
+            raise place.error(key_node, "a key must be a word, not a list or a mapping")
+        if key_node.value in first:
+            line = first[key_node.value]
+            raise place.error(key_node, f"{key_node.value!r} is already given on line {line}; remove one")
+        first[key_node.value] = line_of(key_node)
+    return [(key_node.value, key_node, value_node) for key_node, value_node in node.value]
+
+
+def _form(node: Node) -> str:
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        return "scalar"
+    return "list" if isinstance(node, yaml.SequenceNode) else "mapping"
+
+
+def _is(node: Node, *types: str) -> bool:
+    return _form(node) == "scalar" and node.tag in {_TAG + name for name in types}
+
+
+def _shown(node: Node) -> str:
+    if _form(node) != "scalar":
+        return f"a {_form(node)}"
+    return repr(node.value) if node.value else "nothing"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that it resembles, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
