@@ -1,0 +1,174 @@
+"""The catalogue: suites, providers that are missing, and users' files, good and bad."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci.suite import registry
+from torchperf_ci.suite.registry import BadSuiteFileError, catalogue
+
+DOMAINS = {"vision", "language", "recommendation", "reinforcement", "speech", "scientific"}
+
+GOOD = """\
+import torch
+from torchperf_ci.suite import Task, workload
+
+@workload("mine/{name}", "nothing")
+def entry(batch):
+    return Task(torch.neg, (torch.ones(batch),))
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(text: str, name: str = "suite.py") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write_file
+
+
+def test_the_built_in_suites_cover_the_domains_and_operators():
+    found = catalogue()
+    core, operators = found.suites["core"], found.suites["operators"]
+    assert found.unavailable == {}
+    assert len(core) >= 18
+    assert len(operators) >= 32
+    assert {name.split("/")[0] for name in core} == DOMAINS
+    assert {name.split("/")[0] for name in operators} == {"operators"}
+    assert sorted(found.suites["all"]) == sorted((*core, *operators)) == sorted(found.workloads)
+
+
+def test_every_name_of_every_suite_is_a_workload_of_that_name():
+    found = catalogue()
+    for names in found.suites.values():
+        assert len(set(names)) == len(names)
+        assert all(found.workloads[name].name == name for name in names)
+
+
+def test_no_two_built_in_workloads_share_a_name():
+    modules = [registry.importlib.import_module(provider) for provider in registry.PROVIDERS]
+    names = [entry.name for module in modules for entry in registry._workloads_of(module)]
+    assert sorted(names) == sorted(catalogue().workloads)
+
+
+def test_the_quick_suite_is_whole():
+    found = catalogue()
+    assert found.suites["quick"] == registry.QUICK
+    operators = [name for name in registry.QUICK if name.startswith("operators/")]
+    assert 2 <= len(operators) <= 3
+
+
+def test_a_provider_whose_library_is_missing_is_listed_with_the_reason(monkeypatch, tmp_path):
+    (tmp_path / "models_of_a_missing_library.py").write_text("import a_library_that_is_missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "PROVIDERS", ("torchperf_ci.suite.vision", "models_of_a_missing_library"))
+    found = catalogue()
+    reason = "No module named 'a_library_that_is_missing'"
+    assert found.unavailable == {"models_of_a_missing_library": reason}
+    assert set(found.suites["all"]) == {name for name in found.workloads if name.startswith("vision/")}
+
+
+def test_a_file_is_a_suite_named_like_its_path(write):
+    path = write(GOOD.format(name="one"))
+    found = catalogue([path, path])
+    assert found.suites[str(path)] == ("mine/one",)
+    assert found.workloads["mine/one"].build(3).inputs[0].shape == (3,)
+    assert "mine/one" not in found.suites["all"]
+
+
+def test_a_relative_path_works(write, monkeypatch):
+    path = write(GOOD.format(name="one"))
+    monkeypatch.chdir(path.parent)
+    assert catalogue([Path(path.name)]).suites[path.name] == ("mine/one",)
+
+
+def test_files_of_one_basename_do_not_meet(write):
+    first, second = write(GOOD.format(name="one"), "a/suite.py"), write(GOOD.format(name="two"), "b/suite.py")
+    found = catalogue([first, second])
+    assert found.suites[str(first)] == ("mine/one",)
+    assert found.suites[str(second)] == ("mine/two",)
+
+
+def test_a_file_of_any_suffix_loads_and_leaves_nothing_beside_it(write):
+    path = write(GOOD.format(name="one"), "suite.txt")
+    assert catalogue([path]).suites[str(path)] == ("mine/one",)
+    assert [entry.name for entry in path.parent.iterdir()] == ["suite.txt"]
+
+
+def test_a_changed_file_is_loaded_anew(write):
+    catalogue([write(GOOD.format(name="one"))])
+    path = write(GOOD.format(name="two"))
+    assert catalogue([path]).suites[str(path)] == ("mine/two",)
+
+
+def test_workloads_in_lists_count_and_aliases_count_once(write):
+    path = write(GOOD.format(name="one") + "entries = [entry, entry]\nalias = entry\n")
+    assert catalogue([path]).suites[str(path)] == ("mine/one",)
+
+
+def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
+    path = write("from torchperf_ci.suite.vision import resnet18\n")
+    assert catalogue([path]).suites[str(path)] == ("vision/resnet18",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("x = 1\ndef broken(:\n", 2, "syntax error"),
+        ("x = 1\n\nraise RuntimeError('planted')\n", 3, "RuntimeError: planted"),
+        ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'"),
+        ("def f():\n    raise SystemExit(3)\nf()\n", 2, "SystemExit: 3"),
+        ("import json\njson.loads('[')\n", 2, "JSONDecodeError"),
+        ("x = 1\n", None, "defines no workload"),
+        ("", None, "defines no workload"),
+        (GOOD.format(name="a/b"), 4, "write domain/model"),
+        (GOOD.format(name="a b"), 4, "write domain/model"),
+        (GOOD.format(name="one") + "\n" + GOOD.format(name="one").replace("entry", "other"), 11, "twice"),
+        (GOOD.format(name="x").replace("mine/x", "vision/resnet18"), 4, "taken by the built-in suite"),
+    ],
+)
+def test_a_bad_file_is_refused_with_path_line_and_reason(write, text, line, problem):
+    path = write(text)
+    with pytest.raises(BadSuiteFileError, match=re.escape(problem)) as caught:
+        catalogue([path])
+    assert caught.value.path == path
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path):
+    path = tmp_path / "suite.py"
+    path.write_bytes(b"x = '\xff'\n")
+    with pytest.raises(BadSuiteFileError, match="utf-8"):
+        catalogue([path])
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(BadSuiteFileError, match="no such file: give the path of a Python file"):
+        catalogue([tmp_path / "missing.py"])
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(BadSuiteFileError, match="is not a file"):
+        catalogue([tmp_path])
+
+
+def test_two_files_cannot_share_a_name(write):
+    first, second = write(GOOD.format(name="one"), "a/suite.py"), write(GOOD.format(name="one"), "b/suite.py")
+    with pytest.raises(BadSuiteFileError, match=re.escape(f"taken by {first}")) as caught:
+        catalogue([first, second])
+    assert caught.value.path == second
+
+
+def test_a_bad_file_leaves_no_module_behind(write):
+    before = set(registry.sys.modules)
+    with pytest.raises(BadSuiteFileError):
+        catalogue([write("raise RuntimeError\n")])
+    assert set(registry.sys.modules) == before

@@ -1,0 +1,61 @@
+"""The rules that every workload, built-in or not, has to keep."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from torchperf_ci.suite import Task, Workload, per_device, workload
+
+
+def build(batch: int) -> Task:
+    return Task(torch.neg, (torch.ones(batch),))
+
+
+def test_the_decorator_makes_a_workload_with_one_default_for_all_modes():
+    entry = workload("vision/tiny", "nothing", batch=3)(build)
+    assert entry == Workload("vision/tiny", "nothing", build, {"inference": 3, "training": 3})
+    assert entry.domain == "vision"
+    assert entry.batch_size("training", "accelerator") == 3
+
+
+def test_the_more_specific_batch_size_wins():
+    entry = workload("a/b", "t", batch={"inference": 1, "training": 2, "training/accelerator": 64})(build)
+    assert entry.batch_size("inference", "accelerator") == 1
+    assert entry.batch_size("training", "cpu") == 2
+    assert entry.batch_size("training", "accelerator") == 64
+
+
+def test_per_device_tells_the_device_classes_apart_in_both_modes():
+    entry = workload("a/b", "t", batch=per_device(cpu=2, accelerator=128))(build)
+    for mode in ("inference", "training"):
+        assert entry.batch_size(mode, "cpu") == 2
+        assert entry.batch_size(mode, "accelerator") == 128
+
+
+@pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", "vision/ré", ""])
+def test_a_malformed_name_is_refused(name):
+    with pytest.raises(ValueError, match="write domain/model"):
+        workload(name, "t")(build)
+
+
+@pytest.mark.parametrize("modes", [(), ("train",), ("inference", "eval")])
+def test_unknown_modes_are_refused(modes):
+    with pytest.raises(ValueError, match="choose from"):
+        workload("a/b", "t", modes=modes)(build)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "8"])
+def test_a_batch_size_that_is_no_positive_integer_is_refused(size):
+    with pytest.raises(ValueError, match="must be a positive integer"):
+        workload("a/b", "t", batch=size)(build)
+
+
+def test_a_batch_size_for_something_unknown_is_refused():
+    with pytest.raises(ValueError, match="'inference/gpu' in batch_sizes is none of"):
+        workload("a/b", "t", batch={"inference": 1, "training": 1, "inference/gpu": 64})(build)
+
+
+def test_a_mode_without_a_batch_size_is_refused():
+    with pytest.raises(ValueError, match="for mode 'training'"):
+        workload("a/b", "t", batch={"inference": 1})(build)

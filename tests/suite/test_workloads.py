@@ -1,0 +1,109 @@
+"""Every built-in workload builds, runs, trains and repeats itself, in fp32 and bf16."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from torchperf_ci.suite import Task, Workload
+from torchperf_ci.suite.registry import catalogue
+
+CATALOGUE = catalogue()
+DOMAIN = [CATALOGUE.workloads[name] for name in CATALOGUE.suites["core"]]
+OPERATORS = [CATALOGUE.workloads[name] for name in CATALOGUE.suites["operators"]]
+TRAINED = [entry for entry in DOMAIN if "training" in entry.modes]
+ALL = [*DOMAIN, *OPERATORS]
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+def built(entry: Workload, batch: int, dtype: torch.dtype) -> Task:
+    """The task as the worker prepares it on the CPU."""
+
+    def cast(leaf: object) -> object:
+        return leaf.to(dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+    torch.manual_seed(0)
+    task = entry.build(batch)
+    model = task.model.to(dtype) if isinstance(task.model, torch.nn.Module) else task.model
+    return Task(model, tree_map(cast, task.inputs), task.loss, task.optimizer)
+
+
+def inferred(entry: Workload, dtype: torch.dtype) -> list[torch.Tensor]:
+    task = built(entry, 1, dtype)
+    if isinstance(task.model, torch.nn.Module):
+        task.model.eval()
+    with torch.no_grad():
+        return tree_leaves(task.model(*task.inputs))
+
+
+def ids(entry: object) -> str:
+    return entry.name if isinstance(entry, Workload) else str(entry).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=ids)
+@pytest.mark.parametrize("entry", ALL, ids=ids)
+def test_inference_gives_finite_numbers_and_repeats_exactly(entry, dtype):
+    outputs = inferred(entry, dtype)
+    assert outputs
+    assert all(torch.isfinite(output).all() for output in outputs)
+    torch.testing.assert_close(inferred(entry, dtype), outputs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=ids)
+@pytest.mark.parametrize("entry", TRAINED, ids=ids)
+def test_a_training_step_is_no_draw_and_moves_every_trainable_parameter(entry, dtype):
+    task = built(entry, 2, dtype)
+    model = task.model.train()
+    optimizer = task.optimizer(model.parameters())
+    loss, again = (task.loss(model(*task.inputs)) for _ in range(2))
+    assert (loss.dtype, loss.shape) == (torch.float32, ())
+    torch.testing.assert_close(loss, again)
+    loss.backward()
+    optimizer.step()
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert trainable
+    assert all(parameter.grad is not None for parameter in trainable)
+    assert all(torch.isfinite(parameter).all() for parameter in trainable)
+    if dtype is torch.float32:
+        assert task.loss(model(*task.inputs)) < loss
+
+
+@pytest.mark.parametrize("entry", ALL, ids=ids)
+def test_a_step_leaves_its_inputs_as_they_are(entry):
+    task = built(entry, 2, torch.float32)
+    before = tree_map(lambda leaf: leaf.clone(), task.inputs)
+    with torch.no_grad():
+        task.model(*task.inputs)
+    torch.testing.assert_close(task.inputs, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("entry", DOMAIN, ids=ids)
+def test_the_output_depends_on_the_inputs(entry):
+    """Else the agreement of eager and compiled code would prove nothing."""
+    task = built(entry, 1, torch.float32)
+    torch.manual_seed(1)
+    others = entry.build(1).inputs
+    if isinstance(task.model, torch.nn.Module):
+        task.model.eval()
+    with torch.no_grad():
+        one, other = (
+            torch.cat([part.flatten() for part in tree_leaves(task.model(*inputs))])
+            for inputs in (task.inputs, others)
+        )
+    assert (one - other).norm() > 5e-3 * one.norm()
+
+
+@pytest.mark.parametrize("entry", ALL, ids=ids)
+def test_the_batch_size_scales_the_inputs(entry):
+    def elements(batch: int) -> int:
+        torch.manual_seed(0)
+        return sum(leaf.numel() for leaf in tree_leaves(entry.build(batch).inputs))
+
+    assert elements(1) < elements(2)
+
+
+def test_every_workload_has_a_default_batch_size_for_each_mode_and_device_class():
+    for entry in ALL:
+        for mode in entry.modes:
+            assert 1 <= entry.batch_size(mode, "cpu") <= entry.batch_size(mode, "accelerator")

@@ -1,0 +1,185 @@
+"""Floating-point operations of one step, counted from the shapes of its matrix products and convolutions.
+
+A multiply-add is 2 FLOPs. The count is of what the model asks for, not of what a kernel does: attention
+counts alike whether or not its kernel recomputes the scores or skips masked ones. So the count is a constant
+of the workload, equal on every device. Elementwise work, reductions and Fourier transforms count 0, complex
+products like real ones, as in ``torch.utils.flop_counter``, which this extends (operators that it counts as
+0) and corrects (gradients of grouped convolutions and of attention).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+Shape = Sequence[int]
+Formula = Callable[..., int]
+
+
+def count_flops(step: Callable[[], object]) -> int:
+    """Run ``step`` once, uncompiled, and return its FLOPs."""
+    with _no_fused_encoder_layers(), FlopCounterMode(display=False, custom_mapping=_formulas()) as counter:
+        step()
+    return int(counter.get_total_flops())
+
+
+@contextmanager
+def _no_fused_encoder_layers() -> Iterator[None]:
+    """Keep ``torch.nn`` from running a whole encoder layer as one operator, whose products nobody sees."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(value=False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(value=enabled)
+
+
+def _formulas() -> dict[Any, Formula]:
+    """The formulas of the operators that this torch has."""
+    aten = torch.ops.aten
+    return {getattr(aten, name): formula for name, formula in _FORMULAS.items() if hasattr(aten, name)}
+
+
+def _dot(left: Shape, _right: Shape, **_: Any) -> int:
+    return 2 * math.prod(left)
+
+
+def _matrix_vector(matrix: Shape, _vector: Shape, **_: Any) -> int:
+    return 2 * math.prod(matrix)
+
+
+def _add_matrix_vector(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -> int:
+    return 2 * math.prod(matrix)
+
+
+def _add_matrix_product(_added: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    """(…, m, k) times (…, k, n), added to something; ``addbmm`` also sums over its batch."""
+    return 2 * math.prod(left) * right[-1]
+
+
+def _grouped_product(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    """Products of groups: rows, columns or inner dimension are shared out unless both sides are 3-D."""
+    groups = left[0] if len(left) == len(right) == 3 else 1
+    return 2 * groups * left[-2] * left[-1] * right[-1]
+
+
+def _convolution_backward(gradient: Shape, input_: Shape, weight: Shape, *arguments: Any, **_: Any) -> int:
+    """Each gradient, of the input and of the weight, costs as much as the forward.
+
+    Shapes are (batch, channels, …). After the weight come bias sizes, stride, padding, dilation, transposed,
+    output padding, groups and the mask of wanted gradients. torch's own formula ignores the groups in the
+    gradient of the weight.
+    """
+    transposed, mask = arguments[4], arguments[-1]
+    forward = 2 * math.prod(weight) * input_[0] * math.prod((input_ if transposed else gradient)[2:])
+    return int(forward * sum(mask[:2]))
+
+
+def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    """Two products: query with key, and scores with value. Shapes are (batch, heads, tokens, width)."""
+    return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+
+
+def _attention_backward(_gradient: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    """Two products for each of the forward's. Recomputed scores are the kernel's business."""
+    return 2 * _attention(query, key, value)
+
+
+def _recurrent(steps: Shape, weights: Sequence[Shape], *_: Any, **__: Any) -> int:
+    """Every weight matrix meets every step of every sequence once. ``steps`` is (…, features)."""
+    return 2 * math.prod(steps[:-1]) * sum(math.prod(weight) for weight in weights if len(weight) == 2)
+
+
+def _recurrent_backward(steps: Shape, weights: Sequence[Shape], state: Shape) -> int:
+    """Two products for each of the forward's, but no gradient of the initial state (cells, batch, width).
+
+    Weights come in the order input, hidden, biases, …; ``cells`` is layers times directions.
+    """
+    matrices = [weight for weight in weights if len(weight) == 2]
+    hidden = matrices[1 :: len(matrices) // state[0]]
+    return 2 * _recurrent(steps, weights) - 2 * state[-2] * sum(math.prod(weight) for weight in hidden)
+
+
+def _mkldnn_layer(steps: Shape, *arguments: Any, **_: Any) -> int:
+    return _recurrent(steps, arguments[:4])
+
+
+def _mkldnn_layer_backward(steps: Shape, *arguments: Any, **_: Any) -> int:
+    return _recurrent_backward(steps, arguments[:4], (1, *arguments[4][-2:]))
+
+
+def _cudnn_backward(steps: Shape, weights: Sequence[Shape], *arguments: Any, **_: Any) -> int:
+    """After the weights come their stride, their buffer and the initial state."""
+    return _recurrent_backward(steps, weights, arguments[2])
+
+
+def _lu(matrix: Shape, *_: Any, **__: Any) -> int:
+    """2/3 n³ (LAPACK Working Note 41, the leading term, as in all formulas of linear algebra here)."""
+    return 2 * math.prod(matrix) * matrix[-1] // 3
+
+
+def _cholesky(matrix: Shape, *_: Any, **__: Any) -> int:
+    return math.prod(matrix) * matrix[-1] // 3
+
+
+def _inverse(matrix: Shape, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(matrix) * matrix[-1]
+
+
+def _solve(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    """An LU factorisation and two triangular solves."""
+    return _lu(matrix) + 2 * _solve_triangular(matrix, right)
+
+
+def _solve_triangular(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    return matrix[-1] * math.prod(right)
+
+
+# By the operator's name in ``torch.ops.aten``.
+_FORMULAS: dict[str, Formula] = {
+    "dot": _dot,
+    "vdot": _dot,
+    "mv": _matrix_vector,
+    "addmv": _add_matrix_vector,
+    "addbmm": _add_matrix_product,
+    "_addmm_activation": _add_matrix_product,
+    "_grouped_mm": _grouped_product,
+    "convolution_backward": _convolution_backward,
+    **{
+        f"_scaled_dot_product_{kernel}": _attention
+        for kernel in (
+            "flash_attention_for_cpu",
+            "flash_attention",
+            "efficient_attention",
+            "cudnn_attention",
+            "fused_attention_overrideable",
+            "attention_math_for_mps",
+        )
+    },
+    **{
+        f"_scaled_dot_product_{kernel}_backward": _attention_backward
+        for kernel in (
+            "flash_attention_for_cpu",
+            "flash_attention",
+            "efficient_attention",
+            "cudnn_attention",
+            "fused_attention_overrideable",
+        )
+    },
+    "mkldnn_rnn_layer": _mkldnn_layer,
+    "mkldnn_rnn_layer_backward": _mkldnn_layer_backward,
+    "_cudnn_rnn": _recurrent,
+    "_cudnn_rnn_backward": _cudnn_backward,
+    "miopen_rnn": _recurrent,
+    "miopen_rnn_backward": _cudnn_backward,
+    "linalg_lu_factor_ex": _lu,
+    "linalg_cholesky_ex": _cholesky,
+    "linalg_inv_ex": _inverse,
+    "_linalg_solve_ex": _solve,
+    "linalg_solve_triangular": _solve_triangular,
+}

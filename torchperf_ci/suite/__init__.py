@@ -1,0 +1,7 @@
+"""WHAT is measured. Imports torch and the standard library only: it runs in the environment under test."""
+
+from __future__ import annotations
+
+from torchperf_ci.suite.workload import Task, Workload, per_device, workload
+
+__all__ = ["Task", "Workload", "per_device", "workload"]

@@ -1,0 +1,180 @@
+"""Which workloads there are: the built-in ones, and those of a user's own files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.suite.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+# A provider is a module whose workloads join the catalogue; one that cannot be imported is unavailable.
+PROVIDERS = (
+    "torchperf_ci.suite.vision",
+    "torchperf_ci.suite.language",
+    "torchperf_ci.suite.recommendation",
+    "torchperf_ci.suite.reinforcement",
+    "torchperf_ci.suite.speech",
+    "torchperf_ci.suite.scientific",
+    "torchperf_ci.suite.operators",
+)
+
+# Cheap to build and to run, and together of every kind: convolution, attention, recurrence, embeddings, many
+# small kernels, a long elementwise chain; a product, an indexed sum and an optimizer among the operators.
+QUICK = (
+    "vision/resnet18",
+    "language/nanogpt",
+    "language/lstm_language_model",
+    "recommendation/dlrm",
+    "reinforcement/soft_actor_critic",
+    "scientific/pyhpc_equation_of_state",
+    "operators/matmul_512x512x512",
+    "operators/scatter_add_8192x64",
+    "operators/foreach_adamw_64x4096",
+)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All workloads by name, the names in each suite, and why a provider's workloads are missing."""
+
+    workloads: Mapping[str, Workload]
+    suites: Mapping[str, tuple[str, ...]]
+    unavailable: Mapping[str, str]
+
+
+class BadSuiteFileError(Exception):
+    """A user's suite file cannot be used; ``line`` is None where no line is to blame."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        self.path = path
+        self.line = line
+        self.problem = problem
+        super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
+
+
+def catalogue(files: Sequence[Path] = ()) -> Catalogue:
+    """Everything that can be measured here: the built-in workloads and those of ``files``.
+
+    A file's workloads form a suite named like the path. Raises BadSuiteFileError for a file that is no use.
+    """
+    workloads, unavailable = _built_in(PROVIDERS)
+    suites = _built_in_suites(workloads)
+    sources = dict.fromkeys(workloads, "the built-in suite")
+    for path in dict.fromkeys(files):
+        found = _load_file(path)
+        _refuse_taken_names(path, found, workloads, sources)
+        workloads |= {entry.name: entry for entry in found}
+        sources |= {entry.name: str(path) for entry in found}
+        suites[str(path)] = tuple(entry.name for entry in found)
+    return Catalogue(workloads, suites, unavailable)
+
+
+def _built_in(providers: Sequence[str]) -> tuple[dict[str, Workload], dict[str, str]]:
+    workloads, unavailable = dict[str, Workload](), dict[str, str]()
+    for provider in providers:
+        try:
+            module = importlib.import_module(provider)
+        except ImportError as error:
+            unavailable[provider] = str(error)
+            continue
+        workloads |= {entry.name: entry for entry in _workloads_of(module)}
+    return workloads, unavailable
+
+
+def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
+    operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
+    return {
+        "quick": tuple(name for name in QUICK if name in workloads),
+        "core": tuple(name for name in workloads if name not in operators),
+        "operators": operators,
+        "all": tuple(workloads),
+    }
+
+
+def _workloads_of(module: ModuleType) -> Iterator[Workload]:
+    """The module-level workloads in the order of their definition, alone or in a list or tuple, each once."""
+    seen = set[int]()
+    for value in vars(module).values():
+        for entry in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(entry, Workload) and id(entry) not in seen:
+                seen.add(id(entry))
+                yield entry
+
+
+def _load_file(path: Path) -> list[Workload]:
+    module = _execute(path)
+    found = list(_workloads_of(module))
+    if not found:
+        problem = "defines no workload: decorate a function `batch_size -> Task` with @workload(...)"
+        raise BadSuiteFileError(path, None, problem)
+    return found
+
+
+class _SourceLoader(importlib.machinery.SourceFileLoader):
+    """Loads a source file and leaves no bytecode beside it."""
+
+    def set_data(self, *_: Any, **__: Any) -> None:
+        """Where the base class writes the bytecode."""
+
+
+def _execute(path: Path) -> ModuleType:
+    """Run a file as a module of its own, whose name no other file shares."""
+    if not path.is_file():
+        problem = "no such file" if not path.exists() else "is not a file"
+        raise BadSuiteFileError(path, None, f"{problem}: give the path of a Python file")
+    source = str(path.absolute())
+    name = f"torchperf_suite_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    loader = _SourceLoader(name, source)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=source))
+    module.__file__ = source
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    # A file may raise anything, and `sys.exit()` in it must not end the worker.
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        raise BadSuiteFileError(path, _line_in(source, error), _explanation(error)) from error
+    return module
+
+
+def _line_in(source: str, error: BaseException) -> int | None:
+    """The line of the file to blame: of its syntax error, or of the last frame in it."""
+    if isinstance(error, SyntaxError) and error.filename == source:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == source), None)
+
+
+def _explanation(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"syntax error: {error.msg}"
+    return f"importing the file raised {type(error).__name__}: {error}"
+
+
+def _refuse_taken_names(
+    path: Path, found: Sequence[Workload], workloads: Mapping[str, Workload], sources: Mapping[str, str]
+) -> None:
+    names = dict[str, Workload]()
+    for entry in found:
+        # A file may import a built-in workload to have it in its suite: that is the same object.
+        if workloads.get(entry.name, entry) is not entry:
+            _refuse(path, entry, f"the name is taken by {sources[entry.name]}")
+        if names.setdefault(entry.name, entry) is not entry:
+            _refuse(path, entry, "the name is defined twice in this file")
+
+
+def _refuse(path: Path, entry: Workload, problem: str) -> None:
+    code = getattr(entry.build, "__code__", None)
+    line = code.co_firstlineno if code is not None and code.co_filename == str(path.absolute()) else None
+    raise BadSuiteFileError(path, line, f"workload {entry.name!r}: {problem}; give it another name")

@@ -1,0 +1,107 @@
+"""What is measured: a workload is a name, a task and a way to build one step of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+Loss = Callable[[Any], torch.Tensor]
+OptimizerFactory = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+
+MODES = ("inference", "training")
+DEVICE_CLASSES = ("cpu", "accelerator")
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in DEVICE_CLASSES))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step's ingredients, built on the CPU in fp32; the worker moves, casts and compiles them.
+
+    ``model`` is called as ``model(*inputs)``. In training the step is: zero the gradients, ``loss(output)``,
+    backward, ``optimizer.step()``; ``model`` must then be a ``torch.nn.Module``.
+    ``inputs`` may nest tuples, lists and dicts; floating tensors follow the dtype, others keep theirs.
+    """
+
+    model: Callable[..., Any]
+    inputs: tuple[Any, ...] = ()
+    loss: Loss | None = None
+    optimizer: OptimizerFactory = field(default=lambda parameters: torch.optim.SGD(parameters, lr=1e-3))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named, reproducible piece of PyTorch work.
+
+    ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else.
+    ``batch_sizes`` maps ``mode`` and ``mode/device class`` (``cpu`` or ``accelerator``) to a default batch
+    size; the more specific key wins. Raises ValueError where the parts contradict each other.
+    """
+
+    name: str
+    task: str
+    build: Callable[[int], Task]
+    batch_sizes: Mapping[str, int]
+    modes: tuple[str, ...] = MODES
+    origin: str = "torch"
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+
+    def _problem(self) -> str | None:
+        if not _NAME.fullmatch(self.name):
+            return (
+                f"workload name {self.name!r}: write domain/model, each of letters, digits, '_', '.' and '-'"
+            )
+        if not self.modes or not set(self.modes) <= set(MODES):
+            return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
+        for mode in self.modes:
+            if mode not in self.batch_sizes:
+                return f"workload {self.name}: give batch_sizes a default batch size for mode {mode!r}"
+        for key, size in self.batch_sizes.items():
+            if key not in _BATCH_SIZE_KEYS:
+                return f"workload {self.name}: {key!r} in batch_sizes is none of {_BATCH_SIZE_KEYS!r}"
+            if type(size) is not int or size < 1:
+                return f"workload {self.name}: batch size {size!r} for {key!r} must be a positive integer"
+        return None
+
+    @property
+    def domain(self) -> str:
+        """The part of the name before the slash."""
+        return self.name.partition("/")[0]
+
+    def batch_size(self, mode: str, device_class: str) -> int:
+        """The default number of samples a step, for a mode and ``cpu`` or ``accelerator``."""
+        return self.batch_sizes.get(f"{mode}/{device_class}", self.batch_sizes[mode])
+
+
+def workload(
+    name: str,
+    task: str,
+    *,
+    batch: int | Mapping[str, int] = 1,
+    modes: tuple[str, ...] = MODES,
+    origin: str = "torch",
+) -> Callable[[Callable[[int], Task]], Workload]:
+    """Turn a function ``batch_size -> Task`` into a workload called ``domain/model``.
+
+    ``batch`` is one default for all modes and devices, or a mapping as in :class:`Workload`.
+    """
+    sizes = dict(batch) if isinstance(batch, Mapping) else dict.fromkeys(modes, batch)
+
+    def decorate(build: Callable[[int], Task]) -> Workload:
+        return Workload(name, task, build, sizes, modes, origin)
+
+    return decorate
+
+
+def per_device(cpu: int, accelerator: int) -> dict[str, int]:
+    """Default batch sizes that depend on the device class and not on the mode."""
+    return dict.fromkeys(MODES, cpu) | {f"{mode}/accelerator": accelerator for mode in MODES}
