@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci.machine.checks import cpu, gpu, steadiness, system
+from torchperf_ci.machine.checks.facts import Facts
+from torchperf_ci.machine.devices.base import Condition, Throttling
+from torchperf_ci.machine.devices.processor import Processor
+from torchperf_ci.machine.doctor import diagnose
+from torchperf_ci.machine.host import Host, IdleState
+from torchperf_ci.machine.noise import Noise
+
+GIB = 2**30
+IDEAL = Host(
+    Processor("Xeon", cores=48, threads=48),
+    system="Linux",
+    kernel="6.8.0",
+    governors=("performance",),
+    turbo=False,
+    smt="off",
+    idle_states=(IdleState("C1", 2, disabled=False), IdleState("C6", 133, disabled=True)),
+    isolated=(2, 3),
+    tickless=(2, 3),
+    memory_total=64 * GIB,
+    memory_available=60 * GIB,
+    load=0.5,
+    cpu_pressure=0.0,
+    steal=0.0,
+    perf_event_paranoid=1,
+    clock_source="tsc",
+)
+COOL = Condition(temperature=40, slowdown_temperature=87, persistence=True)
+FACTS = Facts(
+    IDEAL,
+    Noise(cv=0.002, typical=0.02),
+    condition=COOL,
+    compilers={"cxx": "g++ 12"},
+    disk_free=100 * GIB,
+    clock_step=4e-8,
+    administrator=True,
+)
+
+
+def with_host(**changes):
+    return replace(FACTS, host=replace(IDEAL, **changes))
+
+
+def with_gpu(**changes):
+    return replace(FACTS, condition=replace(COOL, **changes))
+
+
+def level_of(name, facts):
+    """The level of the one finding of that name."""
+    (finding,) = (finding for finding in diagnose(facts) if finding.check == name)
+    return finding.level
+
+
+def test_an_ideal_machine_has_nothing_to_find():
+    findings = diagnose(FACTS)
+    assert {finding.level for finding in findings} == {"ok"}
+    assert len({finding.check for finding in findings}) == len(findings)
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "level"),
+    [
+        ("governor", with_host(governors=()), "ok"),
+        ("governor", with_host(governors=("powersave",)), "warn"),
+        ("governor", with_host(governors=("performance", "powersave")), "warn"),
+        ("turbo", with_host(turbo=None), "ok"),
+        ("turbo", with_host(turbo=True), "warn"),
+        ("smt", with_host(processor=Processor("Xeon", cores=48, threads=96)), "warn"),
+        ("idle states", with_host(idle_states=(IdleState("C6", 133, disabled=False),)), "warn"),
+        ("idle states", with_host(idle_states=()), "ok"),
+        ("isolation", with_host(isolated=(), tickless=()), "warn"),
+        ("isolation", with_host(tickless=()), "ok"),
+        ("numa", with_host(numa_nodes=2), "ok"),
+        ("heat", with_host(throttle_events=7), "warn"),
+        ("virtual machine", with_host(hypervisor="QEMU", steal=0.001), "warn"),
+        ("virtual machine", with_host(hypervisor="QEMU", steal=None), "warn"),
+        ("virtual machine", with_host(hypervisor="QEMU", steal=0.05), "bad"),
+        ("cpu quota", with_host(cpu_quota=1.5), "warn"),
+        ("other load", with_host(load=40.0), "warn"),
+        ("other load", with_host(cpu_pressure=0.3), "bad"),
+        ("other load", with_host(cpu_pressure=None), "ok"),
+        ("memory", with_host(memory_available=GIB), "warn"),
+        ("memory", with_host(memory_available=0), "ok"),
+        ("swap", with_host(swap_used=GIB), "warn"),
+        ("disk", replace(FACTS, disk_free=GIB), "warn"),
+        ("timer", with_host(clock_source="hpet"), "warn"),
+        ("timer", replace(FACTS, clock_step=1e-5), "warn"),
+        ("timer", with_host(clock_source=""), "ok"),
+        ("compiler", replace(FACTS, compilers={}), "bad"),
+        ("instruction counts", replace(with_host(perf_event_paranoid=4), administrator=False), "warn"),
+        ("instruction counts", with_host(perf_event_paranoid=4), "ok"),
+        ("instruction counts", with_host(perf_event_paranoid=None), "ok"),
+        ("instruction counts", with_host(perf_event_paranoid=4, hypervisor="QEMU"), "ok"),
+        ("gpu tools", with_gpu(problem="NVML Shared Library Not Found"), "bad"),
+        ("gpu processes", with_gpu(processes=(4711,)), "bad"),
+        ("gpu clock rights", replace(FACTS, administrator=False), "warn"),
+        ("gpu persistence", with_gpu(persistence=False), "warn"),
+        ("gpu throttling", replace(FACTS, throttling=Throttling(voiding=("hardware slowdown",))), "bad"),
+        ("gpu throttling", replace(FACTS, throttling=Throttling(warning=("software power cap",))), "warn"),
+        ("gpu temperature", with_gpu(temperature=80), "warn"),
+        ("gpu temperature", with_gpu(temperature=80, slowdown_temperature=None), "warn"),
+        ("gpu temperature", with_gpu(temperature=70, slowdown_temperature=None), "ok"),
+        ("steadiness", replace(FACTS, noise=Noise(0.03, 0.02)), "warn"),
+        ("steadiness", replace(FACTS, noise=Noise(0.30, 0.02)), "bad"),
+    ],
+)
+def test_a_check_sees_what_is_wrong(check, facts, level):
+    assert level_of(check, facts) == level
+
+
+def test_every_complaint_says_what_to_do():
+    worst = replace(
+        with_host(
+            governors=("powersave",),
+            turbo=True,
+            isolated=(),
+            hypervisor="QEMU",
+            cpu_quota=1.0,
+            load=400.0,
+            swap_used=GIB,
+            throttle_events=1,
+        ),
+        condition=Condition(temperature=90, persistence=False, processes=(1,)),
+        noise=Noise(0.5, 0.02),
+        compilers={},
+        administrator=False,
+    )
+    complaints = [finding for finding in diagnose(worst) if finding.level != "ok"]
+    assert len(complaints) >= 14
+    assert all(finding.do and finding.why and finding.found for finding in complaints)
+
+
+def test_every_check_is_asked():
+    """A check that is written but left out of its table would never be seen to fail."""
+    for module in (cpu, system):
+        written = {
+            function
+            for function in vars(module).values()
+            if callable(function) and getattr(function, "__module__", "") == module.__name__
+        }
+        assert written == set(module.CHECKS)
+
+
+def test_the_documentation_lists_every_check():
+    page = (Path(__file__).parents[3] / "docs/runners.md").read_text()
+    table = page.partition("| check |")[2].partition("###")[0]
+    documented = {row.split("|")[1].strip() for row in table.splitlines()[2:] if row.startswith("|")}
+    assert documented == {finding.check for finding in diagnose(FACTS)} | {"gpu tools"}
+
+
+def test_what_a_gpu_does_not_tell_is_not_judged():
+    unknown = replace(FACTS, condition=Condition())
+    assert {finding.check for finding in gpu.gpu_findings(unknown)} == {
+        "gpu processes",
+        "gpu clock rights",
+        "gpu throttling",
+    }
+
+
+def test_a_machine_without_a_gpu_has_no_gpu_findings():
+    assert gpu.gpu_findings(replace(FACTS, condition=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        (0.005, "this machine can resolve 3% without pairs"),
+        (0.1, "this machine cannot resolve 3% without pairs, only 23%"),
+    ],
+)
+def test_steadiness_is_said_in_plain_words(cv, words):
+    assert words in steadiness.steadiness(replace(FACTS, noise=Noise(cv, 0.02))).found

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci.machine.devices.base import VendorToolError
+from torchperf_ci.machine.devices.rocm import Rocm, marketing_name
+
+ROCMINFO = """\
+*******
+Agent 1
+  Name:                    AMD EPYC 9654
+  Marketing Name:          AMD EPYC 9654 96-Core Processor
+Agent 2
+  Name:                    gfx942
+  Marketing Name:          AMD Instinct MI300X OAM
+  Vendor Name:             AMD
+"""
+
+
+@pytest.fixture
+def no_rocminfo(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+
+
+def test_the_name_is_the_last_that_rocminfo_prints():
+    assert marketing_name(ROCMINFO) == "AMD Instinct MI300X OAM"
+    assert marketing_name("Marketing Name:   \n  Vendor Name: AMD\n") == ""
+
+
+@pytest.mark.usefixtures("amdsmi")
+def test_rocminfo_names_the_device(monkeypatch, tmp_path):
+    (tmp_path / "answer").write_text(ROCMINFO)
+    program = tmp_path / "rocminfo"
+    program.write_text(f"#!/bin/sh\nexec /bin/cat {tmp_path}/answer\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Rocm().identity().type == "AMD Instinct MI300X OAM"
+
+
+@pytest.mark.usefixtures("amdsmi", "no_rocminfo")
+def test_identity():
+    identity = Rocm().identity()
+    assert (identity.name, identity.type) == ("rocm", "AMD Instinct MI300X")
+    assert (identity.gpu_count, identity.gpu_memory_mib, identity.driver) == (2, 196592, "6.12.12")
+    assert identity.facts["gpu_pci"] == "0000:c0:00.0"
+
+
+@pytest.mark.usefixtures("amdsmi", "no_rocminfo")
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"ROCR_VISIBLE_DEVICES": "1"},
+        {"HIP_VISIBLE_DEVICES": "1,0"},
+        {"CUDA_VISIBLE_DEVICES": "1"},
+        {"ROCR_VISIBLE_DEVICES": "1,0", "HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"},
+    ],
+)
+def test_the_first_visible_gpu_is_the_one_meant(monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Rocm().identity().facts["gpu_pci"] == "0000:c1:00.0"
+
+
+def test_readings(amdsmi):
+    device = Rocm()
+    assert device.clocks() == {"gpu_sm_mhz": "132", "gpu_sm_max_mhz": "2100"}
+    assert device.energy_joules() == pytest.approx(30.6)
+    assert device.condition().temperature == 55
+    assert device.condition().processes == (99,)
+    amdsmi.violations |= {"active_prochot_thrm": True, "active_ppt_pwr": True}
+    assert device.throttling().voiding == ("processor hot",)
+    assert device.throttling().warning == ("package power limit",)
+
+
+def test_determinism_holds_the_clock_below_its_peak(amdsmi):
+    (change,) = Rocm().changes()
+    change.apply()
+    assert change.value == "deterministic at 1890 MHz"
+    assert list(amdsmi.levels.values()) == ["DETERMINISM", "AUTO"]
+
+
+def test_a_refusal_is_one_line(amdsmi):
+    amdsmi.allowed = False
+    (change,) = Rocm().changes()
+    with pytest.raises(
+        VendorToolError, match=r"^Error code: 10 \| AMDSMI_STATUS_NO_PERM - Permission Denied$"
+    ):
+        change.apply()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchperf_ci.machine.devices as package
+from torchperf_ci.machine.devices import device
+from torchperf_ci.machine.devices.cpu import Cpu
+from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.machine.devices.mps import Mps
+from torchperf_ci.machine.devices.rocm import Rocm
+from torchperf_ci.machine.devices.xpu import Xpu
+
+
+@pytest.mark.parametrize(
+    ("torch_type", "hip", "backend"),
+    [
+        ("cpu", False, Cpu),
+        ("cuda", False, Cuda),
+        ("cuda", True, Rocm),
+        ("mps", False, Mps),
+        ("xpu", False, Xpu),
+    ],
+)
+def test_a_torch_type_has_a_backend(torch_type, hip, backend):
+    found = device(torch_type, hip=hip)
+    assert type(found) is backend
+    assert found.torch_type == torch_type
+
+
+def test_an_unknown_type_names_the_known_ones():
+    with pytest.raises(ValueError, match="'hpu': known are cpu, cuda, mps, xpu"):
+        device("hpu")
+
+
+def test_everything_here_loads_without_any_installed_package():
+    """In the environment under test there is torch and the standard library, and torch loads on use only."""
+    folder = Path(package.__file__).parent
+    modules = [f"{package.__name__}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__"]
+    program = f"import sys; sys.path.insert(0, {str(folder.parents[2])!r}); import {', '.join(modules)}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.usefixtures("no_vendor_tools")
+@pytest.mark.parametrize(("torch_type", "hip"), [("cuda", False), ("cuda", True), ("xpu", False)])
+def test_without_the_vendors_tools_a_device_says_so_and_still_answers(torch_type, hip):
+    found = device(torch_type, hip=hip)
+    identity = found.identity()
+    assert identity.type.startswith("unknown")
+    assert identity.gpu_count == 0
+    assert identity.facts["gpu_problem"]
+    assert found.clocks() == {}
+    assert found.energy_joules() is None
+    assert found.throttling().voiding == ()

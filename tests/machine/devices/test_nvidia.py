@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pynvml
+import pytest
+
+from torchperf_ci.machine.devices.base import Condition, VendorToolError
+from torchperf_ci.machine.devices.cuda import Cuda
+
+NOT_SUPPORTED = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_identity_is_the_full_name_and_the_driver():
+    identity = Cuda().identity()
+    assert (identity.name, identity.type) == ("cuda", "NVIDIA H100 80GB HBM3")
+    assert (identity.gpu_count, identity.gpu_memory_mib) == (2, 81559)
+    assert identity.driver == "580.159.03"
+    assert identity.facts == {"gpu_uuid": "GPU-aaaa1111", "gpu_pci": "0000:3b:00.0"}
+
+
+@pytest.mark.usefixtures("nvidia")
+@pytest.mark.parametrize("choice", ["1", "GPU-bbbb2222", "GPU-b"])
+def test_the_first_visible_gpu_is_the_one_meant(monkeypatch, choice):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", choice)
+    identity = Cuda().identity()
+    assert identity.facts["gpu_uuid"] == "GPU-bbbb2222"
+    assert identity.gpu_count == 1
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_of_mig_instances_only_the_first_is_seen(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-c0ffee,MIG-beef")
+    identity = Cuda().identity()
+    assert (identity.facts["gpu_uuid"], identity.gpu_count) == ("MIG-c0ffee", 1)
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_no_visible_gpu_is_said(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "none is visible" in Cuda().condition().problem
+
+
+@pytest.mark.parametrize(
+    ("mask", "voiding", "warning"),
+    [
+        (0x1, (), ()),  # idle
+        (0x2, (), ()),  # an application clock, as asked for
+        (0x4, (), ("software power cap",)),
+        (0x8, ("hardware slowdown",), ()),
+        (0x20, ("software thermal slowdown",), ()),
+        (0x40 | 0x4, ("hardware thermal slowdown",), ("software power cap",)),
+        (0x80, ("power brake slowdown",), ()),
+    ],
+)
+def test_reasons_for_a_lowered_clock(nvidia, mask, voiding, warning):
+    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: mask
+    throttling = Cuda().throttling()
+    assert (throttling.voiding, throttling.warning) == (voiding, warning)
+
+
+def test_the_masks_are_those_of_the_library():
+    from torchperf_ci.machine.devices.nvml import VOIDING, WARNING
+
+    assert set(VOIDING) == {
+        pynvml.nvmlClocksEventReasonHwSlowdown,
+        pynvml.nvmlClocksEventReasonSwThermalSlowdown,
+        pynvml.nvmlClocksEventReasonHwThermalSlowdown,
+        pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown,
+    }
+    assert set(WARNING) == {pynvml.nvmlClocksEventReasonSwPowerCap}
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_readings():
+    device = Cuda()
+    assert device.clocks() == {"gpu_sm_mhz": "1980", "gpu_sm_max_mhz": "1980", "gpu_memory_mhz": "2619"}
+    assert device.energy_joules() == pytest.approx(1234.5)
+    assert device.condition() == Condition("", 41, 87, persistence=False, processes=(4711,))
+
+
+def test_what_a_gpu_does_not_offer_is_left_out(nvidia):
+    for name in (
+        "nvmlDeviceGetTotalEnergyConsumption",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetClockInfo",
+        "nvmlDeviceGetPersistenceMode",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlSystemGetDriverVersion",
+    ):
+        getattr(nvidia, name).side_effect = NOT_SUPPORTED
+    device = Cuda()
+    assert device.energy_joules() is None
+    assert device.throttling().voiding == ()
+    assert device.clocks() == {"gpu_sm_max_mhz": "1980"}
+    assert device.condition().persistence is None
+    assert device.condition().processes == ()
+    assert device.identity().driver == ""
+
+
+def test_the_clock_is_locked_to_the_base_clock(nvidia):
+    persistence, clocks = Cuda().changes()
+    persistence.apply()
+    clocks.apply()
+    base = pynvml.NVML_CLOCK_LIMIT_ID_TDP
+    nvidia.nvmlDeviceSetPersistenceMode.assert_called_once_with("GPU-aaaa1111", pynvml.NVML_FEATURE_ENABLED)
+    nvidia.nvmlDeviceSetGpuLockedClocks.assert_called_once_with("GPU-aaaa1111", base, base)
+
+
+def test_a_refusal_is_in_the_librarys_words(nvidia):
+    nvidia.nvmlDeviceSetGpuLockedClocks.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+    _, clocks = Cuda().changes()
+    with pytest.raises(VendorToolError, match="Insufficient Permissions"):
+        clocks.apply()

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from torchperf_ci.machine.doctor import Finding, examine, verdict
+
+
+def finding(check, level):
+    return Finding(check, level, "found", "why", "do")
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        ([finding("turbo", "ok")], "This machine gives trustworthy numbers."),
+        (
+            [finding("turbo", "warn"), finding("smt", "warn"), finding("numa", "ok")],
+            "Numbers from this machine are usable, and best in pairs: turbo and smt may make them noisy.",
+        ),
+        (
+            [finding("turbo", "warn"), finding("compiler", "bad")],
+            "Do not trust absolute numbers from this machine: compiler must be seen to first.",
+        ),
+    ],
+)
+def test_the_verdict_is_one_sentence(findings, expected):
+    assert verdict(findings) == expected
+
+
+def test_this_machine_is_examined(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "not" / "yet" / "there"))
+    findings = examine()
+    assert {"steadiness", "governor", "compiler", "disk"} <= {finding.check for finding in findings}
+    assert json.loads(json.dumps([vars(finding) for finding in findings]))
+    assert verdict(findings).endswith(".")

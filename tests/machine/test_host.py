@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from torchperf_ci.machine.host import read_host
+
+CPU = "sys/devices/system/cpu"
+
+
+@pytest.fixture(autouse=True)
+def linux(monkeypatch):
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+
+
+def test_everything_is_read(server):
+    host = read_host(server)
+    assert host.processor.model == "Intel(R) Xeon(R) Platinum 8488C"
+    assert host.kernel == "6.8.0-1021-aws"
+    assert host.governors == ("powersave",)
+    assert host.turbo is True
+    assert host.smt == "on"
+    assert [(s.name, s.latency_us, s.disabled) for s in host.idle_states][2] == ("C6", 133, False)
+    assert host.numa_nodes == 2
+    assert host.memory_total == 64 << 30
+    assert host.swap_used == 0
+    assert host.load == 0.25
+    assert host.cpu_pressure == pytest.approx(0.015)
+    assert host.steal == pytest.approx(0.01)
+    assert host.clock_source == "tsc"
+    assert host.hypervisor == ""
+    assert host.cpu_quota is None
+
+
+def test_a_machine_that_tells_nothing_is_read_all_the_same(tmp_path):
+    host = read_host(tmp_path)
+    assert host.governors == ()
+    assert host.turbo is None
+    assert host.cpu_pressure is None
+    assert host.steal is None
+    assert host.memory_total == 0
+
+
+@pytest.mark.parametrize(("value", "turbo"), [("1", True), ("0", False)])
+def test_turbo_without_intels_driver(server, value, turbo):
+    (server / CPU / "intel_pstate/no_turbo").unlink()
+    (server / CPU / "cpufreq").mkdir()
+    (server / CPU / "cpufreq/boost").write_text(value)
+    assert read_host(server).turbo is turbo
+
+
+@pytest.mark.parametrize(
+    ("flags", "vendor", "product", "expected"),
+    [
+        ("flags\t: fpu hypervisor\n", "QEMU", "Standard PC", "QEMU"),
+        ("flags\t: fpu hypervisor\n", "", "", "unknown"),
+        ("flags\t: fpu\n", "Amazon EC2", "c7i.metal-24xl", ""),
+        ("flags\t: fpu\n", "Dell Inc.", "PowerEdge", ""),
+        ("Features\t: fp asimd\n", "Amazon EC2", "m7g.4xlarge", "Amazon EC2"),
+        ("Features\t: fp asimd\n", "Amazon EC2", "m7g.metal", ""),
+    ],
+)
+def test_hypervisors(server, flags, vendor, product, expected):
+    (server / "proc/cpuinfo").write_text(f"model name\t: CPU\n{flags}")
+    (server / "sys/class/dmi/id/sys_vendor").write_text(vendor)
+    (server / "sys/class/dmi/id/product_name").write_text(product)
+    assert read_host(server).hypervisor == expected
+
+
+def test_the_tightest_quota_above_this_process_counts(server):
+    groups = server / "sys/fs/cgroup"
+    (groups / "ci/cpu.max").write_text("400000 100000\n")
+    (groups / "ci/job").mkdir()
+    (groups / "ci/job/cpu.max").write_text("150000 100000\n")
+    assert read_host(server).cpu_quota == 1.5
+
+
+def test_a_containers_own_quota_is_at_the_root_of_its_tree(server):
+    (server / "proc/self/cgroup").write_text("0::/\n")
+    (server / "sys/fs/cgroup/cpu.max").write_text("200000 100000\n")
+    assert read_host(server).cpu_quota == 2.0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from torchperf_ci.machine import placement
+from torchperf_ci.machine.devices.cpu import Cpu
+from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.machine.placement import by_disturbance, quiet_cpus
+
+EVERY = range(8)
+
+
+@pytest.fixture
+def on_the_server(server, monkeypatch):
+    """This process, as if it were on the made-up machine."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(EVERY), raising=False)
+    monkeypatch.setattr(placement, "_may_use", lambda cpu: cpu != 0)
+    return server
+
+
+def test_cores_before_siblings_and_the_first_core_last_of_its_node(server):
+    assert by_disturbance(EVERY, server) == [1, 0, 2, 3, 5, 4, 6, 7]
+
+
+def test_the_nearest_node_comes_first(server):
+    assert by_disturbance(EVERY, server, near=1) == [2, 3, 1, 0, 6, 7, 5, 4]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, (1,)), (2, (0, 1)), (8, tuple(EVERY)), (9, ())])
+def test_the_quietest_are_chosen(on_the_server, count, expected):
+    assert quiet_cpus(count, Cpu(on_the_server), on_the_server) == expected
+
+
+def test_one_thread_gets_an_isolated_cpu_that_may_be_used_and_several_never_do(on_the_server):
+    (on_the_server / "sys/devices/system/cpu/isolated").write_text("0-1\n")
+    assert quiet_cpus(1, Cpu(on_the_server), on_the_server) == (1,)
+    assert quiet_cpus(2, Cpu(on_the_server), on_the_server) == (2, 3)
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_a_gpus_worker_sits_beside_it(on_the_server):
+    home = on_the_server / "sys/bus/pci/devices/0000:3b:00.0"
+    home.mkdir(parents=True)
+    (home / "numa_node").write_text("1\n")
+    assert quiet_cpus(2, Cuda(), on_the_server) == (2, 3)
+
+
+def test_this_process_may_use_what_is_chosen_here():
+    chosen = quiet_cpus(1, Cpu())
+    if sys.platform != "linux":
+        assert chosen == ()
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, chosen)
+    assert os.sched_getaffinity(0) == set(chosen)
+    os.sched_setaffinity(0, before)

@@ -1,0 +1,161 @@
+"""AMD GPUs through the AMD SMI library, the library under amd-smi."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.machine.devices.base import Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.gpu import Gpu
+from torchperf_ci.machine.devices.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MICROJOULE = 1e-6
+SUSTAINED_SHARE = 0.9
+"""Of the highest clock; which clock holds under load is not published. An MI300X (2100 MHz) gets 1890."""
+
+# Flags of amdsmi_get_violation_status.
+VOIDING = {
+    "active_prochot_thrm": "processor hot",
+    "active_socket_thrm": "socket temperature",
+    "active_vr_thrm": "voltage regulator temperature",
+    "active_hbm_thrm": "memory temperature",
+}
+WARNING = {"active_ppt_pwr": "package power limit"}
+
+
+class AmdGpu(Gpu):
+    """One GPU, by its AMD SMI handle. The library writes "N/A" for what it cannot read."""
+
+    def __init__(self, amdsmi: Any, handle: Any) -> None:
+        self._amdsmi = amdsmi
+        self._handle = handle
+
+    @property
+    def uuid(self) -> str:
+        return str(self._read("amdsmi_get_gpu_device_uuid") or "")
+
+    @property
+    def name(self) -> str:
+        return str(self._fact("amdsmi_get_gpu_asic_info", "market_name") or "unknown AMD GPU")
+
+    @property
+    def driver(self) -> str:
+        return str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
+
+    @property
+    def pci_address(self) -> str:
+        return str(self._read("amdsmi_get_gpu_device_bdf") or "").lower()
+
+    @property
+    def memory_mib(self) -> int:
+        return int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0)
+
+    def clocks(self) -> Mapping[str, str]:
+        kinds = self._amdsmi.AmdSmiClkType
+        readings = {
+            "gpu_sm_mhz": self._fact("amdsmi_get_clock_info", "clk", kinds.GFX),
+            "gpu_sm_max_mhz": self._fact("amdsmi_get_clock_info", "max_clk", kinds.GFX),
+            "gpu_memory_mhz": self._fact("amdsmi_get_clock_info", "clk", kinds.MEM),
+        }
+        return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
+
+    def throttling(self) -> Throttling:
+        status = self._read("amdsmi_get_violation_status") or {}
+        return Throttling(_active(status, VOIDING), _active(status, WARNING))
+
+    def energy_joules(self) -> float | None:
+        energy = self._read("amdsmi_get_energy_count")
+        if energy is None:
+            return None
+        return float(energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE)
+
+    def condition(self) -> Condition:
+        amdsmi = self._amdsmi
+        temperature = self._read(
+            "amdsmi_get_temp_metric",
+            amdsmi.AmdSmiTemperatureType.HOTSPOT,
+            amdsmi.AmdSmiTemperatureMetric.CURRENT,
+        )
+        return Condition(
+            temperature=temperature,
+            processes=tuple(p["pid"] for p in self._read("amdsmi_get_gpu_process_list") or ()),
+        )
+
+    def changes(self) -> tuple[Change, ...]:
+        """Performance determinism: a soft limit on the clock, below its peak."""
+        highest = self._fact("amdsmi_get_clock_info", "max_clk", self._amdsmi.AmdSmiClkType.GFX)
+        if highest is None:
+            return ()
+        mhz = int(highest * SUSTAINED_SHARE)
+        return (
+            Change(
+                "gpu_clocks",
+                f"deterministic at {mhz} MHz",
+                ({"kind": "amdsmi_perf_level", "uuid": self.uuid},),
+                lambda: self._write("amdsmi_set_gpu_perf_determinism_mode", mhz),
+            ),
+        )
+
+    def _read(self, function: str, *arguments: object) -> Any:
+        try:
+            answer = getattr(self._amdsmi, function)(self._handle, *arguments)
+        except self._amdsmi.AmdSmiException:
+            return None
+        return None if answer == "N/A" else answer
+
+    def _fact(self, function: str, key: str, *arguments: object) -> Any:
+        value = (self._read(function, *arguments) or {}).get(key)
+        return None if value == "N/A" else value
+
+    def _write(self, function: str, *arguments: object) -> None:
+        try:
+            getattr(self._amdsmi, function)(self._handle, *arguments)
+        except self._amdsmi.AmdSmiException as error:
+            raise VendorToolError(_one_line(error)) from None
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that torch sees, first the one it uses; raises :class:`VendorToolError` if there is none.
+
+    ``ROCR_VISIBLE_DEVICES`` chooses from the machine's GPUs, ``HIP_VISIBLE_DEVICES`` (or, for HIP the same,
+    ``CUDA_VISIBLE_DEVICES``) from what that leaves.
+    """
+    amdsmi = _library()
+    try:
+        gpus: list[Gpu] = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
+    except amdsmi.AmdSmiException as error:
+        raise VendorToolError(_one_line(error)) from None
+    environment = os.environ
+    hip = environment.get("HIP_VISIBLE_DEVICES", environment.get("CUDA_VISIBLE_DEVICES"))
+    for choice in (environment.get("ROCR_VISIBLE_DEVICES"), hip):
+        gpus = [gpus[index] for index in visible(choice, [gpu.uuid for gpu in gpus])]
+    if not gpus:
+        msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
+        raise VendorToolError(msg)
+    return gpus
+
+
+def _library() -> Any:
+    """The ``amdsmi`` module that comes with ROCm, initialised; it stays so for the process's life."""
+    try:
+        import amdsmi
+    except (ImportError, KeyError, OSError):
+        # The package raises KeyError from its own loader where the shared library is missing.
+        msg = "the Python package amdsmi of ROCm is not installed, or does not find its library"
+        raise VendorToolError(msg) from None
+    try:
+        amdsmi.amdsmi_init()
+    except amdsmi.AmdSmiException as error:
+        raise VendorToolError(_one_line(error)) from None
+    return amdsmi
+
+
+def _active(status: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for key, name in names.items() if status.get(key) is True)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

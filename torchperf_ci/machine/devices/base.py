@@ -1,0 +1,139 @@
+"""The small interface that every kind of device answers."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """Reasons for a lowered clock, in the device's words: those that void a sample, and those that warn."""
+
+    voiding: tuple[str, ...] = ()
+    warning: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a device is called in a record's ``runners``.
+
+    ``name`` is the device kind that queries filter on (``cuda``, ``rocm``, ``cpu``, ``arm64-cpu``, …) and
+    ``type`` the hardware (``NVIDIA H100 80GB HBM3``). ``gpu_memory_mib`` is per GPU; 0 where there is none,
+    or where it is the host's. ``driver`` is a version, empty where there is none. ``facts`` hold what else is
+    worth recording.
+    """
+
+    name: str
+    type: str
+    gpu_count: int = 0
+    gpu_memory_mib: int = 0
+    driver: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What the vendor's tools say about a GPU's fitness to be measured; None where they do not say.
+
+    ``problem`` is the reason why nothing can be said at all. Temperatures are in °C; ``processes`` are the
+    ids of the processes that compute on it now.
+    """
+
+    problem: str = ""
+    temperature: int | None = None
+    slowdown_temperature: int | None = None
+    persistence: bool | None = None
+    processes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One way to make the machine steadier, and how to take it back.
+
+    ``undo`` lists the states that the restorer remembers before ``apply`` is called (see
+    :mod:`torchperf_ci.machine.restorer`), in the order of change. ``apply`` raises :class:`OSError` or
+    :class:`VendorToolError` if it is not allowed.
+    """
+
+    name: str
+    value: str
+    undo: Sequence[Mapping[str, str]]
+    apply: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A change that this machine does not have a switch for."""
+
+    name: str
+    why: str
+
+
+class VendorToolError(Exception):
+    """A vendor's library or tool is missing, or says no; the message is the reason in its own words."""
+
+
+class Device(ABC):
+    """One kind of device.
+
+    The first group of methods runs in the worker and uses the torch under test; the second runs in the parent
+    and uses the vendor's own tools, never torch. A backend imports either of them on use only. Where there
+    are several GPUs, the one meant is the first that torch sees.
+    """
+
+    torch_type: str
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until the device has done all work given to it."""
+
+    @abstractmethod
+    def memory_allocated(self) -> int:
+        """Bytes of device memory now in use by this process."""
+
+    @abstractmethod
+    def reset_peak_memory(self) -> None:
+        """Start a new peak-memory window."""
+
+    @abstractmethod
+    def peak_memory(self) -> int:
+        """Largest number of bytes in use since :meth:`reset_peak_memory`."""
+
+    def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
+        """Seconds of each of ``count`` steps; here, where none can be timed alone, only their mean."""
+        self.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            step()
+        self.synchronize()
+        return [(time.perf_counter() - start) / count]
+
+    @abstractmethod
+    def identity(self) -> Identity:
+        """Name and hardware, as the vendor's tools give them."""
+
+    def clocks(self) -> Mapping[str, str]:
+        """Current and highest clocks, in MHz, as facts for the record; empty where they cannot be read."""
+        return {}
+
+    def throttling(self) -> Throttling:
+        """What holds the clock down right now."""
+        return Throttling()
+
+    def energy_joules(self) -> float | None:
+        """A counter of energy used by the device, in joules; None where there is none."""
+        return None
+
+    def condition(self) -> Condition | None:
+        """Fitness to be measured; None for a device that is not a GPU with tools of its own."""
+        return None
+
+    def changes(self) -> Sequence[Change | Refusal]:
+        """What tuning can do to this device."""
+        return ()

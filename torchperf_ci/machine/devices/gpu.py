@@ -1,0 +1,124 @@
+"""What a GPU with a vendor's management library answers, and the device made of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchperf_ci.machine.devices.accelerator import Accelerator
+from torchperf_ci.machine.devices.base import (
+    Change,
+    Condition,
+    Identity,
+    Refusal,
+    Throttling,
+    VendorToolError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Gpu(ABC):
+    """One GPU as its vendor's library shows it. A reading that is not offered is None, empty, or left out."""
+
+    @property
+    @abstractmethod
+    def uuid(self) -> str:
+        """The GPU's own identifier."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The hardware's full name."""
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """The driver's version."""
+
+    @property
+    @abstractmethod
+    def pci_address(self) -> str:
+        """Where it sits, as Linux writes it (``0000:3b:00.0``); empty if unknown."""
+
+    @property
+    @abstractmethod
+    def memory_mib(self) -> int:
+        """Its memory; 0 if unknown."""
+
+    @abstractmethod
+    def clocks(self) -> Mapping[str, str]:
+        """See :meth:`Device.clocks`."""
+
+    @abstractmethod
+    def throttling(self) -> Throttling:
+        """See :meth:`Device.throttling`."""
+
+    @abstractmethod
+    def energy_joules(self) -> float | None:
+        """See :meth:`Device.energy_joules`."""
+
+    @abstractmethod
+    def condition(self) -> Condition:
+        """See :meth:`Device.condition`."""
+
+    @abstractmethod
+    def changes(self) -> Sequence[Change | Refusal]:
+        """See :meth:`Device.changes`."""
+
+
+class ManagedGpu(Accelerator):
+    """A device whose parent side is a vendor's library; without it, the device still measures, and says so.
+
+    ``kind`` is the device name of the records, ``vendor`` who made it.
+    """
+
+    kind: str
+    vendor: str
+
+    @abstractmethod
+    def visible_gpus(self) -> list[Gpu]:
+        """One or more GPUs that torch sees, first the one it uses; raises :class:`VendorToolError`."""
+
+    def identity(self) -> Identity:
+        gpus, problem = self._found
+        if not gpus:
+            return Identity(self.kind, f"unknown {self.vendor} GPU", facts={"gpu_problem": problem})
+        return Identity(
+            self.kind,
+            gpus[0].name,
+            gpu_count=len(gpus),
+            gpu_memory_mib=gpus[0].memory_mib,
+            driver=gpus[0].driver,
+            facts={"gpu_uuid": gpus[0].uuid, "gpu_pci": gpus[0].pci_address},
+        )
+
+    def clocks(self) -> Mapping[str, str]:
+        gpus, _ = self._found
+        return gpus[0].clocks() if gpus else {}
+
+    def throttling(self) -> Throttling:
+        gpus, _ = self._found
+        return gpus[0].throttling() if gpus else Throttling()
+
+    def energy_joules(self) -> float | None:
+        gpus, _ = self._found
+        return gpus[0].energy_joules() if gpus else None
+
+    def condition(self) -> Condition:
+        gpus, problem = self._found
+        return gpus[0].condition() if gpus else Condition(problem=problem)
+
+    def changes(self) -> Sequence[Change | Refusal]:
+        gpus, problem = self._found
+        return gpus[0].changes() if gpus else (Refusal("gpu_clocks", problem),)
+
+    @cached_property
+    def _found(self) -> tuple[list[Gpu], str]:
+        """The visible GPUs, or none and the reason."""
+        try:
+            return self.visible_gpus(), ""
+        except VendorToolError as error:
+            return [], str(error)

@@ -1,0 +1,84 @@
+"""Memory of processes on the host, in bytes: the worker's own, and another's as the parent sees it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+KIB = 1024
+SELF = Path("/proc/self")
+MEMINFO = Path("/proc/meminfo")
+COMMAND_SECONDS = 10.0
+
+
+def allocated() -> int:
+    """Resident set of this process."""
+    return resident(os.getpid())
+
+
+def resident(pid: int) -> int:
+    """Resident set of process ``pid``; 0 if it is gone."""
+    if sys.platform != "linux":
+        return _resident_by_ps(pid)
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def reset_peak() -> None:
+    """Start a new peak window, where :func:`peak_method` says that the system can."""
+    if _resettable():
+        # proc_pid_clear_refs(5): 5 resets the peak resident set size (VmHWM).
+        (SELF / "clear_refs").write_text("5")
+
+
+def peak() -> int:
+    """Largest resident set of this process since :func:`reset_peak`, or since it started."""
+    if _resettable():
+        return _kib((SELF / "status").read_text(), "VmHWM") * KIB
+    # getrusage(2): kibibytes on Linux, bytes on macOS.
+    unit = 1 if sys.platform == "darwin" else KIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_method() -> str:
+    """``VmHWM`` counts from :func:`reset_peak`; ``ru_maxrss`` counts from the start of the process."""
+    return "VmHWM" if _resettable() else "ru_maxrss"
+
+
+def available() -> int:
+    """Memory that new work can have without swapping; 0 if the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    return _kib(MEMINFO.read_text(), "MemAvailable") * KIB
+
+
+def _resettable() -> bool:
+    return os.access(SELF / "clear_refs", os.W_OK)
+
+
+def _kib(text: str, key: str) -> int:
+    """The value of a ``Key:   123 kB`` line."""
+    for line in text.splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _resident_by_ps(pid: int) -> int:
+    try:
+        answer = subprocess.run(
+            ["/bin/ps", "-o", "rss=", "-p", str(pid)],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return int(answer.stdout.strip() or 0) * KIB

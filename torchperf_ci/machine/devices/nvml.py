@@ -1,0 +1,158 @@
+"""NVIDIA GPUs through NVML, the library under nvidia-smi."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.machine.devices.base import Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.gpu import Gpu
+from torchperf_ci.machine.devices.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIB = 2**20
+MILLIJOULE = 1e-3
+
+# nvmlClocksEventReasons of nvml.h.
+VOIDING = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake slowdown",
+}
+WARNING = {0x04: "software power cap"}
+
+
+class NvidiaGpu(Gpu):
+    """One GPU, by its NVML handle."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+
+    @property
+    def uuid(self) -> str:
+        return str(self._read("nvmlDeviceGetUUID") or "")
+
+    @property
+    def name(self) -> str:
+        return str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU")
+
+    @property
+    def driver(self) -> str:
+        try:
+            return str(self._nvml.nvmlSystemGetDriverVersion())
+        except self._nvml.NVMLError:
+            return ""
+
+    @property
+    def pci_address(self) -> str:
+        pci = self._read("nvmlDeviceGetPciInfo")
+        return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
+
+    @property
+    def memory_mib(self) -> int:
+        memory = self._read("nvmlDeviceGetMemoryInfo")
+        return int(memory.total) // MIB if memory else 0
+
+    def clocks(self) -> Mapping[str, str]:
+        nvml = self._nvml
+        readings = {
+            "gpu_sm_mhz": self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            "gpu_sm_max_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            "gpu_memory_mhz": self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+        }
+        return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
+
+    def throttling(self) -> Throttling:
+        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0
+        return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
+
+    def energy_joules(self) -> float | None:
+        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
+        return None if millijoules is None else float(millijoules * MILLIJOULE)
+
+    def condition(self) -> Condition:
+        nvml = self._nvml
+        persistence = self._read("nvmlDeviceGetPersistenceMode")
+        return Condition(
+            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            slowdown_temperature=self._read(
+                "nvmlDeviceGetTemperatureThreshold", nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+            ),
+            persistence=None if persistence is None else bool(persistence),
+            processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
+        )
+
+    def changes(self) -> tuple[Change, ...]:
+        """Keep the driver loaded, and the clock at the base clock, which the power limit can sustain."""
+        nvml = self._nvml
+        base = nvml.NVML_CLOCK_LIMIT_ID_TDP
+        return (
+            Change(
+                "gpu_persistence",
+                "on",
+                ({"kind": "nvml_persistence", "uuid": self.uuid},),
+                lambda: self._write("nvmlDeviceSetPersistenceMode", nvml.NVML_FEATURE_ENABLED),
+            ),
+            Change(
+                "gpu_clocks",
+                "locked to the base clock",
+                ({"kind": "nvml_clocks", "uuid": self.uuid},),
+                lambda: self._write("nvmlDeviceSetGpuLockedClocks", base, base),
+            ),
+        )
+
+    def _read(self, function: str, *arguments: object) -> Any:
+        try:
+            return getattr(self._nvml, function)(self._handle, *arguments)
+        except self._nvml.NVMLError:
+            return None
+
+    def _write(self, function: str, *arguments: object) -> None:
+        try:
+            getattr(self._nvml, function)(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            raise VendorToolError(str(error)) from None
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that torch sees, first the one it uses; raises :class:`VendorToolError` if there is none.
+
+    NVML counts in PCI order; CUDA counts the fastest first unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two
+    differ only where unlike GPUs share a machine. Of MIG instances, CUDA sees only the first one listed.
+    """
+    nvml = _library()
+    choice = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        if choice is not None and choice.startswith("MIG-"):
+            return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
+        handles = (nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount()))
+        gpus = [NvidiaGpu(nvml, handle) for handle in handles]
+    except nvml.NVMLError as error:
+        raise VendorToolError(str(error)) from None
+    chosen = visible(choice, [gpu.uuid for gpu in gpus])
+    if not chosen:
+        msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
+        raise VendorToolError(msg)
+    return [gpus[index] for index in chosen]
+
+
+def _library() -> Any:
+    """The ``pynvml`` module, initialised; it stays so for the process's life."""
+    try:
+        import pynvml
+    except ImportError:
+        msg = "the Python package nvidia-ml-py is not installed"
+        raise VendorToolError(msg) from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise VendorToolError(str(error)) from None
+    return pynvml
+
+
+def _named(mask: int, names: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(name for bit, name in names.items() if mask & bit)

@@ -1,0 +1,43 @@
+"""Reading what Linux tells through files; ``root`` is ``/`` but in tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CPUS = Path("sys/devices/system/cpu")
+
+
+def text(path: Path) -> str:
+    """What the file holds, stripped; empty if it is absent or may not be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def number(path: Path) -> int | None:
+    """The integer that the file holds, or None."""
+    try:
+        return int(text(path))
+    except ValueError:
+        return None
+
+
+def numbers(ranges: str) -> tuple[int, ...]:
+    """``0-3,8`` as ``(0, 1, 2, 3, 8)``, the kernel's list format."""
+    found: list[int] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first.strip().isdigit():
+            found.extend(range(int(first), int(last or first) + 1))
+    return tuple(found)
+
+
+def online_cpus(root: Path) -> tuple[int, ...]:
+    """The CPUs that are switched on."""
+    return numbers(text(root / CPUS / "online"))
+
+
+def cpu_files(root: Path, pattern: str) -> list[Path]:
+    """Every file ``pattern`` below the folders of the online CPUs, in the CPUs' order."""
+    return [path for cpu in online_cpus(root) for path in sorted((root / CPUS / f"cpu{cpu}").glob(pattern))]

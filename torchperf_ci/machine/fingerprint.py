@@ -1,0 +1,130 @@
+"""What must be equal for two measurements to be compared, and what is recorded beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.machine.compilers import compilers
+from torchperf_ci.machine.host import Host, read_host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.machine.devices.base import Device, Identity
+    from torchperf_ci.machine.tuning import TuningReport
+
+GIB = 2**30
+DIGEST_LENGTH = 12
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A machine and its settings as flat facts.
+
+    ``comparable`` must be equal for two records to be compared; ``observed`` may differ from run to run. No
+    name is in both.
+    """
+
+    comparable: Mapping[str, str]
+    observed: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits that are equal exactly where ``comparable`` is."""
+        canonical = json.dumps(dict(self.comparable), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]
+
+    def facts(self) -> dict[str, str]:
+        """Everything, as it goes into a record; ``fingerprint_of`` names the facts behind the digest."""
+        return {
+            **self.observed,
+            **self.comparable,
+            "fingerprint": self.digest,
+            "fingerprint_of": ",".join(sorted(self.comparable)),
+        }
+
+
+def take(
+    device: Device,
+    torch_facts: Mapping[str, str],
+    comparable_torch: Mapping[str, str],
+    tuning: TuningReport | None = None,
+    root: Path = Path("/"),
+) -> Fingerprint:
+    """Fingerprint this machine as it is now; where it is tuned, inside the tuning's block.
+
+    The facts about torch come from the environment under test: ``torch_facts`` are recorded,
+    ``comparable_torch`` (threads, precision flags) count towards comparability.
+    """
+    host, identity = read_host(root), device.identity()
+    comparable = {**_comparable(host, identity, tuning), **comparable_torch}
+    observed = {**_observed(host), **identity.facts, **device.clocks(), **_refused(tuning), **torch_facts}
+    throttling = device.throttling()
+    if reasons := (*throttling.voiding, *throttling.warning):
+        observed["throttling"] = ", ".join(reasons)
+    return Fingerprint(comparable, {name: v for name, v in observed.items() if name not in comparable})
+
+
+def difference(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
+    """Where two maps of comparable facts differ, as ``governor: powersave → performance``."""
+    return [
+        f"{name}: {a.get(name, 'not known')} → {b.get(name, 'not known')}"
+        for name in sorted({*a, *b})
+        if a.get(name) != b.get(name)
+    ]
+
+
+def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> dict[str, str]:
+    applied = tuning.applied if tuning else {}
+    return {
+        "device": identity.name,
+        "device_type": identity.type,
+        "driver": identity.driver or "none",
+        "gpu_clocks": applied.get("gpu_clocks", "free") if identity.gpu_count else "none",
+        "cpu": host.processor.model,
+        "cores": str(host.processor.cores),
+        "cpu_quota": "none" if host.cpu_quota is None else f"{host.cpu_quota:g}",
+        "smt": "on" if host.processor.threads > host.processor.cores else "off",
+        "governor": ",".join(host.governors) or UNKNOWN,
+        "turbo": UNKNOWN if host.turbo is None else _switch(host.turbo),
+        "memory": f"{_memory_class(host.memory_total)} GiB",
+        "system": f"{host.system} {'.'.join(host.kernel.split('.')[:2])}",
+        "tuning": "; ".join(f"{name}={value}" for name, value in sorted(applied.items())) or "none",
+    }
+
+
+def _observed(host: Host) -> dict[str, str]:
+    facts = {
+        "hostname": socket.gethostname(),
+        "boot_id": host.boot_id,
+        "kernel": host.kernel,
+        "hypervisor": host.hypervisor or "none",
+        "microcode": host.processor.microcode,
+        "isolated_cpus": ",".join(map(str, host.isolated)),
+        "load": f"{host.load:.2f}",
+        "cpu_pressure": "" if host.cpu_pressure is None else f"{host.cpu_pressure:.3f}",
+        "toolkit_python": platform.python_version(),
+        **{f"compiler_{kind}": version for kind, version in compilers().items()},
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _refused(tuning: TuningReport | None) -> dict[str, str]:
+    return {f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()}
+
+
+def _memory_class(total: int) -> int:
+    """The nearest power of two, in GiB: kernels keep a little for themselves, and not always the same."""
+    return 1 << round(math.log2(max(total / GIB, 1)))
+
+
+def _switch(state: bool) -> str:
+    return "on" if state else "off"

@@ -1,0 +1,159 @@
+"""What the machine's kernel says about it, read once; everything that judges or records it works on this."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.machine.devices.processor import Processor, cpuinfo, processor, sysctl
+from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIB = 1024
+STEAL = 7
+"""Column of ``/proc/stat``'s ``cpu`` line (proc(5)): time that the hypervisor gave to others."""
+GUEST = 8
+"""From here on, columns repeat time that is counted in the earlier ones."""
+CLOUDS = ("QEMU", "Amazon EC2", "Microsoft Corporation", "Google", "VMware, Inc.", "Xen", "innotek GmbH")
+
+
+@dataclass(frozen=True)
+class IdleState:
+    """A state that an idle CPU may sink into; waking up takes ``latency_us`` microseconds."""
+
+    name: str
+    latency_us: int
+    disabled: bool
+
+
+@dataclass(frozen=True)
+class Host:
+    """Facts about a machine. Memory in bytes; empty and None mean that the system does not say.
+
+    ``governors`` are the distinct ones, ``smt`` is the kernel's word (``on``, ``off``, ``notsupported``, …),
+    ``cpu_quota`` a limit in CPUs, ``cpu_pressure`` the share of the last 10 s in which some task waited for a
+    CPU, ``steal`` the share of all CPU time since boot that went to other guests.
+    """
+
+    processor: Processor
+    system: str
+    kernel: str
+    boot_id: str = ""
+    hypervisor: str = ""
+    governors: tuple[str, ...] = ()
+    turbo: bool | None = None
+    smt: str = ""
+    idle_states: tuple[IdleState, ...] = ()
+    isolated: tuple[int, ...] = ()
+    tickless: tuple[int, ...] = ()
+    numa_nodes: int = 1
+    cpu_quota: float | None = None
+    memory_total: int = 0
+    memory_available: int = 0
+    swap_used: int = 0
+    load: float = 0.0
+    cpu_pressure: float | None = None
+    steal: float | None = None
+    throttle_events: int = 0
+    perf_event_paranoid: int | None = None
+    clock_source: str = ""
+
+
+def read_host(root: Path = Path("/")) -> Host:
+    """Read this machine."""
+    if platform.system() == "Darwin":
+        return _read_apple()
+    memory = _meminfo(root)
+    ticks = cpu_ticks(root)
+    pressure = text(root / "proc/pressure/cpu").partition("avg10=")[2].split(" ")[0]
+    return Host(
+        processor=processor(root),
+        system="Linux",
+        kernel=text(root / "proc/sys/kernel/osrelease"),
+        boot_id=text(root / "proc/sys/kernel/random/boot_id"),
+        hypervisor=_hypervisor(root),
+        governors=tuple(sorted({text(path) for path in cpu_files(root, "cpufreq/scaling_governor")})),
+        turbo=_turbo(root),
+        smt=text(root / CPUS / "smt/control"),
+        idle_states=tuple(_idle_states(root)),
+        isolated=numbers(text(root / CPUS / "isolated")),
+        tickless=numbers(text(root / CPUS / "nohz_full")),
+        numa_nodes=len(numbers(text(root / "sys/devices/system/node/online"))) or 1,
+        cpu_quota=_cpu_quota(root),
+        memory_total=memory.get("MemTotal", 0),
+        memory_available=memory.get("MemAvailable", 0),
+        swap_used=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+        load=float((text(root / "proc/loadavg").split() or ["0"])[0]),
+        cpu_pressure=float(pressure) / 100 if pressure else None,
+        steal=ticks[STEAL] / sum(ticks) if ticks and sum(ticks) else None,
+        throttle_events=throttle_events(root),
+        perf_event_paranoid=number(root / "proc/sys/kernel/perf_event_paranoid"),
+        clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    )
+
+
+def cpu_ticks(root: Path) -> tuple[int, ...]:
+    """Time of all CPUs since boot by use, up to and with ``steal``; empty where it is not told."""
+    first = text(root / "proc/stat").partition("\n")[0].split()
+    return tuple(int(value) for value in first[1 : GUEST + 1]) if len(first) > GUEST else ()
+
+
+def throttle_events(root: Path) -> int:
+    """How often a core has been slowed down by heat since boot, summed over the CPUs (x86 only)."""
+    return sum(number(path) or 0 for path in cpu_files(root, "thermal_throttle/core_throttle_count"))
+
+
+def _read_apple() -> Host:
+    return Host(
+        processor=processor(),
+        system="Darwin",
+        kernel=platform.release(),
+        boot_id=sysctl("kern.bootsessionuuid"),
+        hypervisor="Apple Virtualization" if sysctl("kern.hv_vmm_present") == "1" else "",
+        memory_total=int(sysctl("hw.memsize") or 0),
+        load=os.getloadavg()[0],
+    )
+
+
+def _meminfo(root: Path) -> dict[str, int]:
+    lines = (line.split() for line in text(root / "proc/meminfo").splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * KIB for words in lines}
+
+
+def _turbo(root: Path) -> bool | None:
+    no_turbo, boost = number(root / CPUS / "intel_pstate/no_turbo"), number(root / CPUS / "cpufreq/boost")
+    if no_turbo is not None:
+        return no_turbo == 0
+    return None if boost is None else boost == 1
+
+
+def _idle_states(root: Path) -> Iterator[IdleState]:
+    for folder in sorted((root / CPUS / "cpu0/cpuidle").glob("state*")):
+        yield IdleState(
+            text(folder / "name"), number(folder / "latency") or 0, number(folder / "disable") == 1
+        )
+
+
+def _hypervisor(root: Path) -> str:
+    """The hypervisor's maker; empty on bare metal. x86 has a flag for it, Arm only the firmware's words."""
+    dmi = root / "sys/class/dmi/id"
+    vendor, product = text(dmi / "sys_vendor"), text(dmi / "product_name")
+    if "hypervisor" in cpuinfo(root).get("flags", "").split():
+        return vendor or text(root / "sys/hypervisor/type") or "unknown"
+    virtual = any(vendor.startswith(cloud) for cloud in CLOUDS) and "metal" not in product
+    return vendor if virtual and "flags" not in cpuinfo(root) else ""
+
+
+def _cpu_quota(root: Path) -> float | None:
+    """The tightest limit of this process's control groups (cgroup v2)."""
+    group = text(root / "proc/self/cgroup").rpartition("::/")[2].strip("/")
+    base = root / "sys/fs/cgroup"
+    folders = [base / group, *(base / group).parents] if group else [base]
+    limits = [text(folder / "cpu.max").split() for folder in folders if folder.is_relative_to(base)]
+    quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0] != "max"]
+    return min(quotas, default=None)

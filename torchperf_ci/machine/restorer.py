@@ -1,0 +1,148 @@
+"""A process of its own that remembers states of the machine and brings them back when its parent is gone.
+
+Started by path (``python restorer.py``), it needs the standard library alone, and a vendor's library for a
+vendor's states. It reads one request a line from standard input and answers each with a line on standard
+output:
+
+* ``{"kind": "file", "path": "/sys/…"}``: the file's content
+* ``{"kind": "nvml_persistence", "uuid": "GPU-…"}``: the persistence mode
+* ``{"kind": "nvml_clocks", "uuid": "GPU-…"}``: free clocks. NVML cannot tell an earlier lock.
+* ``{"kind": "amdsmi_perf_level", "uuid": "…"}``: the performance level
+
+``{"ok": true}`` means that the state is remembered, ``{"ok": false, "why": …}`` that it could not be restored
+and must not be changed. At end of file, however the parent ended, the states come back, last first, and the
+last line is ``{"failed": […]}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Undo = Callable[[], None]
+
+
+def main() -> None:
+    # Whoever stops the parent (Ctrl-C, a cancelled job) must not stop the restoring.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    undos: list[tuple[str, Undo]] = []
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            undos.append((_name(request), REMEMBER[request["kind"]](request)))
+            _answer({"ok": True})
+        except Exception as error:  # noqa: BLE001  # vendors' libraries raise what they like
+            _answer({"ok": False, "why": _reason(error)})
+    failed = [problem for name, undo in reversed(undos) if (problem := _attempt(name, undo))]
+    for problem in failed:
+        print(f"torchperf: not restored: {problem}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):
+        _answer({"failed": failed})
+
+
+def remember_file(request: Mapping[str, str]) -> Undo:
+    """Restore a file's content, unless it holds it still."""
+    path = Path(request["path"])
+    before = path.read_text()
+
+    def undo() -> None:
+        if path.read_text() != before:
+            path.write_text(before)
+
+    return undo
+
+
+def remember_nvml_persistence(request: Mapping[str, str]) -> Undo:
+    """Restore the persistence mode, unless it is unchanged."""
+    nvml, gpu = _nvidia(request["uuid"])
+    before = nvml.nvmlDeviceGetPersistenceMode(gpu)
+
+    def undo() -> None:
+        if nvml.nvmlDeviceGetPersistenceMode(gpu) != before:
+            nvml.nvmlDeviceSetPersistenceMode(gpu, before)
+
+    return undo
+
+
+def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
+    """Free the clocks. Who may not free them could not lock them either, so that refusal changes nothing."""
+    nvml, gpu = _nvidia(request["uuid"])
+
+    def undo() -> None:
+        with contextlib.suppress(nvml.NVMLError_NoPermission, nvml.NVMLError_NotSupported):
+            nvml.nvmlDeviceResetGpuLockedClocks(gpu)
+
+    return undo
+
+
+def remember_amdsmi_perf_level(request: Mapping[str, str]) -> Undo:
+    """Restore the performance level, unless it is unchanged."""
+    amdsmi, gpu = _amd(request["uuid"])
+    before = amdsmi.amdsmi_get_gpu_perf_level(gpu)
+    level = amdsmi.AmdSmiDevPerfLevel[before.removeprefix("AMDSMI_DEV_PERF_LEVEL_")]
+
+    def undo() -> None:
+        if amdsmi.amdsmi_get_gpu_perf_level(gpu) != before:
+            amdsmi.amdsmi_set_gpu_perf_level(gpu, level)
+
+    return undo
+
+
+REMEMBER: Mapping[str, Callable[[Mapping[str, str]], Undo]] = {
+    "file": remember_file,
+    "nvml_persistence": remember_nvml_persistence,
+    "nvml_clocks": remember_nvml_clocks,
+    "amdsmi_perf_level": remember_amdsmi_perf_level,
+}
+
+
+def _nvidia(uuid: str) -> tuple[Any, Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+
+
+def _amd(uuid: str) -> tuple[Any, Any]:
+    import amdsmi
+
+    amdsmi.amdsmi_init()
+    gpus = amdsmi.amdsmi_get_processor_handles()
+    return amdsmi, next(gpu for gpu in gpus if amdsmi.amdsmi_get_gpu_device_uuid(gpu) == uuid)
+
+
+def _attempt(name: str, undo: Undo) -> str:
+    """Empty, or what stayed changed and why."""
+    try:
+        undo()
+    except Exception as error:  # noqa: BLE001  # the other states must come back all the same
+        return f"{name}: {_reason(error)}"
+    return ""
+
+
+def _name(request: Mapping[str, str]) -> str:
+    return request.get("path") or f"{request['kind']} of {request['uuid']}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _answer(message: Mapping[str, object]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    # The interpreter puts this file's folder first; no module beside it may pass for a library.
+    sys.path.pop(0)
+    main()
