@@ -81,18 +81,18 @@ def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
             dependencies=setting.dependencies,
             runners=[setting.runner],
         )
-        for metric in metrics(result, setting)
+        for metric in metrics(result, setting.settings, host_is_device=setting.host_is_device)
     ]
 
 
-def metrics(result: CaseResult, setting: Setting) -> Iterator[Metric]:
+def metrics(result: CaseResult, settings: Settings, *, host_is_device: bool) -> Iterator[Metric]:
     """The metrics of a case, each with its unit in the name."""
-    yield _status(result, setting.settings)
+    yield _status(result, settings)
     yield from _accuracy(result)
     if result.failure:
         return
     yield from _speed(result)
-    yield from _memory(result, host_is_device=setting.host_is_device)
+    yield from _memory(result, host_is_device=host_is_device)
     yield from _constants(result)
     if result.case.compiled:
         yield from _compilation(result)
@@ -173,9 +173,9 @@ def _constants(result: CaseResult) -> Iterator[Metric]:
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:
     processes = list(zip(result.answers("first_step"), result.answers("compilation"), strict=True))
-    yield from _compile_time("", [(first, counts) for first, counts in processes if not counts["cache_hits"]])
+    yield from _compile_time("", [(first, counts) for first, counts in processes if counts["cache_misses"]])
     yield from _compile_time(
-        "warm_", [(first, counts) for first, counts in processes if counts["cache_hits"]]
+        "warm_", [(first, counts) for first, counts in processes if not counts["cache_misses"]]
     )
     first_counts = processes[0][1]
     extra = {key: first_counts[key] for key in ("graphs", "cudagraph_skips", "recompile_reasons")}
@@ -186,14 +186,14 @@ def _compilation(result: CaseResult) -> Iterator[Metric]:
 def _compile_time(
     prefix: str, processes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 ) -> Iterator[Metric]:
-    """Of the processes that found nothing in the compiler's cache (cold), or something (warm).
+    """Of the processes that had to compile a graph (cold), or found all of them in the compiler's cache (warm).
 
     Gate on the CPU seconds: under load, wall seconds of the same compilation triple.
     """
     if processes:
-        misses = {"cache_misses": [counts["cache_misses"] for _, counts in processes]}
-        yield Metric(f"{prefix}compile_time(s)", [first["wall"] for first, _ in processes], misses)
-        yield Metric(f"{prefix}compile_cpu_time(s)", [first["cpu"] for first, _ in processes], misses)
+        caches = {key: [counts[key] for _, counts in processes] for key in ("cache_hits", "cache_misses")}
+        yield Metric(f"{prefix}compile_time(s)", [first["wall"] for first, _ in processes], caches)
+        yield Metric(f"{prefix}compile_cpu_time(s)", [first["cpu"] for first, _ in processes], caches)
 
 
 def _rounded(value: float) -> float:

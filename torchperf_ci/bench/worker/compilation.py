@@ -23,7 +23,11 @@ class FirstStep:
 
 @dataclass(frozen=True)
 class Compilation:
-    """Counts since the process began. ``recompiles`` are compilations of a frame that had been compiled before."""
+    """Counts since the process began.
+
+    ``recompiles`` are compilations of a frame that had been compiled before; they may hit the cache. A graph that
+    cannot be cached is missed each time.
+    """
 
     graphs: int
     graph_breaks: int
@@ -55,7 +59,7 @@ def compilation() -> Compilation:
         recompiles=len(reasons),
         recompile_reasons=reasons,
         cache_hits=inductor["fxgraph_cache_hit"],
-        cache_misses=inductor["fxgraph_cache_miss"],
+        cache_misses=inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"],
         cudagraph_skips=inductor["cudagraph_skips"],
     )
 

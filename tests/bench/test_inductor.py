@@ -1,0 +1,83 @@
+"""A compiled workload end to end, with torch's real compiler."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.process import Outcome, measure
+from torchperf_ci.bench.results import CaseResult, metrics
+from torchperf_ci.machine.devices import device as device_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUITE = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        y = self.linear(x).relu()
+        torch._dynamo.graph_break()
+        return y.square()
+
+@workload("compiled/breaks", "one graph break", batch=4)
+def breaks(batch_size):
+    return Task(Net(), (torch.randn(batch_size, 16),), lambda out: out.mean())
+
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() if torch.compiler.is_compiling() else x.cos()
+
+@workload("compiled/wrong", "computes something else when compiled", batch=4, modes=("inference",))
+def wrong(batch_size):
+    return Task(Wrong(), (torch.randn(batch_size, 16),))
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    suite = tmp_path / "suite.py"
+    suite.write_text(SUITE)
+    return Settings(
+        sys.executable, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240
+    )
+
+
+def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> Outcome:
+    return measure(case, settings, device_of("cpu"), scratch, first=first)
+
+
+def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings, tmp_path: Path) -> None:
+    case = Case("compiled/breaks", "training", "fp32", "inductor", 4)
+    outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
+    assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
+    found = {
+        metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), settings, host_is_device=True)
+    }
+    assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1
+    assert found["accuracy"] == [1.0]
+    assert min(found["graph_breaks"]) >= 1.0
+    assert min(found["recompiles"]) >= 1.0
+    cold, warm = (o.answers["compilation"] for o in outcomes)
+    assert warm["cache_misses"] == 0
+    assert cold["cache_misses"] > 0
+    assert any("calls" in reason for reason in cold["recompile_reasons"])
+
+
+def test_a_wrong_result_is_inaccurate_and_not_fast(settings: Settings, tmp_path: Path) -> None:
+    case = Case("compiled/wrong", "inference", "fp32", "inductor", 4)
+    found = outcome(case, settings, tmp_path, first=True)
+    assert found.status == "inaccurate"
+    assert "outputs of the compiled step" in found.reason
+    assert "sample" not in found.answers
