@@ -106,6 +106,16 @@ def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], me
     assert not (tmp_path / "torchperf-records").exists()
 
 
+def test_the_table_is_data_when_asked(tmp_path: Path) -> None:
+    filters = ("--filter", "faulty/fine", "faulty/exits", "--on-failure", "warn")
+    done = torchperf("run", "--suite", FAULTY, *filters, "--processes", "1", *FAST, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    fine, exits = sorted(json.loads(done.stdout), key=lambda case: case["status"] != "pass")
+    assert fine["metrics"]["latency(ms)"] > 0
+    assert (exits["status"], exits["metrics"]) == ("crashed", {"status": 0.0})
+    assert "faulty/fine" in done.stderr
+
+
 def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
     done = torchperf("run", "--suite", FAULTY, "--dry-run", "--dtype", "fp32,bf16", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

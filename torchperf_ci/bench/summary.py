@@ -109,12 +109,15 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
             "batch_size": result.case.batch_size,
             "status": result.status,
             "reason": result.failure.reason if result.failure else None,
-            "metrics": {
-                metric.name: median(metric.values) for metric in metrics(result, setting) if metric.values
-            },
+            "metrics": _medians(result, setting),
         }
         for result in results
     ]
+
+
+def _medians(result: CaseResult, setting: Setting) -> dict[str, float]:
+    found = metrics(result, setting.settings, host_is_device=setting.host_is_device)
+    return {metric.name: median(metric.values) for metric in found if metric.values}
 
 
 def _row(result: CaseResult) -> tuple[str, ...]:
