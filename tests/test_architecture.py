@@ -19,6 +19,9 @@ MAY_IMPORT = {
     "bench/worker": {"bench.worker", "suite", "machine.devices"},
     "machine/devices": {"machine.devices"},
     "machine": {"machine"},
+    "places": {"places", "records"},
+    "store": {"store", "records", "places"},
+    "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "options"},
     "bench": {"bench", "records", "machine", "stats", "actions", "config"},
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.

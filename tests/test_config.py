@@ -79,6 +79,7 @@ MISTAKES = {
     "unknown dtype": ("suites: {a: {dtypes: [float]}}\n", 1, "one of fp32, tf32, bf16, fp16, amp"),
     "unknown direction": ('policy: {"latency(ms)": {direction: lower}}\n', 1, "one of up, down"),
     "percent as a number": ('policy: {"latency(ms)": {min_effect: 3}}\n', 1, "such as 3%, not '3'"),
+    "a share of one": ('policy: {"latency(ms)": {min_effect: 1.0}}\n', 1, "below 100%"),
     "percent as words": ('policy: {"latency(ms)": {min_effect: 3 percent}}\n', 1, "such as 3%"),
     "negative percent": ('policy: {"latency(ms)": {min_effect: -3%}}\n', 1, "such as 3%"),
     "100 percent": ('policy: {"latency(ms)": {min_effect: 100%}}\n', 1, "below 100%"),

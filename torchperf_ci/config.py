@@ -174,7 +174,7 @@ def _document(content: bytes, file: str) -> Node:
     import yaml
 
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(file, content.count(b"\n", 0, error.start) + 1, "is not UTF-8 text") from error
     try:

@@ -66,3 +66,33 @@ class InterruptedRunError(TorchperfError):
     """The run was stopped from outside; what was measured is kept and ``--resume`` continues it."""
 
     exit_code = 3
+
+
+class NotRestoredError(TorchperfError):
+    """Something that tuning changed on the machine did not come back; the message names it."""
+
+    exit_code = 3
+
+
+class ConflictError(TorchperfError):
+    """Different content is already kept under a key; it was not overwritten."""
+
+    exit_code = 3
+
+
+class NotDeliveredError(TorchperfError):
+    """A place could not be reached or refused within the deadline; what was to be sent is spooled."""
+
+    exit_code = 4
+
+
+class CredentialsError(NotDeliveredError):
+    """No credentials could be had for a place, or they are refused."""
+
+
+class PlaceUnreadableError(TorchperfError):
+    """A place, or one object in it, cannot be read: missing, unreachable or refused."""
+
+
+class UnsafeKeyError(UsageError):
+    """The key of an object is no relative path of safe characters."""

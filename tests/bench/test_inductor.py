@@ -35,6 +35,11 @@ class Net(torch.nn.Module):
 def breaks(batch_size):
     return Task(Net(), (torch.randn(batch_size, 16),), lambda out: out.mean())
 
+@workload("compiled/skipped", "left to eager", batch=4, modes=("inference",))
+def skipped(batch_size):
+    sin = torch.compiler.disable(torch.sin)
+    return Task(lambda x: sin(x), (torch.randn(batch_size, 16),))
+
 class Wrong(torch.nn.Module):
     def forward(self, x):
         return x.sin() if torch.compiler.is_compiling() else x.cos()
@@ -73,6 +78,15 @@ def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings,
     assert warm["cache_misses"] == 0
     assert cold["cache_misses"] > 0
     assert any("calls" in reason for reason in cold["recompile_reasons"])
+
+
+def test_a_step_that_the_compiler_leaves_alone_is_not_measured_as_compiled(
+    settings: Settings, tmp_path: Path
+) -> None:
+    case = Case("compiled/skipped", "inference", "fp32", "inductor", 4)
+    found = outcome(case, settings, tmp_path, first=True)
+    assert (found.status, "sample" in found.answers) == ("unsupported", False)
+    assert "no graph to compile" in found.reason
 
 
 def test_a_wrong_result_is_inaccurate_and_not_fast(settings: Settings, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from torchperf_ci.machine.checks.facts import gather
+from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.doctor import Finding, examine, verdict
 
 
@@ -27,6 +29,13 @@ def finding(check, level):
 )
 def test_the_verdict_is_one_sentence(findings, expected):
     assert verdict(findings) == expected
+
+
+def test_this_machine_is_looked_at():
+    facts = gather(Cpu())
+    assert facts.disk_free > 0
+    assert 0 < facts.clock_step < 1
+    assert facts.condition is None
 
 
 def test_this_machine_is_examined(monkeypatch, tmp_path):

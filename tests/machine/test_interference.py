@@ -30,7 +30,10 @@ def test_counters_are_read(server):
         status = server / f"proc/100/task/{thread}/status"
         status.parent.mkdir(parents=True)
         status.write_text(f"Name:\tx\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t{switches}\n")
+    for cpu in (0, 7):
+        (server / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count").write_text("3\n")
     found = snapshot(100, server)
+    assert found.throttle_events == 6
     assert found.stalled == pytest.approx(3.0)
     assert found.involuntary_switches == 9
     assert found.ticks == (100, 0, 100, 790, 0, 0, 0, 10)

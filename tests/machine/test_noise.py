@@ -31,3 +31,9 @@ def test_the_same_work_is_timed_over_and_over(monkeypatch):
 
 def test_this_machine_has_some():
     assert measure_noise(5).cv > 0
+
+
+def test_a_disturbance_while_the_work_is_sized_does_not_shrink_it(monkeypatch):
+    disturbances = iter([0.0, 10.0] * 100)
+    monkeypatch.setattr(noise, "_block", lambda work: work * 1e-6 + next(disturbances))
+    assert noise._work_for(0.02) == 20_000

@@ -49,11 +49,14 @@ def test_later_files_are_added_and_nothing_twice(tmp_path):
     ]
 
 
-def test_an_earlier_quarantine_without_a_last_newline_is_kept(tmp_path):
+@pytest.mark.parametrize("earlier", ['{"earlier": true}', '{"earlier": "\u2028"}\n'])
+def test_an_earlier_quarantine_is_kept_as_it_is(tmp_path, earlier):
     path = tmp_path / "q.json"
-    path.write_text('{"earlier": true}')
+    path.write_text(earlier, encoding="utf-8")
     quarantine(path, refused("one"))
-    assert [next(iter(entry)) for entry in entries(path)] == ["earlier", "file"]
+    first, second, _ = path.read_text(encoding="utf-8").split("\n")
+    assert first == earlier.rstrip("\n")
+    assert json.loads(second)["text"] == "one"
 
 
 def test_nothing_refused_makes_no_file(tmp_path):

@@ -43,9 +43,9 @@ def run_command(options: Mapping[str, Any]) -> int:
     if options["dry_run"]:
         _show_plan(cases, settings, out)
         return 0
-    if options["tune"]:
-        settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
     with tuned(under_test.device) if options["tune"] else nullcontext() as tuning:
+        if tuning:
+            settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
         setting = _setting(options["benchmark_name"] or config.name, settings, under_test, tuning)
         results = run(Plan(cases, setting, under_test.device, out, bool(options["resume"])))
     _tell(results, setting, out, json_output=bool(options["json"]))
@@ -92,7 +92,8 @@ def _show_plan(cases: Sequence[Case], settings: Settings, out: Path) -> None:
 
 def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:
     """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
-    summary.table(results, sys.stderr if json_output else sys.stdout)
+    with actions.literal():
+        summary.table(results, sys.stderr if json_output else sys.stdout)
     if json_output:
         _print_json(summary.as_json(results, setting))
     sys.stderr.write(f"{summary.headline(results)}; records in {out}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 MEMORY_SHARE = 0.9
 """Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+"""glibc moves these two as a process frees memory, so that processes differ by a factor of three in page faults."""
+NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run eagerly under another name"
 ENERGY_WINDOW = 5.0
 """Seconds; the counters move only every 20–100 ms, so a shorter window tells nothing."""
 
@@ -70,6 +74,8 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
             inquiry = Inquiry(worker, settings.timeout)
             answers = inquiry.answers
             prepare(inquiry, case, settings)
+            if case.compiled and not inquiry.ask("compilation")["graphs"]:
+                return Outcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not inquiry.ask("agreement")["agrees"]:
                 return Outcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
             observed = _sample(inquiry, worker.pid, settings, device)
@@ -122,6 +128,7 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
+        **{name: os.environ.get(name, value) for name, value in ALLOCATOR.items()},
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
         # Compiling in the worker itself makes its CPU seconds countable and leaves no pool of processes behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -7,6 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
+from torchperf_ci.actions import in_actions, literal
+
 if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.process import Outcome
@@ -44,8 +46,9 @@ class PlainProgress(Progress):
 
     def ends(self, case: Case, outcome: Outcome, done: int) -> None:
         left = (time.monotonic() - self._start) / done * (self._total - done)
-        self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {case}: {_word(outcome)}\n")
-        self._out.flush()
+        with literal():
+            self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {case}: {_word(outcome)}\n")
+            self._out.flush()
 
     def close(self) -> None:
         """Nothing: every line is out."""
@@ -78,8 +81,8 @@ class BarProgress(Progress):
 
 
 def progress(total: int) -> Progress:
-    """The one that fits where standard error goes."""
-    return BarProgress(total) if sys.stderr.isatty() else PlainProgress(total, sys.stderr)
+    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
+    return BarProgress(total) if sys.stderr.isatty() and not in_actions() else PlainProgress(total, sys.stderr)
 
 
 def _word(outcome: Outcome) -> str:

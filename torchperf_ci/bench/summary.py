@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import Annotation, markdown_cell
+from torchperf_ci.actions import Annotation, in_actions, markdown_cell
 from torchperf_ci.bench.results import CaseResult, Setting, metrics
 from torchperf_ci.machine.doctor import Finding, verdict
 
@@ -58,7 +58,7 @@ def table(results: Sequence[CaseResult], out: TextIO) -> None:
         shown.add_column(column, no_wrap=True, justify="right" if column in COLUMNS[4:9] else "left")
     for row in rows(results):
         shown.add_row(*(Text(cell) for cell in row))
-    Console(file=out, width=None if out.isatty() else 200).print(shown)
+    Console(file=out, width=None if out.isatty() and not in_actions() else 200).print(shown)
 
 
 def show_findings(findings: Sequence[Finding], out: TextIO) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from torchperf_ci.errors import TorchperfError
+from torchperf_ci.errors import NotRestoredError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,12 +22,6 @@ ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
 """By this variable a GitHub runner finds, and ends, what a job left running."""
 SILENT = "the restoring process does not answer"
-
-
-class NotRestoredError(TorchperfError):
-    """Something that tuning changed did not come back; the message names it."""
-
-    exit_code = 3
 
 
 class CannotRestoreError(Exception):

@@ -34,7 +34,7 @@ def quarantine(path: Path, refused: Iterable[Refused]) -> None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEPENDENCIES = ("triton", "pytorch-triton-rocm", "numpy", "torchvision", "torchaudio", "transformers", "timm")
+VARIABLES = (
+    "OMP_WAIT_POLICY",
+    "KMP_AFFINITY",
+    "GOMP_CPU_AFFINITY",
+    "LD_PRELOAD",
+    "MALLOC_CONF",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TRIM_THRESHOLD_",
+)
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 TYPES = ("cuda", "xpu", "mps", "cpu")
 
 
@@ -72,9 +82,8 @@ def _comparable(device: str) -> dict[str, str]:
         "sdpa_flash": str(torch.backends.cuda.flash_sdp_enabled()),
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
     }
-    variables = ("OMP_WAIT_POLICY", "KMP_AFFINITY", "GOMP_CPU_AFFINITY", "MALLOC_CONF", "LD_PRELOAD")
-    allocator = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF") if device == "cuda" else ()
-    return facts | {name: os.environ[name] for name in (*variables, *allocator) if name in os.environ}
+    variables = VARIABLES if device == "cpu" else (*VARIABLES, *ALLOCATOR_VARIABLES)
+    return facts | {name: os.environ[name] for name in variables if name in os.environ}
 
 
 def _observed() -> dict[str, str]:

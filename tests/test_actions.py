@@ -1,0 +1,203 @@
+"""What the module writes, read back as the runner reads it."""
+
+from __future__ import annotations
+
+import re
+import string
+import sys
+from html import unescape as unescape_html
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from torchperf_ci import actions
+from torchperf_ci.actions import Annotation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE = 'a|b `c` <img src=x> **d** [e](http://f) @g #1\r\n| h | ::error::i "$(j)" \\ ~~k~~ $l$'
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A step of a job: the folder that holds its ``output`` and ``summary`` files."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    return tmp_path
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """The runner's reading of an output file: ``name<<delimiter``, lines, ``delimiter``."""
+    outputs = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        name, arrow, delimiter = line.partition("<<")
+        if arrow:
+            outputs[name] = "\n".join(iter(lambda: next(lines), delimiter))
+    return outputs
+
+
+@actions.literal()
+def write_in_vain(text: str) -> None:
+    sys.stderr.write(text)
+    raise KeyError
+
+
+def unescape(text: str) -> str:
+    for code, character in {"%2C": ",", "%3A": ":", "%0A": "\n", "%0D": "\r", "%25": "%"}.items():
+        text = text.replace(code, character)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [({"GITHUB_ACTIONS": "true"}, True), ({"GITHUB_ACTIONS": "false"}, False), ({"CI": "true"}, False)],
+)
+def test_a_job_is_told_by_the_variable_that_only_the_runner_sets(environ, expected) -> None:
+    assert actions.in_actions(environ) is expected
+
+
+def test_outside_a_job_nothing_is_printed_or_written(job, monkeypatch, capfd) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    actions.set_output("name", "value")
+    actions.append_summary("# title")
+    actions.annotate([Annotation("error", "message")])
+    actions.mask("secret")
+    with actions.group("title"):
+        pass
+    assert list(job.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("value", ["plain", "", "two\nlines", "name<<EOF\nvalue\nEOF", "ends\n", HOSTILE])
+def test_an_output_reaches_the_next_step_unchanged(job, value) -> None:
+    actions.set_output("before", "1")
+    actions.set_output("value", value)
+    actions.set_output("after", "2")
+    outputs = read_outputs((job / "output").read_bytes().decode())
+    assert outputs == {"before": "1", "value": value, "after": "2"}
+
+
+def test_a_delimiter_that_the_value_holds_is_drawn_again(job, monkeypatch) -> None:
+    drawn = iter(["taken", "free"])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(drawn))
+    value = "torchperf_taken\nstolen<<torchperf_taken\nx"
+    actions.set_output("value", value)
+    assert read_outputs((job / "output").read_text()) == {"value": value}
+
+
+def test_a_file_of_the_runner_that_cannot_be_written_is_a_warning(job, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(job / "missing" / "output"))
+    actions.set_output("name", "value")
+    assert capsys.readouterr().err.startswith("::warning::GITHUB_OUTPUT cannot be written")
+
+
+def test_summaries_are_appended_each_as_a_block_of_its_own(job) -> None:
+    (job / "summary").write_text("from the step\n\n")
+    actions.append_summary("| a |\n| - |\n| 1 |")
+    actions.append_summary("## next\n\n\n")
+    assert (job / "summary").read_text() == "from the step\n\n| a |\n| - |\n| 1 |\n\n## next\n\n"
+
+
+def test_a_summary_that_is_too_long_is_cut_at_a_line_and_says_so(job) -> None:
+    for _ in range(3):
+        actions.append_summary("| größer |\n" * 50_000)
+    summary = (job / "summary").read_bytes()
+    assert len(summary) <= actions.SUMMARY_LIMIT
+    *rows, sentence = summary.decode().strip().splitlines()
+    assert sentence.startswith("_The rest of this summary is left out")
+    assert set(rows) == {"| größer |", ""}
+    assert len(rows) > 80_000
+
+
+@given(st.text(), st.integers(0, 400))
+def test_a_cut_summary_fits_and_holds_whole_lines(markdown, room) -> None:
+    cut = actions.fit_summary(markdown, room)
+    assert len(cut.encode()) <= room
+    kept = cut.removesuffix(actions._CUT)
+    assert markdown.startswith(kept)
+    assert cut in {markdown, ""} or kept == "" or markdown[len(kept)] == "\n"
+
+
+@pytest.mark.usefixtures("job")
+def test_a_group_ends_although_its_body_fails(capsys) -> None:
+    with pytest.raises(KeyError), actions.group("build\n::error::x"):
+        raise KeyError
+    assert capsys.readouterr().err == "::group::build%0A::error::x\n::endgroup::\n"
+
+
+@pytest.mark.usefixtures("job")
+def test_text_that_looks_like_a_command_is_fenced_by_a_word_nobody_can_guess(capsys) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            write_in_vain("::error::text\n")
+    lines = capsys.readouterr().err.splitlines()
+    tokens = [line.removeprefix("::stop-commands::") for line in lines[::3]]
+    assert lines[1::3] == ["::error::text"] * 2
+    assert lines[2::3] == [f"::{token}::" for token in tokens]
+    assert len(set(tokens)) == 2
+    assert min(map(len, tokens)) >= 32
+
+
+@pytest.mark.usefixtures("job")
+def test_an_annotation_is_one_command_whatever_it_holds(capsys) -> None:
+    actions.annotate([Annotation("error", HOSTILE, title=HOSTILE, file="a,b:c.py", line=7)])
+    (line,) = capsys.readouterr().err.splitlines()
+    match = re.fullmatch("::error title=([^,:]*),file=([^,:]*),line=7::(.*)", line)
+    assert match
+    assert [unescape(part) for part in match.groups()] == [HOSTILE, "a,b:c.py", HOSTILE]
+
+
+@pytest.mark.usefixtures("job")
+def test_an_annotation_without_a_place_names_none(capsys) -> None:
+    actions.annotate([Annotation("notice", "100% done")])
+    assert capsys.readouterr().err == "::notice::100%25 done\n"
+
+
+@pytest.mark.usefixtures("job")
+def test_more_annotations_than_a_step_may_have_are_counted_in_the_last(capsys) -> None:
+    warnings = [Annotation("warning", f"w{n}") for n in range(8)]
+    errors = [Annotation("error", f"e{n}") for n in range(4)]
+    actions.annotate([*warnings, *errors])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:4] == [f"::error::e{n}" for n in range(4)]
+    assert lines[4:] == [
+        *(f"::warning::w{n}" for n in range(5)),
+        "::warning::and 3 more; the job summary lists all of them",
+    ]
+
+
+def test_the_ten_annotations_of_a_step_are_all_shown() -> None:
+    annotations = [Annotation("error", str(n)) for n in range(actions.ANNOTATION_LIMIT)]
+    assert actions.fit_annotations(annotations) == annotations
+
+
+@pytest.mark.usefixtures("job")
+def test_a_secret_is_masked_whole_and_never_as_nothing(capsys) -> None:
+    actions.mask("first\nsecond%")
+    actions.mask(" ")
+    assert capsys.readouterr().err == "::add-mask::first%0Asecond%25\n"
+
+
+@given(
+    st.text(
+        st.sampled_from(string.punctuation + " \n\ta1")
+        | st.characters(codec="utf-8", exclude_characters="\0")
+    )
+)
+def test_a_cell_is_one_cell_of_plain_text(text) -> None:
+    table = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    html = table.render(f"| a | b |\n| - | - |\n| x{actions.markdown_cell(text)}x | y |\n")
+    assert html.count("<td>") == 2
+    (cell,) = re.findall("<td>x(.*)x</td>", html)
+    assert unescape_html(cell.replace("<!-- -->", "")) == " ".join(text.split())
+
+
+def test_a_cell_neither_mentions_nor_refers() -> None:
+    cell = actions.markdown_cell(HOSTILE)
+    assert "@<!-- -->g #<!-- -->1" in cell
