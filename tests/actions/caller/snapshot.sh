@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# What an action must leave as it was: the caller's packages, environment and checkout. The first argument is a file.
+set -euo pipefail
+mkdir -p "$(dirname "$1")"
+{
+  python -m pip freeze --all --disable-pip-version-check
+  env | grep -v -E '^(GITHUB|RUNNER|INPUT)_|^(_|SHLVL)=' | LC_ALL=C sort
+  git status --porcelain --ignored
+} >"$1"

