@@ -53,14 +53,6 @@ def job_of(event: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="session")
-def torch_environment() -> Path:
-    """The environment under test, which holds torch and nothing of ours."""
-    python = Path(os.environ.get("TORCHPERF_TEST_TORCH_PYTHON", PROJECT / ".venv/torch/bin/python"))
-    assert python.exists(), f"no Python with torch at {python}: `make .venv/torch` makes one"
-    return python.absolute().parent.parent
-
-
-@pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the project that a runner downloads to use its actions."""
     copy = tmp_path_factory.mktemp("project")

@@ -54,9 +54,7 @@ def wrong(batch_size):
 def settings(tmp_path: Path) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(
-        sys.executable, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240
-    )
+    return Settings(sys.executable, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240)
 
 
 def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> Outcome:
@@ -68,7 +66,8 @@ def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings,
     outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
     assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
     found = {
-        metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), settings, host_is_device=True)
+        metric.name: metric.values
+        for metric in metrics(CaseResult(case, outcomes), settings, host_is_device=True)
     }
     assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1
     assert found["accuracy"] == [1.0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from chdb.session import Session
 
 import torchperf_ci
@@ -43,10 +42,3 @@ class Table:
 
     def close(self) -> None:
         self._session.close()
-
-
-@pytest.fixture(scope="package")
-def table(tmp_path_factory: pytest.TempPathFactory):
-    table = Table(tmp_path_factory.mktemp("engine"))
-    yield table
-    table.close()
