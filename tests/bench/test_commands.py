@@ -123,6 +123,14 @@ def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_doctor_needs_no_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
+    done = torchperf("doctor", "--json", "--python", tmp_path / "bare/bin/python", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "only the CPU is examined, because" in done.stderr
+    assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+
+
 def test_list_is_data_when_asked(tmp_path: Path) -> None:
     done = torchperf("list", "--suite", "core", "--filter", "vision/*", "--json", cwd=tmp_path)
     listed = json.loads(done.stdout)

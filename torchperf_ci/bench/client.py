@@ -184,7 +184,9 @@ class Worker:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        # A process stuck in a driver cannot even be killed; the run goes on without it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_SECONDS)
 
 
 def _offer_to_oom_killer(pid: int) -> None:

@@ -15,8 +15,9 @@ from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
 from torchperf_ci.config import Config
-from torchperf_ci.errors import WorkloadsFailedError
+from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
+from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.placement import quiet_cpus
 from torchperf_ci.machine.runner import runner_entry
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.planning import UnderTest
+    from torchperf_ci.machine.devices.base import Device
 
 DEFAULT_OUT = "torchperf-records"
 
@@ -47,6 +49,8 @@ def run_command(options: Mapping[str, Any]) -> int:
         if tuning:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
         setting = _setting(options["benchmark_name"] or config.name, settings, under_test, tuning)
+        # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
+        actions.set_output("records-dir", str(out.absolute()))
         results = run(Plan(cases, setting, under_test.device, out, bool(options["resume"])))
     _tell(results, setting, out, json_output=bool(options["json"]))
     failed = summary.failures(results)
@@ -74,14 +78,23 @@ def list_command(options: Mapping[str, Any]) -> int:
 
 
 def doctor_command(options: Mapping[str, Any]) -> int:
-    """Print the findings about this machine, and about the device that the Python under test would use."""
-    under_test = planning.describe(planning.settings({"suite": None, **options}, Config()))
-    findings = examine(under_test.device)
+    """Print the findings about this machine, and about the device that is given or that torch would use."""
+    findings = examine(_device_to_examine(options))
     if options["json"]:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
         summary.show_findings(findings, sys.stdout)
     return 0
+
+
+def _device_to_examine(options: Mapping[str, Any]) -> Device:
+    if options["device"] not in (None, "auto"):
+        return device_of(options["device"])
+    try:
+        return planning.describe(planning.settings({"suite": None, **options}, Config())).device
+    except EnvironmentUnderTestError as error:
+        sys.stderr.write(f"torchperf: only the CPU is examined, because {error}, or the device with --device\n")
+        return device_of("cpu")
 
 
 def _show_plan(cases: Sequence[Case], settings: Settings, out: Path) -> None:
@@ -101,7 +114,6 @@ def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_ou
         return
     actions.append_summary(summary.markdown(results, setting))
     actions.annotate(summary.failure_annotations(results))
-    actions.set_output("records-dir", str(out.absolute()))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failures(results))))
 

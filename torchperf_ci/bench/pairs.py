@@ -7,14 +7,14 @@ whose processes differ by 10–40%, such ratios differ by about 1%.
 from __future__ import annotations
 
 import math
-import os
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.machine.devices import device
+from torchperf_ci.machine.placement import quiet_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, cou
 
     Both arms run on one and the same set of CPUs: those of ``base``, or one that is chosen here.
     """
-    cpus = base.cpus or _shared_cpus(base.threads)
+    cpus = base.cpus or quiet_cpus(base.threads, device(base.device))
     base, head = replace(base, cpus=cpus), replace(head, cpus=cpus)
     for _ in range(count):
         yield _measure_pair(case, base, head, scratch)
@@ -81,9 +81,3 @@ def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
 def _block(arm: Inquiry, steps: int) -> float:
     return float(arm.ask("block", steps=steps)["seconds"])
 
-
-def _shared_cpus(threads: int) -> tuple[int, ...]:
-    """The last CPUs this process may use: the first ones serve most interrupts. Empty where pinning does not exist."""
-    if sys.platform != "linux":
-        return ()
-    return tuple(sorted(os.sched_getaffinity(0))[-threads:])
