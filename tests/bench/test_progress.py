@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.process import Outcome
+from torchperf_ci.bench.progress import PlainProgress
+
+FAULTY = Path(__file__).parent / "faulty_suite.py"
+CASE = Case("vision/a", "inference", "fp32", "eager", 8)
+
+
+def test_a_log_gets_a_line_a_process_with_the_time_left() -> None:
+    out = io.StringIO()
+    shown = PlainProgress(3, out)
+    shown.starts(CASE)
+    shown.ends(CASE, Outcome("pass", seconds=2.25), 1)
+    shown.ends(CASE, Outcome("oom", "too big"), 3)
+    first, second = out.getvalue().splitlines()
+    assert first == "[1/3, 0:00 left] vision/a inference fp32 eager batch 8: pass in 2.2 s"
+    assert second == "[3/3, 0:00 left] vision/a inference fp32 eager batch 8: oom: too big"
+
+
+def test_a_terminal_gets_a_bar_and_its_cursor_back(tmp_path: Path) -> None:
+    terminal, theirs = pty.openpty()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")} | {"TERM": "xterm"}
+    argv = ["run", "--suite", str(FAULTY), "--filter", "faulty/fine", "--processes", "1", "--budget", "0.1"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "torchperf_ci", *argv], cwd=tmp_path, env=environ, stdout=theirs, stderr=theirs
+    ) as running:
+        os.close(theirs)
+        shown = _all_of(terminal)
+    assert running.returncode == 0, shown
+    assert "━" in shown
+    assert "1/1" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def _all_of(terminal: int) -> str:
+    parts = []
+    try:
+        while part := os.read(terminal, 2**16):
+            parts.append(part)
+    except OSError:  # how a terminal says that nobody writes to it any more
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode()
