@@ -130,7 +130,7 @@ def _row(result: CaseResult) -> tuple[str, ...]:
     peak = median(answer["device"] for answer in result.answers("peak")) / 2**20
     return (
         *name,
-        _milliseconds(median(latencies)),
+        _duration(median(latencies)),
         "unknown" if None in widths else f"{median(widths):.1%}",
         f"{max(latencies) / min(latencies) - 1:.1%}" if len(latencies) > 1 else "",
         f"{peak:,.0f} MiB",
@@ -138,8 +138,10 @@ def _row(result: CaseResult) -> tuple[str, ...]:
     )
 
 
-def _milliseconds(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     ms = seconds * 1e3
+    if ms < 0.1:
+        return f"{ms * 1e3:.4g} µs"
     return f"{ms:.4g} ms" if ms < 1e4 else f"{ms:,.0f} ms"
 
 
