@@ -93,7 +93,8 @@ def _command(folder: Path, issuer_url: str, ports: list[int]) -> list[str]:
     flags = [f"-{name}={port}" for name, port in zip(names, ports, strict=False)]
     return [
         _weed(), "server", "-s3", "-dir=data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *flags,
-        "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.config=s3.json", "-s3.iam.config=iam.json",
+        "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
+        "-s3.config=s3.json", "-s3.iam.config=iam.json",
         "-master.volumeSizeLimitMB=64", "-volume.max=50", "-master.electionTimeout=1s",
     ]  # fmt: skip
 
@@ -159,4 +160,5 @@ def _wait(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None
             return
         except OSError:
             time.sleep(0.1)
-    raise RuntimeError(f"SeaweedFS does not answer; its log ends with:\n{log.read_text()[-4000:]}")
+    msg = f"SeaweedFS does not answer; its log ends with:\n{log.read_text()[-4000:]}"
+    raise RuntimeError(msg)

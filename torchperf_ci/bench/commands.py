@@ -93,7 +93,9 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
     try:
         return planning.describe(planning.settings({"suite": None, **options}, Config())).device
     except EnvironmentUnderTestError as error:
-        sys.stderr.write(f"torchperf: only the CPU is examined, because {error}, or the device with --device\n")
+        sys.stderr.write(
+            f"torchperf: only the CPU is examined, because {error}, or the device with --device\n"
+        )
         return device_of("cpu")
 
 

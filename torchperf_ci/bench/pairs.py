@@ -80,4 +80,3 @@ def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
 
 def _block(arm: Inquiry, steps: int) -> float:
     return float(arm.ask("block", steps=steps)["seconds"])
-

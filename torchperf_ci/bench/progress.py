@@ -82,7 +82,9 @@ class BarProgress(Progress):
 
 def progress(total: int) -> Progress:
     """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
-    return BarProgress(total) if sys.stderr.isatty() and not in_actions() else PlainProgress(total, sys.stderr)
+    return (
+        BarProgress(total) if sys.stderr.isatty() and not in_actions() else PlainProgress(total, sys.stderr)
+    )
 
 
 def _word(outcome: Outcome) -> str:
