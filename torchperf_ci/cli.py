@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import __version__
-from torchperf_ci.errors import TorchperfError
+from torchperf_ci.errors import TorchperfError, WorkloadsFailedError
 from torchperf_ci.options import DOCTOR_OPTIONS, LIST_OPTIONS, RUN_OPTIONS, Option, read_all
 
 if TYPE_CHECKING:
@@ -46,19 +46,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = namespace.command
     try:
         return command.action(read_all(command.options, namespace, os.environ))
-    except TorchperfError as error:
+    except WorkloadsFailedError as error:  # each has its annotation already
         _complain(str(error))
         return error.exit_code
+    except TorchperfError as error:
+        _complain(str(error))
+        _annotate(str(error))
+        return error.exit_code
     except Exception:  # noqa: BLE001  # whatever is left is our own bug
-        traceback.print_exc()
-        _complain("this is a bug of torchperf: please report it with the lines above")
+        _complain(
+            f"{traceback.format_exc()}this is a bug of torchperf: please report it with the lines above"
+        )
+        _annotate("a bug of torchperf: the log has its traceback")
         return BUG
 
 
 def _complain(message: str) -> None:
+    from torchperf_ci.actions import literal
+
+    with literal():
+        sys.stderr.write(f"torchperf: error: {message}\n")
+
+
+def _annotate(message: str) -> None:
     from torchperf_ci.actions import Annotation, annotate
 
-    sys.stderr.write(f"torchperf: error: {message}\n")
     annotate([Annotation("error", message, title="torchperf")])
 
 
