@@ -184,6 +184,17 @@ def test_a_secret_is_masked_whole_and_never_as_nothing(capsys) -> None:
     assert capsys.readouterr().err == "::add-mask::first%0Asecond%25\n"
 
 
+@given(st.text())
+def test_one_line_is_one_line_and_commands_no_terminal(text) -> None:
+    line = actions.one_line(text)
+    assert len(line.splitlines()) <= 1
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
+
+
+def test_one_line_is_the_text_where_that_is_one() -> None:
+    assert actions.one_line("naïve ✓\t#1\n::error::") == r"naïve ✓\t#1\n::error::"
+
+
 @given(
     st.text(
         st.sampled_from(string.punctuation + " \n\ta1")

@@ -28,6 +28,7 @@ ANNOTATION_LIMIT = 10
 
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
 _CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]")
 
 
@@ -116,6 +117,11 @@ def mask(secret: str) -> None:
     """Have the runner print ``***`` for ``secret``, and for each of its lines, from now on."""
     if secret.strip():
         _command("add-mask", secret)
+
+
+def one_line(value: object) -> str:
+    """``value`` as text that begins no line, where a runner would look for a command, and commands no terminal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
 
 
 def markdown_cell(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.checking import MOST_REFUSALS
 from torchperf_ci.records.reading import parse, read
 
 
@@ -219,3 +220,11 @@ def test_a_message_quotes_no_more_than_it_must():
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path, name):
     with pytest.raises(RecordsError, match="cannot be read"):
         read(tmp_path / name)
+
+
+def test_the_reasons_to_refuse_a_record_are_not_counted_out_to_the_last():
+    """Somebody who may upload must not keep a receiver busy for minutes with one request."""
+    record = {"metric": {"name": "latency(ms)", "benchmark_values": ["x"] * 1000}}
+    reading = parse(json.dumps(record).encode(), "records.json")
+    assert len([problem for problem in reading.problems if problem.severity == "refused"]) == MOST_REFUSALS
+    assert not reading.records

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _SCHEMA_FILE = Path(__file__).with_name("v3.schema.json")
 _SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag"}
 
+MOST_REFUSALS = 100
+"""Reasons to refuse one record, after which nobody looks for more."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -46,8 +49,14 @@ def schema() -> Mapping[str, Any]:
 
 
 def _against_schema(element: Any) -> tuple[Finding, ...]:
-    findings = [_finding(error) for error in _validator().iter_errors(element)]
-    refused = {finding.steps for finding in findings if finding.severity == "refused"}
+    findings: list[Finding] = []
+    refused: set[Steps] = set()
+    for error in _validator().iter_errors(element):
+        findings.append(_finding(error))
+        if findings[-1].severity == "refused":
+            refused.add(findings[-1].steps)
+            if len(refused) == MOST_REFUSALS:
+                break
     return tuple(item for item in findings if item.severity == "refused" or item.steps not in refused)
 
 

@@ -25,12 +25,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Located:
-    """A good record as the file holds it, and where it begins."""
+    """A good record, where it begins, and its text as it stands in the file."""
 
     record: dict[str, Any]
     file: str
     line: int
     path: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,10 @@ class _Reader:
             if finding.severity == "refused"
         )
         if isinstance(element.value, dict) and not reasons:
-            self.records.append(Located(element.value, self._file, self._line(element.start), element.path))
+            text = self._text[element.start : element.end]
+            self.records.append(
+                Located(element.value, self._file, self._line(element.start), element.path, text)
+            )
         else:
             self._refuse(element, reasons)
 
