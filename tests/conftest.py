@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from oidc_issuer import Issuer, running_issuer
 from seaweedfs import S3Server, running_seaweedfs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 PROJECT = Path(__file__).parents[1]
@@ -46,3 +47,55 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Itera
     """A real S3 and STS with one bucket, ``records``; give each test a prefix of its own."""
     with running_seaweedfs(tmp_path_factory.mktemp("seaweedfs"), issuer.url) as running:
         yield running
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch, s3_server: S3Server) -> S3Server:
+    """The server, with its administrator's credentials in the environment, and nobody else's."""
+    _forget_credentials(monkeypatch)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
+
+
+@pytest.fixture
+def no_credentials(monkeypatch: pytest.MonkeyPatch, s3_server: S3Server) -> S3Server:
+    """The server, in an environment without any credentials."""
+    _forget_credentials(monkeypatch)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    return s3_server
+
+
+def _forget_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+
+
+@pytest.fixture
+def git(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """git without the settings of whoever runs the tests: ``git(folder, *arguments)`` gives what it prints."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+    def run(folder: Path, *arguments: str) -> str:
+        command = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *arguments]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def remote(tmp_path: Path, git: Callable[..., str]) -> Path:
+    """An empty bare repository, as a server has it."""
+    folder = tmp_path / "remote.git"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare")
+    git(folder, "config", "uploadpack.allowFilter", "true")
+    git(folder, "config", "uploadpack.allowAnySHA1InWant", "true")
+    return folder

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from seaweedfs import BUCKET
+
+from torchperf_ci.places import Access, open_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchperf_ci.places import Place
+
+
+@pytest.fixture(params=["directory", "s3", "branch"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty place, of each kind in turn."""
+    if request.param == "directory":
+        return str(tmp_path / "kept")
+    if request.param == "s3":
+        request.getfixturevalue("aws")
+        return f"s3://{BUCKET}/{uuid4()}"
+    return f"branch:perf-data@{request.getfixturevalue('remote')}"
+
+
+@pytest.fixture
+def place(target: str) -> Place:
+    return open_place(target, Access(deadline=120))

@@ -1,0 +1,264 @@
+"""The data branch: real repositories, real pushes."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from contents import contents
+from scripted_http import scripted_server
+
+from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.places import Access, open_place
+from torchperf_ci.places.data_repository import DataRepository
+from torchperf_ci.places.deadline import Deadline
+from torchperf_ci.places.remotes import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., str]
+
+TOKEN = "ghs_a-token-of-the-job"
+BASIC = "basic " + base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, remote: Path, git: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's checkout in which much is going on; the working directory."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "remote", "add", "origin", "../remote.git")
+    (folder / "file").write_text("1")
+    git(folder, "add", "file")
+    git(folder, "commit", "--quiet", "-m", "one")
+    (folder / "file").write_text("2")
+    git(folder, "stash")
+    (folder / "file").write_text("3")
+    git(folder, "add", "file")
+    (folder / "file").write_text("4")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def plant_hooks(folder: Path) -> Path:
+    """Hooks that tell that they ran, in the file that is returned."""
+    told = folder / "told"
+    folder.mkdir()
+    for name in (
+        "pre-push",
+        "pre-commit",
+        "post-commit",
+        "commit-msg",
+        "post-checkout",
+    ):
+        hook = folder / name
+        hook.write_text(f"#!/bin/sh\necho {name} >> '{told}'\n")
+        hook.chmod(0o755)
+    return told
+
+
+def state(folder: Path, git: Run) -> list[str]:
+    questions = (
+        "status --porcelain=v2 --branch",
+        "for-each-ref",
+        "stash list",
+        "diff",
+        "diff --cached",
+        "reflog",
+    )
+    said = [git(folder, *question.split()) for question in questions]
+    return [*said, (folder / ".git/config").read_text()]
+
+
+def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp_path, monkeypatch) -> None:
+    told = plant_hooks(tmp_path / "hooks")
+    (tmp_path / "gitconfig").write_text(
+        f'[core]\n\thooksPath = "{told.parent}"\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = true\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))  # as inside of a hook of the user's own
+    monkeypatch.setenv("GIT_INDEX_FILE", str(checkout / ".git/index"))
+    before = state(checkout, git)
+    assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
+    assert state(checkout, git) == before
+    assert not told.exists()
+    assert git(remote, "--git-dir=.", "show", "perf-data:v3/a.json") == "[]"
+
+
+def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:
+    place = open_place(f"branch:perf-data@{remote}")
+    place.put_all({"a": b"1", "b": b"2"})
+    place.put_all({"c": b"3", "a": b"1"})
+    place.put_all({"a": b"1", "b": b"2"})
+    log = git(remote, "log", "--format=%an <%ae> %cn %s", "perf-data").splitlines()
+    who = "torchperf <noreply@torchperf.invalid> torchperf"
+    assert log == [f"{who} Add 1 record file", f"{who} Add 2 record files"]
+
+
+def test_what_others_keep_on_the_branch_stays(remote: Path, git: Run, checkout: Path) -> None:
+    git(checkout, "push", "--quiet", "origin", "main:perf-data")
+    place = open_place("branch:perf-data")
+    place.put("v3/a.json", b"[]")
+    assert contents(place) == {"file": b"1", "v3/a.json": b"[]"}
+
+
+def test_eight_at_once_all_get_through(remote: Path, git: Run) -> None:
+    barrier = threading.Barrier(8)
+
+    def write(number: int) -> object:
+        place = open_place(f"branch:perf-data@{remote}", Access(deadline=120))
+        barrier.wait(timeout=60)
+        return place.put(f"v3/{number}.json", b"%d" % number)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(write, range(8))) == ["written"] * 8
+    place = open_place(f"branch:perf-data@{remote}")
+    assert contents(place) == {f"v3/{n}.json": b"%d" % n for n in range(8)}
+    assert git(remote, "rev-list", "--count", "perf-data").strip() == "8"
+    git(remote, "fsck", "--strict")
+
+
+def test_a_refused_push_says_why_and_is_not_repeated(remote: Path, tmp_path: Path) -> None:
+    hook = remote / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\necho >> '{tmp_path}/asked'\necho 'this branch is protected' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(NotDeliveredError, match=r"this branch is protected.*may write"):
+        open_place(f"branch:perf-data@{remote}", Access(deadline=30)).put("a", b"1")
+    assert (tmp_path / "asked").read_text() == "\n"
+
+
+def test_a_server_that_is_overloaded_is_asked_again_and_one_that_refuses_is_not(git: Run) -> None:
+    with scripted_server() as script:
+        script.answers = [(503, b""), (429, b""), (403, b"")]
+        with pytest.raises(NotDeliveredError, match="error: 403"):
+            open_place(f"branch:x@{script.url}/o/r", Access(deadline=30)).put("a", b"1")
+    assert len(script.requests) == 3
+
+
+def test_a_server_that_is_not_there_is_tried_until_the_deadline(git: Run, tmp_path: Path) -> None:
+    with scripted_server() as script:
+        gone = script.url
+    with pytest.raises(NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect") as refused:
+        open_place(f"branch:x@{gone}/o/r", Access(deadline=2)).put("a", b"1")
+    assert "may write" in str(refused.value)
+
+
+def test_git_ends_with_the_deadline_and_so_does_all_that_it_started(remote: Path, tmp_path: Path) -> None:
+    hook = remote / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 100\n")
+    hook.chmod(0o755)
+    with pytest.raises(NotDeliveredError, match="git push was not done when the time was up"):
+        open_place(f"branch:perf-data@{remote}", Access(deadline=3)).put("a", b"1")
+    pid = (tmp_path / "pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+
+
+def test_a_writer_fetches_neither_history_nor_contents(remote: Path, git: Run, tmp_path: Path) -> None:
+    place = open_place(f"branch:perf-data@{remote}")
+    for number in range(3):
+        place.put(f"v3/{number}", b"%d" % number)
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    repository = DataRepository.create(folder, "perf-data", Remote(f"file://{remote}"), Deadline.after(60))
+    repository.fetch(contents=False)
+    kinds = git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
+    assert sorted(kinds) == ["commit", "tree", "tree"]
+
+
+def test_what_is_read_is_cleaned_away(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    place = open_place(f"branch:perf-data@{remote}")
+    place.put("a", b"1")
+    assert place.get("a") == b"1"
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
+    del place
+    gc.collect()
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_the_newest_state_is_read(remote: Path) -> None:
+    reader, writer = (open_place(f"branch:perf-data@{remote}") for _ in range(2))
+    writer.put("a", b"1")
+    assert list(reader.keys()) == ["a"]
+    writer.put("b", b"2")
+    assert list(reader.keys()) == ["a", "b"]
+
+
+def test_a_branch_that_is_not_there_cannot_be_read(remote: Path) -> None:
+    with pytest.raises(PlaceUnreadableError, match="no such branch"):
+        list(open_place(f"branch:perf-data@{remote}").keys())
+
+
+def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:
+    place = open_place(f"branch:perf-data@file://{tmp_path}/none")
+    with pytest.raises(NotDeliveredError, match="not appear to be a git repository"):
+        place.put("a", b"1")
+    with pytest.raises(PlaceUnreadableError, match="not appear to be a git repository"):
+        list(place.keys())
+
+
+def test_the_job_s_token_reaches_the_job_s_server_only_once_and_nobody_sees_it(
+    checkout, git, monkeypatch
+) -> None:
+    masked: list[str] = []
+    with scripted_server() as script:
+        script.answers = [(403, b"")]
+        monkeypatch.setenv("GITHUB_SERVER_URL", script.url)
+        key = f"http.{script.url}/.extraheader"
+        git(checkout, "config", key, "AUTHORIZATION: basic of-the-checkout")
+        place = open_place(f"branch:x@{script.url}/o/r", Access(git_token=TOKEN, mask=masked.append))
+        with pytest.raises(NotDeliveredError, match="403") as refused:
+            place.put("a", b"1")
+    assert script.authorizations == [[BASIC]] * len(script.requests) != []
+    assert masked == [TOKEN, BASIC.removeprefix("basic ")]
+    assert not any(secret in f"{refused.value} {place.name} {place._remote}" for secret in masked)
+
+
+def test_the_job_s_token_goes_to_no_other_server(monkeypatch: pytest.MonkeyPatch, git: Run) -> None:
+    with scripted_server() as script:
+        script.answers = [(404, b"")]
+        monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.example")
+        with pytest.raises(NotDeliveredError):
+            open_place(f"branch:x@{script.url}/o/r", Access(git_token=TOKEN)).put("a", b"1")
+    assert script.authorizations == [[]] * len(script.requests) != []
+
+
+def test_what_the_checkout_keeps_for_its_remote_is_used(checkout: Path, git: Run, tmp_path: Path) -> None:
+    with scripted_server() as script:
+        script.answers = [(403, b"")]
+        kept = tmp_path / "credentials"  # as actions/checkout keeps them, outside of the checkout
+        kept.write_text(f'[http "{script.url}/"]\n\textraheader = AUTHORIZATION: basic of-the-checkout\n')
+        git(checkout, "config", f"includeIf.gitdir:{checkout}/.git.path", str(kept))
+        git(checkout, "remote", "set-url", "origin", f"{script.url}/o/r")
+        with pytest.raises(NotDeliveredError) as refused:
+            open_place("branch:x").put("a", b"1")
+    assert script.authorizations == [["basic of-the-checkout"]] * len(script.requests) != []
+    assert "of-the-checkout" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("branch:", "key"),
+        ("branch:a b", "key"),
+        ("branch:x", "no remote"),
+        ("branch:x@--upload-pack=touch", "no remote"),
+        ("branch:x@nowhere", "no remote"),
+        ("branch:x@https://me:secret@host/r", "holds a credential"),
+        ("branch:x@https://secret@host/r", "holds a credential"),
+    ],
+)
+def test_addresses_that_are_none(target: str, says: str, tmp_path: Path, git: Run, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=says) as refused:
+        open_place(target)
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,119 @@
+"""Credentials from the job's own identity: a real STS, which trusts an issuer of our own."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from oidc_issuer import REQUEST_TOKEN
+from seaweedfs import AUDIENCE, BUCKET, GRANTED, ROLE, S3Server
+
+from torchperf_ci.errors import CredentialsError, NotDeliveredError
+from torchperf_ci.places import Access, oidc, open_place
+
+if TYPE_CHECKING:
+    from oidc_issuer import Issuer
+
+    from torchperf_ci.places import Place
+
+
+@pytest.fixture
+def identified(no_credentials: S3Server, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """A job with ``id-token: write`` and no other credentials."""
+    for name, value in issuer.job().items():
+        monkeypatch.setenv(name, value)
+    issuer.issued.clear()
+    return no_credentials
+
+
+def granted(access: Access) -> Place:
+    return open_place(f"s3://{BUCKET}/{GRANTED}/{uuid4()}", access)
+
+
+def test_a_role_may_do_what_is_granted_and_no_more(identified: S3Server) -> None:
+    access = Access(role=ROLE)
+    place = granted(access)
+    assert place.put("key", b"x") == "written"
+    assert place.get("key") == b"x"
+    with pytest.raises(NotDeliveredError, match=f"s3://{BUCKET}/elsewhere/key: .*not allowed s3:PutObject"):
+        open_place(f"s3://{BUCKET}/elsewhere", access).put("key", b"x")
+
+
+def test_a_token_for_another_audience_is_refused(identified: S3Server) -> None:
+    place = granted(Access(role=ROLE, audience="somebody.else"))
+    with pytest.raises(CredentialsError, match=r"cannot be assumed.*audience"):
+        place.put("key", b"x")
+    outcomes = place.put_all({"a": b"1", "b": b"2"})
+    assert all(isinstance(outcome, CredentialsError) for outcome in outcomes.values())
+
+
+def test_a_role_that_is_not_there(identified: S3Server) -> None:
+    with pytest.raises(CredentialsError, match="Nobody cannot be assumed"):
+        granted(Access(role=f"{ROLE}Nobody")).put("key", b"x")
+
+
+def test_every_secret_is_masked_and_none_is_shown(identified: S3Server, issuer: Issuer, capfd) -> None:
+    masked: list[str] = []
+    access = Access(role=ROLE, mask=masked.append)
+    place = granted(access)
+    place.put("key", b"x")
+    with pytest.raises(NotDeliveredError) as refused:
+        open_place(f"s3://{BUCKET}/elsewhere", access).put("key", b"x")
+    assert set(issuer.issued) < set(masked)
+    assert len(masked) == 2 * (1 + 3)
+    shown = " ".join([str(refused.value), repr(access), place.name, *capfd.readouterr()])
+    assert not any(secret in shown for secret in [*masked, REQUEST_TOKEN])
+
+
+def test_without_the_permission_the_error_names_it(
+    no_credentials: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
+    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", raising=False)
+    with pytest.raises(CredentialsError, match="id-token: write"):
+        granted(Access(role=ROLE)).put("key", b"x")
+
+
+def test_the_token_is_asked_for_again_when_github_is_overloaded(issuer: Issuer) -> None:
+    issuer.faults[:] = [503, 429]
+    assert oidc.job_token(AUDIENCE, issuer.job()) == issuer.issued[-1]
+
+
+def test_a_refused_request_for_the_token_is_not_repeated(issuer: Issuer) -> None:
+    issuer.faults[:] = [403, 403]
+    with pytest.raises(CredentialsError, match="HTTP 403"):
+        oidc.job_token(AUDIENCE, issuer.job())
+    assert issuer.faults.pop() == 403
+    assert not issuer.faults
+
+
+def test_the_request_token_does_not_follow_a_redirection(issuer: Issuer) -> None:
+    issuer.faults[:] = [302]
+    with pytest.raises(CredentialsError, match="HTTP 302"):
+        oidc.job_token(AUDIENCE, issuer.job())
+
+
+def test_credentials_that_run_out_on_the_way_are_renewed(
+    identified: S3Server, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assume = oidc.WebIdentity._assume_role
+
+    def soon_over(identity: oidc.WebIdentity, token: str) -> dict[str, str]:
+        ending = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=5)
+        return {**assume(identity, token), "expiry_time": ending.isoformat()}
+
+    monkeypatch.setattr(oidc.WebIdentity, "_assume_role", soon_over)
+    place = granted(Access(role=ROLE, duration=900))
+    place.put("a", b"1")
+    before = len(issuer.issued)
+    monkeypatch.setattr(oidc.WebIdentity, "_assume_role", assume)
+    place.put("b", b"2")
+    assert len(issuer.issued) == before + 1
+    place.put("c", b"3")
+    assert len(issuer.issued) == before + 1
+
+
+def test_a_session_of_the_longest_length_is_asked_for(identified: S3Server) -> None:
+    assert granted(Access(role=ROLE, duration=18000)).put("key", b"x") == "written"

@@ -1,0 +1,176 @@
+"""The bucket: against SeaweedFS, and where a real server would rarely say it, against a script."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import boto3
+import pytest
+from scripted_http import Script, s3_error, scripted_server
+from seaweedfs import BUCKET, S3Server
+
+from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.places import Access, open_place, s3_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFLICTING = s3_error(409, "ConditionalRequestConflict")
+EXISTS = s3_error(412, "PreconditionFailed")
+
+
+@pytest.fixture
+def script(aws_keys: None) -> Iterator[Script]:
+    with scripted_server() as running:
+        yield running
+
+
+@pytest.fixture
+def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+
+
+def test_objects_say_what_they_are(aws: S3Server) -> None:
+    prefix = str(uuid4())
+    open_place(f"s3://{BUCKET}/{prefix}").put_all({"zipped": gzip.compress(b"[]"), "plain": b"[]"})
+    heads = {
+        name: boto3.client("s3").head_object(Bucket=BUCKET, Key=f"{prefix}/{name}")
+        for name in ("zipped", "plain")
+    }
+    assert (heads["zipped"]["ContentType"], heads["zipped"]["ContentEncoding"]) == (
+        "application/json",
+        "gzip",
+    )
+    assert heads["plain"]["ContentType"] == "application/json"
+    assert "ContentEncoding" not in heads["plain"]
+
+
+def test_a_prefix_ends_where_its_name_does(aws: S3Server) -> None:
+    prefix = str(uuid4())
+    open_place(f"s3://{BUCKET}/{prefix}-other").put("x", b"")
+    place = open_place(f"s3://{BUCKET}/{prefix}/")
+    place.put("y", b"")
+    assert list(place.keys()) == ["y"]
+    assert place.name == f"s3://{BUCKET}/{prefix}"
+
+
+def test_more_objects_than_a_page_holds(aws: S3Server) -> None:
+    place = open_place(f"s3://{BUCKET}/{uuid4()}")
+    bodies = {f"{number}": b"" for number in range(1010)}
+    assert set(place.put_all(bodies).values()) == {"written"}
+    assert set(place.keys()) == set(bodies)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "says"), [("no-such-bucket", "create it"), (BUCKET, "no credentials were found")]
+)
+def test_refusals_say_what_to_do(request: pytest.FixtureRequest, bucket: str, says: str) -> None:
+    request.getfixturevalue("aws" if bucket != BUCKET else "no_credentials")
+    place = open_place(f"s3://{bucket}")
+    with pytest.raises(NotDeliveredError, match=rf"s3://{bucket}/key: s3:PutObject was refused.*{says}"):
+        place.put("key", b"x")
+    with pytest.raises(PlaceUnreadableError, match=f"s3:ListBucket was refused.*{says}"):
+        list(place.keys())
+    with pytest.raises(PlaceUnreadableError, match=f"s3:GetObject was refused.*{says}"):
+        place.get("key")
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "says"),
+    [
+        (403, "RequestTimeTooSkewed", "clock of this machine"),
+        (400, "ExpiredToken", "have expired"),
+        (403, "SignatureDoesNotMatch", "credentials are wrong"),
+        (403, "AccessDenied", "not allowed s3:PutObject"),
+        (501, "NotImplemented", "no conditional put"),
+        (400, "SomethingNew", "SomethingNew"),
+    ],
+)
+def test_rare_refusals_say_what_to_do_too(script: Script, status: int, word: str, says: str) -> None:
+    script.answers = [s3_error(status, word)]
+    with pytest.raises(NotDeliveredError, match=says):
+        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+    assert script.requests == ["PUT"]
+
+
+def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        outcomes = open_place("s3://bucket", Access(endpoint=url)).put_all({"a": b"1", "b": b"2"})
+    assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}
+    assert "cannot be reached" in str(outcomes["a"])
+    assert "cannot be reached" in str(outcomes["b"])
+
+
+def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3_client, "READ_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(NotDeliveredError, match="cannot be reached"):
+            open_place("s3://bucket", Access(endpoint=url)).put("key", b"x")
+
+
+@pytest.mark.parametrize("passing", [CONFLICTING, s3_error(503, "SlowDown"), s3_error(500, "InternalError")])
+def test_what_passes_is_tried_again(script: Script, passing: tuple[int, bytes]) -> None:
+    script.answers = [passing, (200, b"")]
+    assert open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x") == "written"
+    assert script.requests == ["PUT", "PUT"]
+
+
+def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
+    script.answers = [s3_error(500, "InternalError"), EXISTS, (200, b"mine")]
+    assert open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"mine") == "already there"
+
+
+def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
+    place = open_place("s3://bucket", Access(endpoint=script.url, deadline=0))
+    outcomes = place.put_all({"a": b"1", "b": b"2"})
+    assert all("the time was up" in str(outcome) for outcome in outcomes.values())
+    assert not script.requests
+
+
+@pytest.mark.parametrize("forever", [CONFLICTING, s3_error(503, "SlowDown")])
+def test_tries_end_with_the_deadline(script: Script, forever: tuple[int, bytes], monkeypatch) -> None:
+    monkeypatch.setattr(s3_client, "ATTEMPTS", 50)
+    script.answers = [forever]
+    place = open_place("s3://bucket", Access(endpoint=script.url, deadline=0.5))
+    place._client()  # making it takes longer than that
+    with pytest.raises(NotDeliveredError, match="the time was up"):
+        place.put("key", b"x")
+    assert script.requests
+
+
+def test_what_may_not_be_compared_is_not_taken_for_the_same(script: Script) -> None:
+    script.answers = [EXISTS, s3_error(403, "AccessDenied")]
+    with pytest.raises(ConflictError, match=r"not allowed s3:GetObject.*not overwritten"):
+        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+
+
+def test_what_cannot_be_compared_now_is_left_for_later(script: Script, monkeypatch) -> None:
+    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    script.answers = [EXISTS, s3_error(500, "InternalError")]
+    with pytest.raises(NotDeliveredError, match="something is kept there"):
+        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+
+
+@pytest.mark.parametrize(
+    "target", ["s3://", "s3:///key", "s3://a", "s3://buck et/x", "s3://u:p@bucket", "s3://abc/../x"]
+)
+def test_addresses_that_are_none(target: str) -> None:
+    with pytest.raises(UsageError):
+        open_place(target)
+
+
+def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(NotDeliveredError, match=r"nobody.*AWS_"):
+        open_place("s3://bucket").put("key", b"x")

@@ -1,0 +1,13 @@
+"""All that a place holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchperf_ci.places import Place
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    """Every object by its key."""
+    return {key: place.get(key) for key in place.keys()}  # noqa: SIM118  # a place is no dict

@@ -1,0 +1,71 @@
+"""A server that answers what it is told to: for what a real one says too rarely to wait for."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Answer = tuple[int, bytes]
+
+
+@dataclass
+class Script:
+    """``answers`` are given in turn, the last again and again; ``requests`` are the methods that came.
+
+    ``authorizations`` are the requests' headers of that name, all that each one had.
+    """
+
+    url: str
+    answers: list[Answer] = field(default_factory=lambda: [(200, b"")])
+    requests: list[str] = field(default_factory=list)
+    authorizations: list[list[str]] = field(default_factory=list)
+
+    def next(self, method: str, authorization: list[str]) -> Answer:
+        self.requests.append(method)
+        self.authorizations.append(authorization)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def s3_error(status: int, code: str) -> Answer:
+    """An error as S3 sends it."""
+    return status, f"<Error><Code>{code}</Code><Message>As told.</Message></Error>".encode()
+
+
+@contextmanager
+def scripted_server() -> Iterator[Script]:
+    script: Script
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, content = script.next(self.command, self.headers.get_all("Authorization", []))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = do_POST = answer  # noqa: N815  # the base class's names
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        block_on_close = False  # clients keep their connections
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        script = Script(f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield script
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,31 @@
+"""Where record files are kept: a directory, an S3 bucket, a data branch. Upload writes there, ingest reads there."""
+
+from __future__ import annotations
+
+from torchperf_ci.errors import UsageError
+from torchperf_ci.places.access import Access
+from torchperf_ci.places.base import Outcome, Place, Put
+
+__all__ = ["Access", "Outcome", "Place", "Put", "open_place"]
+
+
+def open_place(target: str, access: Access | None = None) -> Place:
+    """The place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
+
+    Nothing is reached yet. Raises :class:`UsageError` where ``target`` is none of these.
+    """
+    access = access or Access()
+    if target.startswith("s3://"):
+        from torchperf_ci.places.s3 import S3Place
+
+        return S3Place.at(target, access)
+    if target.startswith("branch:"):
+        from torchperf_ci.places.branch import BranchPlace
+
+        return BranchPlace.at(target, access)
+    if not target or "://" in target:
+        msg = f"{target!r} is no place: give s3://BUCKET[/PREFIX], branch:NAME[@REMOTE] or a directory"
+        raise UsageError(msg)
+    from torchperf_ci.places.directory import DirectoryPlace
+
+    return DirectoryPlace(target)

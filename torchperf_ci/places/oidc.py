@@ -1,0 +1,148 @@
+"""AWS credentials for a GitHub job that has none: its OIDC token, exchanged by STS directly.
+
+https://docs.github.com/actions/reference/security/oidc
+https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.credentials import CredentialProvider, RefreshableCredentials
+from botocore.exceptions import BotoCoreError, ClientError
+
+from torchperf_ci.errors import CredentialsError
+from torchperf_ci.places.deadline import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from types_boto3_sts import STSClient
+
+    from torchperf_ci.places.access import Access
+
+TIMEOUT = 15.0
+"""Seconds that one answer may take."""
+TOTAL = 60.0
+"""Seconds for the job's token, tries included."""
+
+
+class WebIdentity(CredentialProvider):
+    """The job's own identity as a source of credentials for botocore, which has them renewed before they expire."""
+
+    METHOD = CANONICAL_NAME = "custom-github-oidc"
+
+    def __init__(self, role: str, access: Access) -> None:
+        super().__init__()
+        self._role, self._access = role, access
+
+    def load(self) -> RefreshableCredentials:
+        """Raises :class:`CredentialsError`, now and when the credentials are renewed."""
+        return RefreshableCredentials.create_from_metadata(
+            self._obtain(),
+            refresh_using=self._obtain,
+            method=self.METHOD,
+            # Short sessions would otherwise be renewed at every request: botocore begins 15 minutes before the end.
+            advisory_timeout=min(900, self._access.duration // 3),
+            mandatory_timeout=min(600, self._access.duration // 6),
+        )
+
+    def _obtain(self) -> dict[str, str]:
+        mask = self._access.mask
+        token = job_token(self._access.audience, os.environ)
+        mask(token)
+        given = self._assume_role(token)
+        for secret in (given["access_key"], given["secret_key"], given["token"]):
+            mask(secret)
+        return given
+
+    def _assume_role(self, token: str) -> dict[str, str]:
+        try:
+            answer = self._sts().assume_role_with_web_identity(
+                RoleArn=self._role,
+                RoleSessionName=self._access.session_name,
+                WebIdentityToken=token,
+                DurationSeconds=self._access.duration,
+            )
+        except (ClientError, BotoCoreError) as error:
+            msg = (
+                f"the role {self._role} cannot be assumed: {error}; check the role, its longest session, and that its "
+                f"trust policy admits this repository and the audience {self._access.audience}"
+            )
+            raise CredentialsError(msg) from error
+        credentials = answer["Credentials"]
+        return {
+            "access_key": credentials["AccessKeyId"],
+            "secret_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expiry_time": credentials["Expiration"].isoformat(),
+        }
+
+    def _sts(self) -> STSClient:
+        """A client that signs nothing: the token is the proof."""
+        session = boto3.Session()
+        return session.client(
+            "sts",
+            region_name=self._access.region or session.region_name or "us-east-1",
+            endpoint_url=os.environ.get("AWS_ENDPOINT_URL_STS") or self._access.endpoint,
+            config=Config(
+                signature_version=UNSIGNED,
+                connect_timeout=TIMEOUT,
+                read_timeout=TIMEOUT,
+                retries={"mode": "standard"},
+            ),
+        )
+
+
+def job_token(audience: str, environ: Mapping[str, str]) -> str:
+    """The OIDC token of this job for ``audience``, valid for minutes. Raises :class:`CredentialsError`."""
+    try:
+        url = environ["ACTIONS_ID_TOKEN_REQUEST_URL"]
+        request_token = environ["ACTIONS_ID_TOKEN_REQUEST_TOKEN"]
+    except KeyError:
+        msg = (
+            "a role needs the job's OIDC token, and this job may not ask for one: give the job `permissions: "
+            "id-token: write` (a pull request from a fork never has it), or leave the role out to use other credentials"
+        )
+        raise CredentialsError(msg) from None
+    request = urllib.request.Request(  # noqa: S310  # the runner itself gives the URL
+        f"{url}{'&' if '?' in url else '?'}audience={quote(audience, safe='')}",
+        headers={"Authorization": f"Bearer {request_token}", "Accept": "application/json"},
+    )
+    problem = ""
+    for _ in Deadline.after(TOTAL).tries(most=5):
+        try:
+            return _token(request)
+        except urllib.error.HTTPError as error:
+            problem = f"HTTP {error.code} {error.reason}"
+            error.close()
+            if error.code != 429 and error.code < 500:
+                break
+        except (OSError, ValueError, KeyError) as error:
+            problem = str(error) or type(error).__name__
+    msg = f"GitHub gave this job no OIDC token: {problem}; run the job again"
+    raise CredentialsError(msg)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirection would carry the job's request token to somebody else."""
+
+    def redirect_request(self, *_args: object) -> None:
+        return None
+
+
+def _token(request: urllib.request.Request) -> str:
+    with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT) as answer:
+        token = json.load(answer)["value"]
+    if not isinstance(token, str) or not token:
+        msg = "the answer holds no token"
+        raise ValueError(msg)
+    return token

@@ -1,0 +1,91 @@
+"""Which repository a data branch lies in, and how this job may reach it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from torchperf_ci.errors import UsageError
+from torchperf_ci.places.deadline import Deadline
+from torchperf_ci.places.git import Git, GitError, reaching_settings, token_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_ci.places.access import Access
+    from torchperf_ci.places.git import Setting
+
+LOCAL_SECONDS = 30.0
+"""For git to read a checkout's own settings."""
+
+_ADDRESS = re.compile(r"[a-z0-9+]+://[^/]|[^/:\s-][^/:\s]*:")  # a URL, or HOST:PATH as ssh has it
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A repository's URL or absolute path, and the settings of git that help to reach it."""
+
+    url: str
+    settings: Sequence[Setting] = field(default=(), repr=False)
+
+
+def locate(given: str, access: Access) -> Remote:
+    """The remote that the checkout in the working directory calls ``given``, else a URL, else a path.
+
+    Nothing is reached yet. Raises :class:`UsageError`.
+    """
+    here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
+    url = _configured(here, given) or _address(given)
+    settings = [*_settings(here), *_token(url, access)]
+    return Remote(url, settings)
+
+
+def _configured(here: Git, name: str) -> str:
+    """The URL of the checkout's remote; empty where it has none of this name. A relative one is made absolute."""
+    try:
+        url = here("config", "--get", f"remote.{name}.url").decode().strip()
+        top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
+    except GitError:
+        return ""
+    return url if _ADDRESS.match(url) else str(Path(top, url))
+
+
+def _address(given: str) -> str:
+    if Path(given).is_dir():
+        return str(Path(given).absolute())
+    if not _ADDRESS.match(given):
+        msg = (
+            f"{given!r} is no remote of a git checkout here, no repository's URL and no directory; run in a checkout, "
+            "or name the repository: branch:NAME@URL"
+        )
+        raise UsageError(msg)
+    parts = urlsplit(given)
+    if parts.password or (parts.username and parts.scheme.startswith("http")):
+        msg = (
+            f"the URL of {parts.hostname} holds a credential, which logs and files would show; "
+            "leave it out, and give a token or let git's credential helper find it"
+        )
+        raise UsageError(msg)
+    return given
+
+
+def _settings(here: Git) -> list[Setting]:
+    try:
+        return reaching_settings(here("config", "--local", "--includes", "--list", "-z"))
+    except GitError:  # there is no checkout here, and it may not need one
+        return []
+
+
+def _token(url: str, access: Access) -> list[Setting]:
+    """The settings that show the job's token to the job's own server, whatever else is to be reached."""
+    server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    if not access.git_token or urlsplit(url)[:2] != urlsplit(server)[:2]:
+        return []
+    access.mask(access.git_token)
+    settings = token_settings(access.git_token, server)
+    access.mask(settings[-1][1].rpartition(" ")[2])
+    return settings
