@@ -20,8 +20,9 @@ MAY_IMPORT = {
     "machine/devices": {"machine.devices"},
     "machine": {"machine"},
     "places": {"places", "records"},
-    "store": {"store", "records", "places"},
-    "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "options"},
+    "store": {"store", "records", "places", "actions", "config"},
+    "upload": {"upload", "store", "records", "places", "machine", "actions", "config"},
+    "options": {"options", "bench.case"},
     "bench": {"bench", "records", "machine", "stats", "actions", "config"},
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.

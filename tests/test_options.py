@@ -1,19 +1,32 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options import RUN_OPTIONS, read_all
+from torchperf_ci.options import (
+    INGEST_OPTIONS,
+    QUERY_OPTIONS,
+    RECEIVE_OPTIONS,
+    RUN_OPTIONS,
+    UPLOAD_OPTIONS,
+    Option,
+    read_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def read(argv: list[str], environ: dict[str, str] | None = None) -> dict[str, Any]:
+def read(
+    argv: list[str], environ: dict[str, str] | None = None, options: Sequence[Option] = RUN_OPTIONS
+) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
-    for option in RUN_OPTIONS:
+    for option in options:
         option.add_to(parser)
-    return read_all(RUN_OPTIONS, parser.parse_args(argv), environ or {})
+    return read_all(options, parser.parse_args(argv), environ or {})
 
 
 def test_nothing_given_is_none_everywhere() -> None:
@@ -85,3 +98,52 @@ def test_flags_are_those_of_the_contract() -> None:
         "benchmark-name out dry-run"
     )
     assert {f"--{name}" for name in contract.split()} <= {option.flag for option in RUN_OPTIONS}
+
+
+def test_an_argument_without_a_flag_is_told_by_its_place_or_by_its_variable() -> None:
+    assert read(["records"], options=UPLOAD_OPTIONS)["dir"] == "records"
+    assert read([], {"TORCHPERF_DIR": "records"}, UPLOAD_OPTIONS)["dir"] == "records"
+    assert read([], options=UPLOAD_OPTIONS)["dir"] is None
+
+
+def test_of_several_arguments_each_is_taken_as_it_is() -> None:
+    assert read(["a,b", "c"], options=INGEST_OPTIONS)["src"] == ["a,b", "c"]
+    assert read([], {"TORCHPERF_SRC": "a\nb"}, INGEST_OPTIONS)["src"] == ["a", "b"]
+    assert read([], options=INGEST_OPTIONS)["src"] is None
+
+
+def test_a_flag_may_have_another_name() -> None:
+    assert read(["--device", "H100"], options=UPLOAD_OPTIONS)["device_type"] == "H100"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("1790000000", 1_790_000_000),
+        ("2026-09-21", 1_789_948_800),
+        ("2026-09-21T14:13:20Z", 1_790_000_000),
+        ("2026-09-21T16:13:20+02:00", 1_790_000_000),
+    ],
+)
+def test_a_time_is_unix_seconds_or_a_date_in_utc(given: str, expected: int) -> None:
+    assert read(["--start", given], options=QUERY_OPTIONS)["start"] == expected
+
+
+@pytest.mark.parametrize("given", ["yesterday", "-1", "2026-13-01", ""])
+def test_what_is_no_time_is_told(given: str) -> None:
+    with pytest.raises(UsageError, match="--start"):
+        read([f"--start={given}"], options=QUERY_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535))],
+)
+def test_an_address_is_a_host_and_a_port(given: str, expected: tuple[str, int]) -> None:
+    assert read(["--bind", given], options=RECEIVE_OPTIONS)["bind"] == expected
+
+
+@pytest.mark.parametrize("given", ["host", ":80", "host:65536", "host:-1", "host:http"])
+def test_what_is_no_address_is_told(given: str) -> None:
+    with pytest.raises(UsageError, match="--bind"):
+        read(["--bind", given], options=RECEIVE_OPTIONS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.case import BACKENDS, DEVICES, DTYPES, MODES
@@ -30,10 +31,10 @@ from torchperf_ci.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from yaml import Node
 
+FILE = Path("torchperf.yml")
 UP, DOWN = "up", "down"
 DIRECTIONS: Mapping[str, str] = {
     "status": UP,
@@ -150,6 +151,13 @@ class Config:
     issues: Issues = key(  # noqa: RUF009 - a dataclasses.field
         Section(Issues), Issues, "The issues that are opened for confirmed regressions."
     )
+
+
+def find(given: str | None) -> Config:
+    """The file given, else ``torchperf.yml`` where it is there, else the defaults. Raises as :func:`load` does."""
+    if given is None and not FILE.exists():
+        return Config()
+    return load(Path(given) if given else FILE)
 
 
 def load(path: Path) -> Config:

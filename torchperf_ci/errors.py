@@ -74,6 +74,12 @@ class NotRestoredError(TorchperfError):
     exit_code = 3
 
 
+class RecordsRefusedError(TorchperfError):
+    """Some records are not valid and were set aside; the rest is delivered."""
+
+    exit_code = 3
+
+
 class ConflictError(TorchperfError):
     """Different content is already kept under a key; it was not overwritten."""
 
@@ -96,3 +102,11 @@ class PlaceUnreadableError(TorchperfError):
 
 class UnsafeKeyError(UsageError):
     """The key of an object is no relative path of safe characters."""
+
+
+class StoreError(TorchperfError):
+    """The store cannot be opened, or refuses what was asked of it."""
+
+
+class StoreUnreachableError(NotDeliveredError):
+    """The store did not answer within its deadline, or another process holds it; nothing in it is half done."""

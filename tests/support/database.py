@@ -9,7 +9,7 @@ from chdb.session import Session
 
 import torchperf_ci
 
-SCHEMA = Path(torchperf_ci.__file__).parent / "store" / "schema.sql"
+SCHEMA = Path(torchperf_ci.__file__).parent / "store" / "migrations" / "0001_results.sql"
 COLUMNS = """timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
              servicelab_experiment_id, servicelab_trial_id, runners, benchmark, model, inputs, dependencies, metric"""
 
@@ -21,6 +21,7 @@ class Table:
         self._file = directory / "rows.json"
         self._session = Session(str(directory / "database"))
         self._session.query("CREATE DATABASE IF NOT EXISTS benchmark")
+        self._session.query("USE benchmark")
         self._session.query(SCHEMA.read_text())
 
     def insert(self, content: bytes) -> list[dict]:

@@ -1,7 +1,6 @@
 -- The benchmark results table of the PyTorch OSS benchmark infrastructure (schema v3), column for column, so that its
 -- queries and dashboards work on ours unchanged. The replicated engine's arguments are left out: they are the cluster's.
--- The database `benchmark` must exist.
-CREATE TABLE IF NOT EXISTS benchmark.oss_ci_benchmark_v3 (
+CREATE TABLE IF NOT EXISTS oss_ci_benchmark_v3 (
     -- When and what: Unix time in seconds, the version of this format, the name of the benchmark run
     `timestamp` UInt64,
     `schema_version` String DEFAULT 'v3',
@@ -79,4 +78,4 @@ ORDER BY (
     job_id,
     servicelab_experiment_id,
     servicelab_trial_id
-)
+);

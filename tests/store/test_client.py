@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci import cli
+from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
+from torchperf_ci.store import client
+from torchperf_ci.store.client import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torchperf_ci.store.client import Store
+
+SECRET = "pa55word-of-the-store"
+HOLD = """
+import sys
+from torchperf_ci.store.client import connect
+with connect(sys.argv[1]) as store:
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def other_process(dsn: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the store open until it is told to go on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_told_who_is_in_the_way(
+    dsn: str, other_process: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "BUSY_TIMEOUT", 0.2)
+    with pytest.raises(StoreUnreachableError, match="in use by another process") as caught:
+        connect(dsn)
+    assert dsn in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+def test_a_second_process_waits_for_its_turn(dsn: str, other_process: subprocess.Popen[str]) -> None:
+    assert other_process.stdin
+    leave = threading.Timer(0.5, other_process.stdin.close)
+    leave.start()
+    with connect(dsn) as store:
+        assert store.rows("SELECT 1") == [(1,)]
+    leave.join()
+
+
+def test_a_store_that_was_killed_opens_again(dsn: str, other_process: subprocess.Popen[str]) -> None:
+    other_process.kill()
+    other_process.wait(timeout=30)
+    connect(dsn).close()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be made"):
+        connect(f"chdb://{tmp_path / 'file' / 'store'}")
+
+
+def test_a_refused_statement_is_one_sentence(store: Store) -> None:
+    with pytest.raises(client.RefusedStatementError) as caught:
+        store.rows("SELECT nothing FROM nowhere")
+    assert caught.value.code == 60
+    assert str(caught.value).startswith(store.name)
+    assert "\n" not in str(caught.value)
+    assert "DB::Exception" not in str(caught.value)
+
+
+def test_without_the_extra_it_says_what_to_install(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clickhouse_connect", None)
+    with pytest.raises(UsageError, match=r"pip install 'torchperf-ci\[store\]'"):
+        connect(dsn)
+
+
+WITHOUT_ENGINE = """
+import sys
+sys.modules["chdb"] = None  # an import of it fails
+from torchperf_ci.cli import main
+sys.exit(main(["ingest", ".", "--store", sys.argv[1]]))
+"""
+
+
+def test_without_the_embedded_engine_it_says_what_to_install(dsn: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ENGINE, dsn], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "pip install 'torchperf-ci[store]'" in done.stderr
+
+
+def test_a_server_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TORCHPERF_STORE_PASSWORD", SECRET)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        dsn = f"clickhouse://ann@127.0.0.1:{unused.getsockname()[1]}/perf"
+        assert cli.main(["query", "--store", dsn]) == 4
+    said = capsys.readouterr().err
+    assert f"{dsn.replace('ann@', '')} does not answer" in said
+    assert "Connection refused" in said
+    assert SECRET not in said
+
+
+def test_a_server_that_says_nothing_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "STATEMENT_TIMEOUT", 1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(StoreUnreachableError, match="does not answer"),
+    ):
+        connect(f"clickhouse://127.0.0.1:{silent.getsockname()[1]}")
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """A server that lets nobody in, as ClickHouse says it."""
+
+    def do_POST(self) -> None:
+        body = (
+            b"Code: 516. DB::Exception: ann: Authentication failed. (AUTHENTICATION_FAILED) (version 26.5)\n"
+        )
+        self.send_response(403)
+        self.send_header("X-ClickHouse-Exception-Code", "516")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+def test_a_server_that_refuses_the_password_says_where_to_give_it() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        with pytest.raises(StoreError, match="TORCHPERF_STORE_PASSWORD") as caught:
+            connect(f"clickhouse://ann:{SECRET}@127.0.0.1:{server.server_port}/perf")
+        server.shutdown()
+        thread.join()
+    assert "Authentication failed" in str(caught.value)
+    assert SECRET not in str(caught.value)

@@ -1,0 +1,129 @@
+"""What the command line adds to ingest and query: sources by name, the configuration, streams, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci import cli
+from torchperf_ci.store.migrating import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Objects
+
+
+def record(model: str, **more: Any) -> str:
+    metric = {"name": "latency(ms)", "benchmark_values": [1.5]}
+    return json.dumps(
+        {"model": {"name": model}, "metric": metric, "runners": [], "timestamp": 1_790_000_000, **more}
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory of one record."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "a.json").write_text(record("a"))
+    return folder
+
+
+def models(dsn: str) -> list[str]:
+    with open_store(dsn) as store:
+        return [str(row[0]) for row in store.rows("SELECT model.name FROM oss_ci_benchmark_v3 ORDER BY 1")]
+
+
+def test_a_directory_is_the_same_by_every_name(
+    folder: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(folder)
+    names = [str(folder), "records", "./records/", "records/../records", "link"]
+    assert cli.main(["ingest", *names, "--store", dsn]) == 0
+    assert models(dsn) == ["a"]
+
+
+def test_several_sources_of_all_kinds(folder: Path, dsn: str, objects: Objects, tmp_path: Path) -> None:
+    objects.put("v3/b.json", record("b").encode())
+    single = tmp_path / "c.json"
+    single.write_text(record("c"))
+    assert cli.main(["ingest", str(folder), objects.target, str(single), "--store", dsn]) == 0
+    assert models(dsn) == ["a", "b", "c"]
+
+
+def test_without_a_source_it_says_what_one_is(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["ingest", "--store", dsn]) == 2
+    assert "a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME" in capsys.readouterr().err
+
+
+def test_the_store_is_the_configurations_else_below_here(
+    folder: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["ingest", str(folder)]) == 0
+    assert models(f"chdb://{tmp_path}/.torchperf/store") == ["a"]
+    (tmp_path / "torchperf.yml").write_text(f"version: 1\nstore: {dsn}\n")
+    assert cli.main(["ingest", str(folder)]) == 0
+    assert models(dsn) == ["a"]
+
+
+def test_a_conflict_is_told_and_fails(folder: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+    (folder / "a.json").write_text(record("other"))
+    (folder / "b.json").write_text(record("b"))
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
+    assert f"{folder}/a.json: other content is kept under this key" in capsys.readouterr().err
+    assert models(dsn) == ["a", "b"]
+
+
+def test_a_bad_record_is_no_command_to_a_runner(
+    folder: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    (folder / "b.json").write_text(json.dumps({"metric": {"benchmark_values": "\n::error::planted"}}))
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
+    said = capsys.readouterr().err
+    assert "planted" in said
+    assert not any(line.lstrip().startswith("::error::planted") for line in said.splitlines())
+
+
+def test_a_table_in_a_pipe_is_not_cut_off(folder: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "model" * 100
+    (folder / "b.json").write_text(record(long))
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+    assert cli.main(["query", "--store", dsn]) == 0
+    assert long in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_reader_that_goes_away_is_no_bug(folder: Path, dsn: str, form: str) -> None:
+    records = "\n".join(record(f"{number}" * 50) for number in range(2000))
+    (folder / "b.json").write_text(records)
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "torchperf_ci", "query", "--store", dsn, "--format", form]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, "bug" in done.stderr, "BrokenPipe" in done.stderr) == (0, False, False)
+
+
+@pytest.mark.parametrize("stop", ["2026-08-31", "2026-08-01", "1"])
+def test_a_time_that_ends_before_it_begins(dsn: str, stop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["query", "--store", dsn, "--start", "2026-08-31", "--stop", stop]) == 2
+    assert "--stop is not after --start" in capsys.readouterr().err
+
+
+def test_a_directory_that_is_no_store_is_left_as_it_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["query", "--store", f"chdb://{folder}"]) == 2
+    assert "there is no store" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["a.json"]

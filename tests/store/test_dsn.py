@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci.errors import UsageError
+from torchperf_ci.store.dsn import PASSWORD, Embedded, Server, parse_dsn
+
+SECRET = "pa55word-of-the-store"
+
+
+@pytest.mark.parametrize(
+    ("dsn", "path"),
+    [
+        ("chdb:///data/store", Path("/data/store")),
+        ("chdb://.torchperf/store", Path.cwd() / ".torchperf/store"),
+    ],
+)
+def test_a_path_is_absolute_only_with_a_third_slash(
+    dsn: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(
+        path.anchor if path.is_relative_to("/data") else Path(str(path).removesuffix("/.torchperf/store"))
+    )
+    assert parse_dsn(dsn, {}) == Embedded(path)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "server"),
+    [
+        ("clickhouse://host", Server("host", 8123, "default", "benchmark", False)),
+        ("clickhouse://ann@host/perf", Server("host", 8123, "ann", "perf", False)),
+        ("clickhouse://ann@host:9000/perf", Server("host", 9000, "ann", "perf", False)),
+        ("clickhouse://host/perf?secure=true", Server("host", 8443, "default", "perf", True)),
+        ("clickhouse://host:8443/perf", Server("host", 8443, "default", "perf", True)),
+        ("clickhouse://host:443", Server("host", 443, "default", "benchmark", True)),
+        ("clickhouse://host:8443/perf?secure=false", Server("host", 8443, "default", "perf", False)),
+        ("clickhouse://[::1]:1234/perf", Server("::1", 1234, "default", "perf", False)),
+        ("clickhouse://a%40b:p%3Aw@host", Server("host", 8123, "a@b", "benchmark", False, "p:w")),
+    ],
+)
+def test_a_server(dsn: str, server: Server) -> None:
+    assert parse_dsn(dsn, {}) == server
+
+
+def test_the_password_comes_from_the_environment_unless_it_stands_in_the_address() -> None:
+    environ = {PASSWORD: SECRET}
+    assert parse_dsn("clickhouse://ann@host", environ) == Server(
+        "host", 8123, "ann", "benchmark", False, SECRET
+    )
+    assert parse_dsn("clickhouse://ann:other@host", environ).password == "other"  # type: ignore[union-attr]
+
+
+def test_no_text_of_a_server_holds_its_password() -> None:
+    server = parse_dsn(f"clickhouse://ann:{SECRET}@host/perf", {})
+    assert str(server) == "clickhouse://host:8123/perf"
+    assert SECRET not in repr(server)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "complaint"),
+    [
+        ("postgres://host", "a store that begins with 'postgres' is not known"),
+        ("store", "is not known"),
+        ("chdb://", "is not known"),
+        ("clickhouse:///perf", "names no host"),
+        (f"clickhouse://ann:{SECRET}@host:port/perf", "cannot be read"),
+        (f"clickhouse://ann:{SECRET}@host:99999/perf", "cannot be read"),
+        (f"clickhouse://ann:{SECRET}@host/perf?secure=yes", "secure=true or secure=false"),
+        (f"clickhouse://ann:{SECRET}@host/perf?compress=1", "secure=true or secure=false"),
+        (f"clickhouse://ann:{SECRET}@[host/perf", "cannot be read"),
+    ],
+)
+def test_what_is_no_address_says_what_is_one(dsn: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint) as caught:
+        parse_dsn(dsn, {})
+    assert "clickhouse://USER@HOST" in str(caught.value)
+    assert SECRET not in str(caught.value)

@@ -1,0 +1,232 @@
+"""Objects of every source are in the store exactly once, and what is no record is kept with its reasons."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from seaweedfs import BUCKET
+
+from torchperf_ci import cli
+from torchperf_ci.places import open_place
+from torchperf_ci.store import ingest
+from torchperf_ci.store.client import RefusedStatementError, connect
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.s3 import S3Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torchperf_ci.store.client import Store
+
+EXACT = "16777217.25"
+
+
+def record(model: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "timestamp": 1_790_000_000,
+        "name": "nightly",
+        "repo": "octo/perf",
+        "workflow_id": 2**63 + 1,
+        "job_id": 2,
+        "runners": [{"name": "cuda", "type": "H100", "gpu_count": 8, "extra_info": {"driver": "580"}}],
+        "benchmark": {"name": "suite", "extra_info": {"device": "cuda"}},
+        "model": {"name": model, "origins": ["timm"]},
+        "inputs": {"batch": {"dtype": "int", "extra_info": {"size": "8"}}},
+        "dependencies": {"torch": {"repo": "pytorch/pytorch", "sha": "a" * 40}},
+        "metric": {"name": "latency(ms)", "benchmark_values": [1.5], "extra_info": {"exact": EXACT}},
+        **changes,
+    }
+
+
+def lines(*models: str) -> bytes:
+    return "".join(f"{json.dumps(record(model))}\n" for model in models).encode()
+
+
+def zipped(*models: str) -> bytes:
+    return gzip.compress(lines(*models), mtime=0)
+
+
+OBJECTS = {
+    "v3/octo/perf/1/2/a.json": lines("a1", "a2"),
+    "v3/octo/perf/1/2/b.json.gz": zipped("b1", "b2"),
+    "v3/octo/perf/1/3/c.json": zipped("c1"),  # its content tells what it is, not its name
+    "v3/octo/perf/1/3/list.json": json.dumps([record("l1"), record("l2")]).encode(),
+    "v3/octo/perf/1/4/object.json": json.dumps(record("o1"), indent=2).encode(),
+}
+MODELS = ["a1", "a2", "b1", "b2", "c1", "l1", "l2", "o1"]
+SOURCES = ("directory", "s3", "branch")
+
+
+@pytest.fixture(params=SOURCES)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty source, of each kind in turn."""
+    if request.param == "directory":
+        return str(tmp_path / "records")
+    if request.param == "s3":
+        request.getfixturevalue("aws")
+        return f"s3://{BUCKET}/{uuid4()}"
+    return f"branch:data@{request.getfixturevalue('remote')}"
+
+
+def put(source: str, objects: dict[str, bytes]) -> None:
+    outcomes = open_place(source).put_all(objects)
+    assert set(outcomes.values()) == {"written"}
+
+
+def models(store: Store) -> list[str]:
+    return [name for (name,) in store.rows("SELECT model.name FROM oss_ci_benchmark_v3 ORDER BY model.name")]
+
+
+def refused(store: Store) -> list[tuple[str, int, str]]:
+    found = store.rows("SELECT key, line, text FROM torchperf_refused FINAL ORDER BY key, line")
+    return [(key.rpartition("/")[2], line, text) for key, line, text in found]
+
+
+def test_every_source_is_taken_in_once(store: Store, source: str) -> None:
+    put(source, {**OBJECTS, "v3/notes.txt": b"no records", "v3/.hidden/x.json": lines("hidden")})
+    first = ingest_place(store, open_place(source))
+    assert (first.objects, first.records, first.known, first.refused) == (len(OBJECTS), len(MODELS), 0, ())
+    again = ingest_place(store, open_place(source))
+    assert (again.objects, again.records, again.known) == (0, 0, len(OBJECTS))
+    store.run("TRUNCATE TABLE torchperf_ingested")  # a cache: what is kept is told by the rows
+    compared = ingest_place(store, open_place(source))
+    assert (compared.objects, compared.records, compared.known) == (0, 0, len(OBJECTS))
+    assert models(store) == MODELS
+
+
+def test_what_comes_later_is_added(store: Store, source: str) -> None:
+    put(source, dict(list(OBJECTS.items())[:2]))
+    ingest_place(store, open_place(source))
+    put(source, dict(list(OBJECTS.items())[2:]))
+    assert ingest_place(store, open_place(source)).objects == len(OBJECTS) - 2
+    assert models(store) == MODELS
+
+
+def test_a_row_is_the_record_and_names_its_object(store: Store, source: str) -> None:
+    put(source, {"v3/a.json": lines("m"), "v3/b.json": zipped("m")})
+    place = open_place(source)
+    ingest_place(store, place)
+    kept = store.rows("SELECT * EXCEPT _meta FROM oss_ci_benchmark_v3")
+    assert kept[0] == kept[1]
+    (row,) = store.rows(
+        "SELECT workflow_id, runners[1].gpu_count, runners[1].extra_info['driver'], model.origins, "
+        "inputs['batch'].extra_info['size'], dependencies['torch'].sha, metric.extra_info['exact'], repo "
+        "FROM oss_ci_benchmark_v3 WHERE _meta.key LIKE '%b.json'"
+    )
+    assert row == (2**63 + 1, 8, "580", ["timm"], "8", "a" * 40, EXACT, "octo/perf")
+    bucket, prefix = (
+        (place.name, "") if not source.startswith("s3:") else (BUCKET, source.rpartition("/")[2] + "/")
+    )
+    objects = {meta for (meta,) in store.rows("SELECT (_meta.bucket, _meta.key) FROM oss_ci_benchmark_v3")}
+    assert objects == {(bucket, f"{prefix}v3/a.json"), (bucket, f"{prefix}v3/b.json")}
+
+
+def test_a_bad_record_is_kept_aside_and_spoils_nothing(store: Store, source: str) -> None:
+    bad = json.dumps({"model": {"name": "without a metric"}})
+    objects = {
+        "v3/bad.json": lines("g1") + f"{bad}\n".encode() + lines("g2") + b'{"cut": ',
+        "v3/empty.json": b"",
+        "v3/good.json.gz": zipped("g3"),
+        "v3/nothing.json": b"\x00\xff\xfe",
+    }
+    put(source, objects)
+    outcome = ingest_place(store, open_place(source))
+    assert models(store) == ["g1", "g2", "g3"]
+    assert outcome.records == 3
+    assert {(key, line) for key, line, _ in refused(store)} == {
+        ("bad.json", 2),
+        ("bad.json", 4),
+        ("nothing.json", 1),
+    }
+    assert ("bad.json", 2, bad) in refused(store)
+    ingest_place(store, open_place(source))
+    assert models(store) == ["g1", "g2", "g3"]
+    assert len(refused(store)) == 3
+
+
+def test_an_object_that_has_changed_is_a_conflict_and_changes_nothing(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    put(str(folder), {"v3/a.json": lines("old"), "v3/b.json": lines("same")})
+    ingest_place(store, open_place(str(folder)))
+    (folder / "v3/a.json").write_bytes(lines("new"))
+    outcome = ingest_place(store, open_place(str(folder)))
+    assert outcome.conflicts == (f"{folder}/v3/a.json",)
+    assert (outcome.objects, outcome.known) == (0, 1)
+    assert models(store) == ["old", "same"]
+
+
+def test_an_object_that_has_grown_is_a_conflict(store: Store, tmp_path: Path) -> None:
+    """Nothing of it is taken: rows of two states of an object would be no state of it."""
+    folder = tmp_path / "records"
+    put(str(folder), {"v3/a.json": lines("old")})
+    ingest_place(store, open_place(str(folder)))
+    (folder / "v3/a.json").write_bytes(lines("old", "new"))
+    assert ingest_place(store, open_place(str(folder))).conflicts
+    assert models(store) == ["old"]
+
+
+def test_equal_records_of_one_object_are_all_kept(store: Store, source: str) -> None:
+    put(source, {"v3/a.json": lines("twice", "twice"), "v3/b.json": lines("twice", "twice")})
+    ingest_place(store, open_place(source))
+    ingest_place(store, open_place(source))
+    assert models(store) == ["twice"] * 4
+
+
+def test_many_objects_come_in_batches(store: Store, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "BATCH_OBJECTS", 3)
+    put(source, {f"v3/{number}.json": zipped(f"m{number:02}") for number in range(8)})
+    assert ingest_place(store, open_place(source)).objects == 8
+    assert models(store) == [f"m{number:02}" for number in range(8)]
+
+
+def test_what_is_not_there_is_told(tmp_path: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["ingest", str(tmp_path / "none"), "--store", dsn]) != 0
+    assert f"{tmp_path}/none: there is no such directory" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_engine_reads_s3_itself_where_objects_are_clean(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"s3://{BUCKET}/{uuid4()}"
+    put(source, {f"v3/{number}.json": zipped(f"m{number}") for number in range(4)})
+    place = open_place(source)
+    monkeypatch.setattr(type(place), "get", lambda *_: pytest.fail("an object was read by us"))
+    assert ingest_place(store, place).records == 4
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_engine_without_rights_to_the_bucket_is_handed_the_objects(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"s3://{BUCKET}/{uuid4()}"
+    put(source, OBJECTS)
+
+    def refuse(*_: object) -> Iterator[Any]:
+        msg = "no rights"
+        raise RefusedStatementError(msg, 499)
+
+    monkeypatch.setattr(S3Reader, "listed", refuse)
+    assert ingest_place(store, open_place(source)).records == len(MODELS)
+
+
+def test_the_command_says_what_it_did_and_fails_for_what_it_could_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, dsn = tmp_path / "records", f"chdb://{tmp_path}/store"
+    put(str(folder), {"a.json": lines("a1", "a2"), "b.json": lines("b1") + b"[7]\n"})
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
+    told = capsys.readouterr().err
+    assert f"3 records of 2 objects taken into {dsn}; 0 objects were there already" in told
+    assert f"{folder}/b.json:2: " in told
+    assert "are in the table torchperf_refused" in told
+    assert cli.main(["ingest", str(folder / "a.json"), str(folder), "--store", dsn]) == 0
+    assert "0 records of 0 objects taken" in capsys.readouterr().err
+    with connect(dsn) as store:
+        store.use("benchmark")
+        assert models(store) == ["a1", "a2", "b1"]

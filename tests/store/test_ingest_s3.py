@@ -1,0 +1,199 @@
+"""What the engine reads out of S3 by itself is what our own reader would have read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.places import open_place
+from torchperf_ci.store import ingest, s3
+from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.ingest import ingest_objects, ingest_place
+from torchperf_ci.store.s3 import S3Reader
+
+if TYPE_CHECKING:
+    from torchperf_ci.store.client import Store
+    from torchperf_ci.store.outcome import Outcome
+
+    from .conftest import Objects
+
+
+def line(model: str, **more: Any) -> bytes:
+    record = {
+        "model": {"name": model},
+        "metric": {"name": "m", "benchmark_values": [1.5]},
+        "runners": [],
+        **more,
+    }
+    return f"{json.dumps(record)}\n".encode()
+
+
+def take(store: Store, objects: Objects) -> Outcome:
+    return ingest_place(store, open_place(objects.target))
+
+
+def models(store: Store) -> list[str]:
+    return [
+        str(row[0]) for row in store.rows("SELECT model.name FROM oss_ci_benchmark_v3 ORDER BY model.name")
+    ]
+
+
+def test_a_bucket_with_nothing_in_it(store: Store, objects: Objects) -> None:
+    assert take(store, objects) == ingest_objects(store, "bucket", [])
+
+
+def test_plain_and_gzip_and_bad_ones_in_any_order(store: Store, objects: Objects) -> None:
+    """Clean ones come in together, in halves around those that are not; each ends as it would alone."""
+    names = [f"m{number:02}" for number in range(24)]
+    packed = random.Random(7).choices([gzip.compress, bytes], k=len(names))
+    for name, pack in zip(names, packed, strict=True):
+        objects.put(f"v3/{name}.json", pack(line(name)))
+    objects.put("v3/m05-bad.json", gzip.compress(line("good") + b'{"metric": 1}\n'))
+    outcome = take(store, objects)
+    assert models(store) == ["good", *names]
+    assert (outcome.objects, outcome.records, len(outcome.refused)) == (25, 25, 1)
+    assert take(store, objects).known == 25
+    assert models(store) == ["good", *names]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+@pytest.mark.parametrize("in_vain", [0, 2])
+def test_neither_batches_nor_how_they_are_looked_for_change_what_is_read(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch, batch: int, in_vain: int
+) -> None:
+    """Keys that are the beginning of others, in folders or not, below a prefix and beside it."""
+    monkeypatch.setattr(ingest, "BATCH_OBJECTS", batch)
+    monkeypatch.setattr(s3, "_MOST_IN_VAIN", in_vain)
+    keys = ["a", "aa", "aa/b", "aa/b/c", "ab", "b=1/x", "b"]
+    for key in keys:
+        objects.put(f"v3/{key}.json", gzip.compress(line(key)))
+        objects.put(f"v30/{key}.json", gzip.compress(line("beside")))
+        objects.put(f"v3/{key}.txt", gzip.compress(line("beside")))
+    outcome = ingest_place(store, open_place(f"{objects.target}/v3"))
+    assert outcome.objects == len(keys)
+    kept = store.rows("SELECT _meta.bucket, _meta.key, model.name FROM oss_ci_benchmark_v3")
+    assert set(kept) == {("records", f"{objects.prefix}/v3/{key}.json", key) for key in keys}
+
+
+def test_keys_that_mean_something_in_a_glob_or_a_url(store: Store, objects: Objects) -> None:
+    names = ["a b", "*", "q?x=1", "ü", "%41", "a+b", "'; DROP TABLE x"]
+    for name in names:
+        objects.put(f"v3/{name}.json", line(name))
+    outcome = take(store, objects)
+    kept = store.rows("SELECT _meta.key, model.name FROM oss_ci_benchmark_v3")
+    assert set(kept) == {(f"{objects.prefix}/v3/{name}.json", name) for name in names}
+    assert outcome.objects == len(names)
+
+
+def test_an_object_that_was_overwritten_is_a_conflict(store: Store, objects: Objects) -> None:
+    objects.put("v3/a.json", gzip.compress(line("old")))
+    objects.put("v3/b.json", gzip.compress(line("same")))
+    assert take(store, objects).objects == 2
+    objects.put("v3/a.json", gzip.compress(line("new")))
+    outcome = take(store, objects)
+    assert outcome.conflicts == (f"records/{objects.prefix}/v3/a.json",)
+    assert (outcome.objects, outcome.known) == (0, 1)
+    assert models(store) == ["old", "same"]
+    assert take(store, objects).conflicts, "as long as it is so"
+
+
+def test_the_same_records_in_other_bytes_are_the_same(store: Store, objects: Objects) -> None:
+    objects.put("v3/a.json", gzip.compress(line("a")))
+    take(store, objects)
+    objects.put("v3/a.json", line("a"))
+    outcome = take(store, objects)
+    assert (outcome.objects, outcome.known, outcome.conflicts) == (0, 1, ())
+
+
+# What the engine by itself would take, and our own reader does not.
+DOUBTFUL = {
+    "no metric": b'{"benchmark": {"name": "b"}}',
+    "bytes that are no text": b'{"metric": {"name": "m"}, "model": {"name": "\xff"}}',
+    "half a character": b'{"metric": {"name": "m"}, "benchmark": {"name": "\\udc80"}}',
+    "no text in extra_info": b'{"metric": {"name": "m", "extra_info": {"a": "\xff"}}}',
+    "no text in a runner": b'{"metric": {"name": "m"}, "runners": [{"type": "\xff"}]}',
+    "no text in a dependency": b'{"metric": {"name": "m"}, "dependencies": {"\xff": {"sha": "1"}}}',
+}
+
+
+@pytest.mark.parametrize("doubtful", DOUBTFUL.values(), ids=DOUBTFUL.keys())
+def test_what_only_the_engine_takes_for_a_record_is_refused(
+    store: Store, objects: Objects, doubtful: bytes
+) -> None:
+    objects.put("v3/a.json", gzip.compress(line("a") + doubtful + b"\n" + line("b")))
+    outcome = take(store, objects)
+    assert [(item.file, item.line) for item in outcome.refused] == [
+        (f"records/{objects.prefix}/v3/a.json", 2)
+    ]
+    assert models(store) == ["a", "b"]
+
+
+def _cut(body: bytes) -> bytes:
+    return body[: len(body) // 2]
+
+
+def _without_end(body: bytes) -> bytes:
+    return body[:-8]
+
+
+def _with_more(body: bytes) -> bytes:
+    return body + b"no gzip"
+
+
+def _with_wrong_sum(body: bytes) -> bytes:
+    return body[:-6] + bytes([body[-6] ^ 255]) + body[-5:]
+
+
+@pytest.mark.parametrize("damage", [_cut, _without_end, _with_more, _with_wrong_sum])
+def test_what_is_left_of_damaged_gzip_is_kept_and_the_damage_told(
+    store: Store, objects: Objects, damage: Any
+) -> None:
+    names = [random.Random(number).randbytes(40).hex() for number in range(200)]
+    objects.put("v3/a.json", damage(gzip.compress(b"".join(map(line, names)))))
+    outcome = take(store, objects)
+    assert any("gzip data is damaged" in reason for item in outcome.refused for reason in item.reasons)
+    found = models(store)
+    assert set(found) <= set(names)
+    assert len(found) == len(names) if damage is not _cut else 0 < len(found) < len(names)
+
+
+def test_two_gzip_members_are_one_object(store: Store, objects: Objects) -> None:
+    objects.put("v3/a.json", gzip.compress(line("a")) + gzip.compress(line("b")))
+    assert not take(store, objects).refused
+    assert models(store) == ["a", "b"]
+
+
+def test_what_the_format_does_not_know_is_left_out(store: Store, objects: Objects) -> None:
+    objects.put(
+        "v3/a.json", gzip.compress(line("a", unheard_of={"x": [1, {}]}, _meta={"bucket": "x", "key": "y"}))
+    )
+    assert not take(store, objects).refused
+    assert store.rows("SELECT model.name, _meta.key FROM oss_ci_benchmark_v3") == [
+        ("a", f"{objects.prefix}/v3/a.json")
+    ]
+
+
+def test_what_the_engine_and_our_reader_take_is_the_same_row(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it does not matter which of them came first."""
+    whole = line(
+        "a", workflow_id=2**64 - 1, repo=None, job_id="12", timestamp=1, inputs={"x": {"dtype": "bf16"}}
+    )
+    objects.put(
+        "v3/a.json", gzip.compress(whole + line("b", metric={"name": "m", "benchmark_values": [None, 1e-9]}))
+    )
+    assert take(store, objects).objects == 1
+    store.run("TRUNCATE TABLE torchperf_ingested")
+    monkeypatch.setattr(S3Reader, "load", _refuse)
+    outcome = take(store, objects)
+    assert (outcome.known, outcome.conflicts) == (1, ())
+
+
+def _refuse(*_arguments: object) -> None:
+    msg = "refused"
+    raise RefusedStatementError(msg, 27)

@@ -1,0 +1,102 @@
+"""Runs ``torchperf`` in processes of its own that are there at once: forks of one which has everything imported.
+
+A kill at a random moment then meets the command at work, and not Python starting up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Zygote:
+    """Runs one command at a time, in the caller's working directory and environment."""
+
+    def __init__(self, requests: IO[str], answers: IO[str]) -> None:
+        self._requests, self._answers = requests, answers
+
+    def run(self, argv: Sequence[str], kill_after: float | None = None) -> int | None:
+        """The exit code of ``torchperf ARGV``; None where SIGKILL ended it, ``kill_after`` seconds in."""
+        request = {
+            "argv": argv,
+            "kill_after": kill_after,
+            "cwd": str(Path.cwd()),
+            "environ": dict(os.environ),
+        }
+        self._requests.write(f"{json.dumps(request)}\n")
+        self._requests.flush()
+        code: int | None = json.loads(self._answers.readline())
+        return code
+
+
+@contextmanager
+def running_zygote() -> Iterator[Zygote]:
+    command = [sys.executable, __file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        yield Zygote(process.stdin, process.stdout)
+        process.stdin.close()
+        process.wait(timeout=60)
+
+
+def _serve() -> None:
+    # Not the embedded engine: it starts threads, which no fork survives.
+    import torchperf_ci.places.s3
+    import torchperf_ci.upload.command
+    import torchperf_ci.upload.into_store  # noqa: F401
+    from torchperf_ci.records.reading import parse
+
+    parse(b'{"metric": {}}', "")  # loads what checks records
+
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), flush=True)
+
+
+def _answer(request: dict[str, Any]) -> int | None:
+    child = os.fork()
+    if not child:
+        _become(request)
+    return _end(child, request["kill_after"])
+
+
+def _end(child: int, kill_after: float | None) -> int | None:
+    """Wait for the end of a child, and bring it about after a while."""
+    started, killed = time.monotonic(), False
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        if kill_after is not None and time.monotonic() - started >= kill_after and not killed:
+            os.kill(child, signal.SIGKILL)
+            killed = True
+        time.sleep(0.001)
+
+
+def _become(request: dict[str, Any]) -> None:
+    from torchperf_ci import cli
+
+    code = 70
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environ"])
+        code = cli.main(request["argv"])
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,98 @@
+"""One option, and how it is read from the command line, else from the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import UnknownNameError, UsageError
+from torchperf_ci.options.values import text, truth
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. ``default`` is shown to people; the commands themselves see None where nothing was given.
+
+    A ``many`` option may be repeated, takes several values after one flag, and splits each at commas and newlines.
+    A ``flag`` without dashes is a positional argument; of several, the command line splits none further.
+    """
+
+    flag: str
+    help: str
+    kind: Callable[[str], Any] = text
+    metavar: str = ""
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    many: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The flag as a Python name."""
+        return self.flag.removeprefix("--").replace("-", "_").lower()
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether the option is told by its place, not by a flag."""
+        return not self.flag.startswith("-")
+
+    @property
+    def env(self) -> str:
+        """The environment variable that gives the option where the flag does not."""
+        return f"TORCHPERF_{self.name.upper()}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag takes no value."""
+        return self.kind is truth
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the flag; conversion happens in :meth:`read`, alike for flags and the environment."""
+        help_text = f"{self.help} [default: {self.default}]" if self.default else self.help
+        help_text = help_text.replace("%", "%%")  # argparse formats it
+        if self.is_positional:
+            many = "*" if self.many else "?"
+            parser.add_argument(self.name, nargs=many, default=None, metavar=self.flag, help=help_text)
+        elif self.is_switch:
+            parser.add_argument(self.flag, action="store_const", const="true", help=help_text)
+        elif self.many:
+            parser.add_argument(self.flag, action="extend", nargs="+", metavar=self.metavar, help=help_text)
+        else:
+            parser.add_argument(self.flag, *self.aliases, metavar=self.metavar, help=help_text)
+
+    def read(self, given: Any, environ: Mapping[str, str]) -> Any:
+        """The option's value: the flag's, else the environment's, else None. Raises :class:`UsageError`."""
+        source = self.flag
+        if given is None or given == []:  # what argparse makes of a positional list that is not there
+            source, given = self.env, environ.get(self.env, "").strip() or None
+        if given is None:
+            return None
+        if not self.many:
+            return self._convert(given, source)
+        if self.is_positional and not isinstance(given, str):
+            return [self._convert(value, source) for value in given]
+        parts = [given] if isinstance(given, str) else given
+        values = [part.strip() for item in parts for line in item.splitlines() for part in line.split(",")]
+        return [self._convert(value, source) for value in values if value]
+
+    def _convert(self, value: str, source: str) -> Any:
+        if self.choices and value not in self.choices:
+            msg = f"value for {source}"
+            raise UnknownNameError(msg, value, self.choices)
+        try:
+            return self.kind(value)
+        except (ValueError, KeyError):
+            wanted = (self.kind.__doc__ or "").strip().rstrip(".").replace("``", "")
+            msg = f"{source} cannot be {value!r}: it is {wanted[:1].lower()}{wanted[1:]}"
+            raise UsageError(msg) from None
+
+
+def read_all(
+    options: Sequence[Option], namespace: argparse.Namespace, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """The values of ``options`` by name."""
+    return {option.name: option.read(getattr(namespace, option.name), environ) for option in options}

@@ -1,0 +1,65 @@
+"""What a word on the command line becomes; ``ValueError`` or ``KeyError`` for one that is none of these."""
+
+from __future__ import annotations
+
+import datetime
+
+
+def text(value: str) -> str:
+    """Any text."""
+    return value
+
+
+def positive_int(value: str) -> int:
+    """A whole number from 1."""
+    number = int(value)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def positive(value: str) -> float:
+    """A number above 0."""
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def batch_size(value: str) -> int:
+    """A whole number from 1, or 0 for ``auto``."""
+    return 0 if value == "auto" else positive_int(value)
+
+
+def shard(value: str) -> tuple[int, int]:
+    """``I/N`` with 1 ≤ I ≤ N."""
+    number, _, of = value.partition("/")
+    if not 1 <= int(number) <= int(of):
+        raise ValueError
+    return int(number), int(of)
+
+
+def address(value: str) -> tuple[str, int]:
+    """A host and a port, as in 127.0.0.1:8080 or [::1]:8080."""
+    host, _, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not 0 <= int(port) < 2**16:
+        raise ValueError
+    return host, int(port)
+
+
+def moment(value: str) -> int:
+    """Unix seconds, or a date such as 2026-08-31 or 2026-08-31T12:00:00Z, in UTC where it names no zone."""
+    if value.isdecimal():
+        return int(value)
+    # Python 3.10 reads neither the Z nor a fraction of other than three or six digits
+    found = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    seconds = int((found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)).timestamp())
+    if seconds < 0:
+        raise ValueError
+    return seconds
+
+
+def truth(value: str) -> bool:
+    """``true`` or ``false``, as an action's inputs spell them."""
+    return {"true": True, "false": False, "1": True, "0": False}[value.lower()]

@@ -1,0 +1,224 @@
+"""The one client of the store: the same SQL to an embedded engine and to a server, and errors that say what to do."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import re
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
+from torchperf_ci.store.dsn import DATABASE, PASSWORD, Embedded, Server, parse_dsn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from clickhouse_connect.driver.client import Client
+
+CONNECT_TIMEOUT = 10
+STATEMENT_TIMEOUT = 600
+"""Most seconds that one statement may take."""
+BUSY_TIMEOUT = 60.0
+"""Most seconds to wait for another process to let go of an embedded database, which has one user at a time."""
+
+_CHUNK = 1 << 20
+_WHAT = re.compile(r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$")
+_AUTHENTICATION_FAILED = {192, 193, 194, 516}
+_ACCESS_DENIED = {497}
+
+
+class RefusedStatementError(StoreError):
+    """The engine refused a statement; ``code`` is ClickHouse's number for the reason, 0 where it gave none."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Store:
+    """An open store. ``name`` says which, without a password. Close it: an embedded database has one user at a time."""
+
+    def __init__(self, client: Client, location: Embedded | Server) -> None:
+        self._client = client
+        self._location = location
+        self.name = str(location)
+        self.embedded = isinstance(location, Embedded)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._client.close()
+
+    def use(self, database: str) -> None:
+        """Unqualified names mean those of ``database`` from now on."""
+        self._client.database = database
+
+    @property
+    def database(self) -> str:
+        """The database that holds the results, whether it is there yet or not."""
+        return self._location.database if isinstance(self._location, Server) else DATABASE
+
+    def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
+        """The rows that a query gives. Parameters are bound by the engine: ``{name:Type}``."""
+        with self._explained():
+            return self._client.query(sql, parameters=dict(parameters or {})).result_rows
+
+    def run(self, sql: str, parameters: Mapping[str, Any] | None = None, query_id: str = "") -> None:
+        """Run a statement that gives no rows. A server refuses a second one under a ``query_id`` still running."""
+        settings = {"query_id": query_id} if query_id else None
+        with self._explained():
+            self._client.command(sql, parameters=dict(parameters or {}), settings=settings)
+
+    def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
+        """Insert JSONEachRow."""
+        with self._explained():
+            self._client.raw_insert(table, columns, lines, fmt="JSONEachRow")
+
+    def stream(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
+        """What a query gives, in one of ClickHouse's formats, piece by piece."""
+        with self._explained(), self._client.raw_stream(sql, dict(parameters), fmt=form) as stream:
+            while piece := stream.read(_CHUNK):
+                yield piece
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+
+        try:
+            yield
+        except OperationalError as error:
+            if error.code:  # a statement that failed while its rows came
+                raise _refusal(self._location, error) from error
+            msg = f"{self.name} does not answer ({_root_cause(error)}); see that it runs and can be reached from here"
+            raise StoreUnreachableError(msg) from error
+        except ClickHouseError as error:
+            raise _refusal(self._location, error) from error
+
+
+def connect(dsn: str) -> Store:
+    """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` as it is; see :func:`migrate`.
+
+    Raises :class:`UsageError` for the DSN, :class:`StoreUnreachableError` where nobody answers in time or another
+    process holds the embedded database, and :class:`StoreError` for anything else that is in the way.
+    """
+    location = parse_dsn(dsn)
+    try:
+        import clickhouse_connect
+    except ImportError as error:
+        msg = "the store needs packages that are not installed: pip install 'torchperf-ci[store]'"
+        raise UsageError(msg) from error
+    # Whatever goes wrong is told once, by our own error.
+    logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
+    return _connect_embedded(location) if isinstance(location, Embedded) else _connect_server(location)
+
+
+def _connect_embedded(location: Embedded) -> Store:
+    """The engine itself keeps a second process out; how often to try is ours."""
+    import clickhouse_connect
+    from clickhouse_connect.driver.exceptions import ClickHouseError
+
+    try:
+        location.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
+        raise StoreError(msg) from error
+    deadline = time.monotonic() + BUSY_TIMEOUT
+    failures = 0
+    while True:
+        try:
+            client = clickhouse_connect.get_client(
+                interface="chdb", path=str(location.path), show_clickhouse_errors="scrub"
+            )
+            return Store(client, location)
+        except ImportError as error:
+            msg = (
+                "the embedded store needs a package that is not installed: pip install 'torchperf-ci[store]'"
+            )
+            raise UsageError(msg) from error
+        except ClickHouseError as error:
+            # The engine does not say why. Whoever was in the way may have gone in this moment, so one is not counted.
+            failures += not _wait_for_other(location, deadline, error)
+            if failures > 1:
+                raise _refusal(location, error) from error
+
+
+def _wait_for_other(location: Embedded, deadline: float, error: Exception) -> bool:
+    """Wait until no other process has the database, and tell whether one had it. Raises where that takes too long."""
+    was_held = False
+    while _is_held(location.path):
+        was_held = True
+        if time.monotonic() > deadline:
+            msg = (
+                f"{location} is in use by another process, and was for {BUSY_TIMEOUT:.0f} s; an embedded store has one "
+                "user at a time: wait for it to end, or keep results on a ClickHouse server"
+            )
+            raise StoreUnreachableError(msg) from error
+        time.sleep(0.05)
+    return was_held
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process has the engine's own lock. It is asked silently here: the engine complains on stderr."""
+    try:
+        with (path / "status").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _connect_server(location: Server) -> Store:
+    import clickhouse_connect
+    from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+
+    try:
+        client = clickhouse_connect.get_client(
+            host=location.host,
+            port=location.port,
+            username=location.user,
+            password=location.password,
+            interface="https" if location.secure else "http",
+            connect_timeout=CONNECT_TIMEOUT,
+            send_receive_timeout=STATEMENT_TIMEOUT,
+            show_clickhouse_errors="scrub",
+            form_encode_query_params=True,  # many keys are too long for a URL
+        )
+    except OperationalError as error:
+        msg = f"{location} does not answer ({_root_cause(error)}); see that it runs and can be reached from here"
+        raise StoreUnreachableError(msg) from error
+    except ClickHouseError as error:
+        raise _refusal(location, error) from error
+    return Store(client, location)
+
+
+def _refusal(location: Embedded | Server, error: Exception) -> RefusedStatementError:
+    code = getattr(error, "code", None) or 0
+    advice = ""
+    if code in _AUTHENTICATION_FAILED:
+        advice = f"; give the user in the store's address, and the password in {PASSWORD}"
+    elif code in _ACCESS_DENIED:
+        advice = "; ask whoever runs the server for this right"
+    return RefusedStatementError(f"{location}: {_first_line(error)}{advice}", code)
+
+
+def _first_line(error: BaseException) -> str:
+    """What went wrong, without what the engine puts around it: the statement, its own stack."""
+    match = _WHAT.match(str(error).partition("\n")[0])
+    return match[1][:300].rstrip(". ") if match else type(error).__name__
+
+
+def _root_cause(error: BaseException) -> str:
+    """The first of the errors that led to this one: what the network said."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return _first_line(error)

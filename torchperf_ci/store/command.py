@@ -1,0 +1,153 @@
+"""What ``torchperf ingest`` and ``torchperf query`` do with their options."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions, config
+from torchperf_ci.errors import RecordsRefusedError, StoreError, UsageError
+from torchperf_ci.places import open_place
+from torchperf_ci.store.dsn import Embedded, parse_dsn
+from torchperf_ci.store.ingest import ingest_file, ingest_place
+from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.outcome import Outcome
+from torchperf_ci.store.query import Question, ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torchperf_ci.store.client import Store
+
+_SHOWN = 20
+_WIDEST = 10_000
+"""Columns of a table that no terminal shows: nothing is cut off."""
+_COLUMNS = (
+    "date",
+    "commit",
+    "benchmark",
+    "model",
+    "mode",
+    "dtype",
+    "backend",
+    "device",
+    "arch",
+    "metric",
+    "value",
+)
+
+
+def ingest_command(options: Mapping[str, Any]) -> int:
+    """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
+    if not options["src"]:
+        msg = "say what to take in: a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME"
+        raise UsageError(msg)
+    outcome = Outcome()
+    with open_store(_dsn(options)) as store:
+        for source in options["src"]:
+            outcome += _ingest(store, source)
+        name = store.name
+    _tell(outcome, name)
+    return 0
+
+
+def query_command(options: Mapping[str, Any]) -> int:
+    """Print the points that are asked for."""
+    question = Question(**{name: options[name] for name in vars(Question()) if options[name]})
+    if question.stop and question.start >= question.stop:
+        msg = "--stop is not after --start: there is no time between them"
+        raise UsageError(msg)
+    with _open_existing(_dsn(options)) as store:
+        try:
+            _print(store, question, options["format"] or "table")
+        except BrokenPipeError:  # whoever reads has seen enough, as head has
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _print(store: Store, question: Question, form: str) -> None:
+    pieces = ask(store, question, form)
+    if form == "table":
+        _show(json.loads(line) for line in _lines(pieces))
+    else:
+        sys.stdout.buffer.writelines(pieces)
+    sys.stdout.flush()
+
+
+def _dsn(options: Mapping[str, Any]) -> str:
+    given: str | None = options["store"]
+    return given or config.find(options["config"]).store
+
+
+def _open_existing(dsn: str) -> Store:
+    """An embedded store that is not there has nothing to tell, and asking is no reason to make one."""
+    location = parse_dsn(dsn)
+    if isinstance(location, Embedded) and not (location.path / "metadata").exists():
+        msg = f"{location}: there is no store; `torchperf ingest` makes one, or name another with --store"
+        raise StoreError(msg)
+    return open_store(dsn)
+
+
+def _ingest(store: Store, source: str) -> Outcome:
+    """A directory is known by its real path, so that it is the same from wherever it is taken in."""
+    if "://" in source or source.startswith("branch:"):
+        return ingest_place(store, open_place(source))
+    path = Path(source).resolve()
+    return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
+
+
+def _tell(outcome: Outcome, store: str) -> None:
+    sys.stderr.write(
+        f"{outcome.records} records of {outcome.objects} objects taken into {store}; "
+        f"{outcome.known} objects were there already\n"
+    )
+    complaints = [
+        f"{key}: other content is kept under this key; it was left as it is" for key in outcome.conflicts
+    ]
+    complaints += [f"{item.file}:{item.line}: {'; '.join(item.reasons)}" for item in outcome.refused]
+    if not complaints:
+        return
+    with actions.literal():
+        sys.stderr.writelines(f"{actions.one_line(complaint)}\n" for complaint in complaints[:_SHOWN])
+    actions.annotate(actions.Annotation("warning", text, title="torchperf ingest") for text in complaints)
+    msg = (
+        f"{len(outcome.refused)} elements are no good records and are in the table torchperf_refused; "
+        f"{len(outcome.conflicts)} objects contradict what is kept; everything else is kept"
+    )
+    raise RecordsRefusedError(msg)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+
+
+def _show(points: Iterable[Mapping[str, Any]]) -> None:
+    """One line a point; what the same in all of them is stays, so that lines can be cut and sorted by programs."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in _COLUMNS:
+        table.add_column(column, no_wrap=True, justify="right" if column == "value" else "left")
+    for point in points:
+        table.add_row(*(Text(actions.one_line(cell)) for cell in _cells(point)))
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
+    with console.capture() as shown:
+        console.print(table)
+    sys.stdout.write(shown.get())
+    sys.stderr.write(f"{table.row_count} point{'' if table.row_count == 1 else 's'}\n")
+
+
+def _cells(point: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{datetime.datetime.fromtimestamp(point['timestamp'], datetime.timezone.utc):%Y-%m-%d %H:%M}"
+    yield point["commit"][:10]
+    yield from (point[column] for column in _COLUMNS[2:-1])
+    yield "–" if point["value"] is None else f"{point['value']:.6g}"

@@ -1,0 +1,90 @@
+"""What ``--store`` says: an embedded database in a directory, or a ClickHouse server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from torchperf_ci.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from urllib.parse import SplitResult
+
+DATABASE = "benchmark"
+PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
+FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
+_PORT, _SECURE_PORT = 8123, 8443
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A database in a directory of this machine."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"chdb://{self.path}"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server's HTTP interface. Its text holds no password."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    secure: bool
+    password: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return f"clickhouse://{self.host}:{self.port}/{self.database}"
+
+
+def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> Embedded | Server:
+    """Read a DSN; a password comes from ``TORCHPERF_STORE_PASSWORD`` where it is not in it.
+
+    A path is relative to the working directory, unless it begins with a third slash: ``chdb:///data/store``.
+    Raises :class:`UsageError`, which never repeats a password.
+    """
+    scheme, _, rest = dsn.partition("://")
+    if scheme == "chdb" and rest and "?" not in rest:
+        return Embedded(Path(rest).absolute())
+    if scheme == "clickhouse":
+        return _server(dsn, environ.get(PASSWORD, ""))
+    msg = f"a store that begins with {scheme[:20]!r} is not known; give {FORMS}"
+    raise UsageError(msg)
+
+
+def _server(dsn: str, password: str) -> Server:
+    try:
+        url = urlsplit(dsn)
+        port, secure = url.port, _is_secure(url)
+    except ValueError as error:
+        msg = f"the store's address cannot be read: {error}; give {FORMS}"
+        raise UsageError(msg) from None
+    if not url.hostname:
+        msg = f"the store's address names no host; give {FORMS}"
+        raise UsageError(msg)
+    return Server(
+        host=url.hostname,
+        port=port or (_SECURE_PORT if secure else _PORT),
+        user=unquote(url.username or "default"),
+        database=url.path.strip("/") or DATABASE,
+        secure=secure,
+        password=unquote(url.password or "") or password,
+    )
+
+
+def _is_secure(url: SplitResult) -> bool:
+    """What ``secure`` says, else whether the port is the usual one for TLS. Raises ``ValueError``."""
+    options = dict(parse_qsl(url.query))
+    said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
+    if options or said not in {"true", "false"}:
+        msg = "after the question mark stands secure=true or secure=false, nothing else"
+        raise ValueError(msg)
+    return said == "true"

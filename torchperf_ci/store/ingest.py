@@ -1,0 +1,273 @@
+"""Take record objects into the store: each exactly once, whoever does it, however often, and whenever it is killed.
+
+The rows of the results are the one truth about what is kept: an object is there when rows name it, and the same object
+when all of its rows are equal. Around that, ``torchperf_ingested`` only saves reading an object again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from torchperf_ci.errors import UnsafeKeyError
+from torchperf_ci.places import open_place
+from torchperf_ci.places.keys import check_keys
+from torchperf_ci.records.reading import Refused, parse
+from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.incoming import Incoming
+from torchperf_ci.store.outcome import Outcome
+from torchperf_ci.store.s3 import Listed, S3Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.places import Place
+    from torchperf_ci.records.reading import Located, Reading
+    from torchperf_ci.store.client import Store
+
+BATCH_OBJECTS = 2000
+BATCH_BYTES = 16 << 20
+"""Most of a batch; compressed records become some fifteen times as much in memory."""
+
+_SUFFIXES = (".json", ".json.gz")
+# ClickHouse's numbers for data that it cannot read, and for nothing else
+_DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 349})
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object to take in. ``tag`` stands for its content."""
+
+    key: str
+    tag: str
+    body: bytes
+
+    @classmethod
+    def of(cls, key: str, body: bytes) -> Object:
+        """An object whose tag is the digest of its body."""
+        return cls(key, f"sha256:{hashlib.sha256(body).hexdigest()}", body)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.body)
+
+
+def is_records(key: str) -> bool:
+    """Whether an object may hold records: by its name's end, and not in a hidden folder."""
+    return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
+
+
+def _keys(place: Place) -> Iterator[str]:
+    return filter(is_records, place.keys())
+
+
+def ingest_place(store: Store, place: Place) -> Outcome:
+    """Take in all objects of a place that hold records.
+
+    Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
+    kept then, and the same call goes on from there.
+    """
+    if place.name.startswith("s3://"):
+        return _S3Ingest(store, place).run()
+    return ingest_objects(store, place.name, ((key, place.get(key)) for key in _keys(place)))
+
+
+def ingest_file(store: Store, path: Path) -> Outcome:
+    """Take in one file as an object of the directory that it is in."""
+    folder = str(path.absolute().parent)
+    return ingest_objects(store, folder, [(path.name, open_place(folder).get(path.name))])
+
+
+def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> Outcome:
+    """Take in objects, ``(key, body)``, of what rows shall name as their bucket; raises as :func:`ingest_place`."""
+    taking = _Ingest(store, bucket)
+    outcome = Outcome()
+    for batch in _batches(Object.of(key, body) for key, body in objects):
+        outcome += taking.take(batch)
+    return outcome
+
+
+class _Ingest:
+    """Takes batches of objects of one bucket."""
+
+    def __init__(self, store: Store, bucket: str) -> None:
+        self._store = store
+        self._bucket = bucket
+        self.incoming = Incoming(store, bucket)
+
+    def take(self, batch: Sequence[Object]) -> Outcome:
+        """Take in objects whose bodies are at hand."""
+        self.incoming.clear()
+        known = self.known([item.key for item in batch])
+        new = [item for item in batch if (item.key, item.tag) not in known]
+        refused = self._load({item.key: item.body for item in new}) if new else []
+        settled = self.settle({item.key: item.tag for item in new}, refused)
+        return settled + Outcome(known=len(batch) - len(new))
+
+    def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
+        """Which of the keys need not be read again, with the tags under which that holds."""
+        sql = "SELECT key, tag FROM torchperf_ingested WHERE bucket = {bucket:String} AND key IN {keys:Array(String)}"
+        return {
+            (key, tag) for key, tag in self._store.rows(sql, {"bucket": self._bucket, "keys": list(keys)})
+        }
+
+    def _load(self, bodies: Mapping[str, bytes]) -> list[tuple[str, Refused]]:
+        """Add all good records of some objects to the incoming ones; return the rest, with their objects' keys."""
+        readings = {key: parse(body, f"{self._bucket}/{key}") for key, body in bodies.items()}
+        refused = [(key, item) for key, reading in readings.items() for item in _all_refused(reading)]
+        lines = {
+            key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
+        }
+        try:
+            self.incoming.add_lines([line for group in lines.values() for line in group])
+        except RefusedStatementError as error:
+            if error.code not in _DATA:
+                raise
+            self.incoming.clear()
+            refused += self._load_slowly(readings, lines)
+        return refused
+
+    def _load_slowly(
+        self, readings: Mapping[str, Reading], lines: Mapping[str, list[bytes]]
+    ) -> list[tuple[str, Refused]]:
+        """One record after the other, since the engine refuses one that our own checks let through."""
+        refused, good = [], []
+        for key, reading in readings.items():
+            for line, item in zip(lines[key], reading.records, strict=True):
+                try:
+                    self.incoming.add_lines([line])
+                    good.append(line)
+                except RefusedStatementError as error:
+                    refused.append((key, _refused_by_engine(item, error)))
+                self.incoming.clear()
+        self.incoming.add_lines(good)
+        return refused
+
+    def _line(self, key: str, item: Located) -> bytes:
+        """The record's own text, to the last digit, with the object that it came from."""
+        meta = json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
+        if "_meta" in item.record:
+            named = {name: value for name, value in item.record.items() if name != "_meta"}
+            return json.dumps({**named, "_meta": json.loads(meta)}, ensure_ascii=False).encode()
+        members = item.text.removeprefix("{").lstrip()
+        return f'{{"_meta":{meta}{"" if members.startswith("}") else ","}{members}'.encode()
+
+    def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, Refused]]) -> Outcome:
+        """Publish what is in the incoming table, keep what was refused, and remember which objects are done.
+
+        In this order: killed in between, the next ingest finds the rows kept and the same, and does the rest.
+        """
+        arrivals = self.incoming.publish()
+        new = [arrival for arrival in arrivals if not arrival.is_kept]
+        conflicts = sorted(arrival.key for arrival in arrivals if arrival.is_kept and not arrival.is_same)
+        settled = tags.keys() - set(conflicts)
+        self._insert("torchperf_refused", [_kept(key, item) for key, item in refused if key in settled])
+        self._insert("torchperf_ingested", [{"key": key, "tag": tags[key]} for key in sorted(settled)])
+        return Outcome(
+            objects=len(new),
+            records=sum(arrival.records for arrival in new),
+            known=len(arrivals) - len(new) - len(conflicts),
+            conflicts=tuple(f"{self._bucket}/{key}" for key in conflicts),
+            refused=tuple(item for _, item in refused),
+        )
+
+    def _insert(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        if rows:
+            named = [{"bucket": self._bucket, **row} for row in rows]
+            lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in named)
+            # What was refused may hold bytes that are no text; the engine keeps bytes.
+            self._store.insert(table, list(named[0]), lines.encode("utf-8", "surrogateescape"))
+
+
+class _S3Ingest:
+    """Takes the objects of a bucket: the engine reads the clean ones by itself, batch by batch."""
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._reader = S3Reader(place.name, embedded=store.embedded)
+        self._taking = _Ingest(store, self._reader.bucket)
+
+    def run(self) -> Outcome:
+        try:
+            listed = [item for item in self._reader.listed(self._store) if is_records(item.key)]
+        except RefusedStatementError:
+            return self._through_us()
+        outcome = Outcome()
+        for batch in _batches(listed):
+            known = self._taking.known([item.key for item in batch])
+            new = [item for item in batch if (item.key, item.tag) not in known]
+            outcome += self._take(new) + Outcome(known=len(batch) - len(new))
+        return outcome
+
+    def _through_us(self) -> Outcome:
+        """The engine does not get at the bucket: a server without rights to it, or without a way to it."""
+        prefix = self._reader.prefix
+        outcome = Outcome()
+        for batch in _batches(Object.of(prefix + key, self._place.get(key)) for key in _keys(self._place)):
+            outcome += self._taking.take(batch)
+        return outcome
+
+    def _take(self, batch: Sequence[Listed]) -> Outcome:
+        """All at once; where one is not clean, half by half down to that one, which our own reader takes apart."""
+        if not batch:
+            return Outcome()
+        if self._add(batch):
+            return self._taking.settle({item.key: item.tag for item in batch}, [])
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            return self._take(batch[:middle]) + self._take(batch[middle:])
+        item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
+        return self._taking.take([Object(item.key, item.tag, self._place.get(key))])
+
+    def _add(self, batch: Sequence[Listed]) -> bool:
+        self._taking.incoming.clear()
+        try:
+            check_keys([item.key for item in batch])  # others mean something in a glob
+            return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
+        except (UnsafeKeyError, RefusedStatementError):
+            return False
+
+
+_Item = TypeVar("_Item", Object, Listed)
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Group objects so that neither their number nor their size is beyond what one statement should take."""
+    batch: list[_Item] = []
+    size = 0
+    for item in items:
+        if batch and (len(batch) >= BATCH_OBJECTS or size + item.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.size
+    if batch:
+        yield batch
+
+
+def _all_refused(reading: Reading) -> list[Refused]:
+    """The refused elements, and what was refused without leaving any text: the end of an object that was cut off."""
+    told = [reason for item in reading.refused for reason in item.reasons]
+    rest = [
+        Refused(problem.file, problem.line, problem.path, (problem.reason,), "")
+        for problem in reading.problems
+        if problem.severity == "refused" and not any(problem.reason in reason for reason in told)
+    ]
+    return [*reading.refused, *rest]
+
+
+def _refused_by_engine(item: Located, error: RefusedStatementError) -> Refused:
+    return Refused(
+        item.file, item.line, item.path, (f"{item.path}: the database refuses it: {error}",), item.text
+    )
+
+
+def _kept(key: str, item: Refused) -> dict[str, object]:
+    found = asdict(item)
+    del found["file"]
+    return {"key": key, **found}

@@ -1,0 +1,14 @@
+-- Whether anything is incoming that the engine takes for a record, and our own reader may not: any object is a record of
+-- nothing to it, and any bytes are text.
+SELECT 1
+FROM torchperf_incoming
+WHERE metric.name = ''
+    OR NOT isValidUTF8(concat(
+        name, repo, head_branch, head_sha, benchmark.name, benchmark.mode, benchmark.dtype,
+        model.name, model.type, model.backend, metric.name
+    ))
+    OR NOT arrayAll(x -> isValidUTF8(x), arrayConcat(
+        model.origins, mapValues(benchmark.extra_info), mapValues(model.extra_info), mapValues(metric.extra_info)
+    ))
+    OR NOT isValidUTF8(toString((runners, inputs, dependencies)))
+LIMIT 1

@@ -1,0 +1,14 @@
+-- All incoming objects that are not kept yet, in one block, which is there whole or not at all.
+INSERT INTO oss_ci_benchmark_v3 (
+    timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
+    servicelab_experiment_id, servicelab_trial_id, _meta, runners, benchmark, model, inputs, dependencies, metric
+)
+SELECT
+    timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
+    servicelab_experiment_id, servicelab_trial_id, _meta, runners, benchmark, model, inputs, dependencies, metric
+FROM torchperf_incoming
+WHERE _meta.key NOT IN (
+    SELECT _meta.key FROM oss_ci_benchmark_v3
+    WHERE _meta.bucket = {bucket:String} AND _meta.key IN (SELECT DISTINCT _meta.key FROM torchperf_incoming)
+)
+SETTINGS max_insert_threads = 1, min_insert_block_size_rows = 1000000000, min_insert_block_size_bytes = 1000000000000
