@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, WorkloadsFailedError
-from torchperf_ci.options import DOCTOR_OPTIONS, LIST_OPTIONS, RUN_OPTIONS, Option, read_all
+from torchperf_ci.options import (
+    DOCTOR_OPTIONS,
+    INGEST_OPTIONS,
+    LIST_OPTIONS,
+    QUERY_OPTIONS,
+    RECEIVE_OPTIONS,
+    RUN_OPTIONS,
+    UPLOAD_OPTIONS,
+    Option,
+    read_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,6 +126,30 @@ def _doctor(options: dict[str, Any]) -> int:
     return doctor_command(options)
 
 
+def _upload(options: dict[str, Any]) -> int:
+    from torchperf_ci.upload.command import upload_command
+
+    return upload_command(options)
+
+
+def _receive(options: dict[str, Any]) -> int:
+    from torchperf_ci.upload.server import receive_command
+
+    return receive_command(options)
+
+
+def _ingest(options: dict[str, Any]) -> int:
+    from torchperf_ci.store.command import ingest_command
+
+    return ingest_command(options)
+
+
+def _query(options: dict[str, Any]) -> int:
+    from torchperf_ci.store.command import query_command
+
+    return query_command(options)
+
+
 COMMANDS = (
     Command(
         "run",
@@ -137,5 +171,33 @@ COMMANDS = (
         "torchperf doctor --device cuda",
         DOCTOR_OPTIONS,
         _doctor,
+    ),
+    Command(
+        "upload",
+        "Send records to where they are kept.",
+        "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
+        UPLOAD_OPTIONS,
+        _upload,
+    ),
+    Command(
+        "receive",
+        "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
+        "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
+        RECEIVE_OPTIONS,
+        _receive,
+    ),
+    Command(
+        "ingest",
+        "Take records into the store, each exactly once however often it is called.",
+        "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
+        INGEST_OPTIONS,
+        _ingest,
+    ),
+    Command(
+        "query",
+        "Print results that the store holds.",
+        "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
+        QUERY_OPTIONS,
+        _query,
     ),
 )

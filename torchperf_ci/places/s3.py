@@ -59,11 +59,11 @@ class S3Place(Place):
         return cls(bucket, prefix, access)
 
     def put(self, key: str, body: bytes) -> Put:
-        check_keys([key])
+        check_keys([self._prefix + key])
         return self._put(key, body, Deadline.after(self._access.deadline))
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, Outcome]:
-        check_keys(bodies)
+        check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)
         try:
             self._client()  # once for all: a role that cannot be assumed is not asked for again at each object

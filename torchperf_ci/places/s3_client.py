@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 WORKERS = 16
 """Requests at a time: they wait for the network most of the time."""
+CONNECTIONS = 64
+"""Connections that stay open: of WORKERS, or of a receiver, which puts for as many clients at a time."""
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
 ATTEMPTS = 5
@@ -63,7 +65,7 @@ def _config(*, anonymous: bool) -> Config:
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=READ_TIMEOUT,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        max_pool_connections=WORKERS,
+        max_pool_connections=CONNECTIONS,
     )
     return config.merge(Config(signature_version=UNSIGNED)) if anonymous else config
 

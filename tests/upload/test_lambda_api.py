@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.places.directory import DirectoryPlace
+from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
+from torchperf_ci.upload.post import checked_url
+from torchperf_ci.upload.server import Server
+from torchperf_ci.upload.tried import Tried
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY, BODY = "v3/octo/perf/main/1f/H100/benchmark_results.json", b'{"metric":{"name":"\xc2\xb5s"}}\n'
+SECRET = "pa55word-of-the-uploader"
+Script = list[Callable[["Scripted"], None]]
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Answers each request as the server's script says next; ``server.seen`` are the requests' bodies."""
+
+    def do_POST(self) -> None:
+        self.server.seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self.server.script.pop(0)(self)
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def answering(status: int, body: object = None, **headers: str) -> Callable[[Scripted], None]:
+    def answer(handler: Scripted) -> None:
+        content = json.dumps(body).encode()
+        handler.send_response(status)
+        for name, value in {**headers, "content-length": str(len(content))}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def hanging_up(handler: Scripted) -> None:
+    handler.close_connection = True
+
+
+def dripping(handler: Scripted) -> None:
+    time.sleep(0.4)
+    handler.close_connection = True
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as server:
+        server.script, server.seen = [], []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def api(server: Any, tmp_path: Path) -> LambdaApi:
+    return client(f"http://127.0.0.1:{server.server_port}", tmp_path)
+
+
+def client(url: str, tmp_path: Path, seconds: float = 20.0) -> LambdaApi:
+    journal = tmp_path / "requests.jsonl"
+    return LambdaApi(url, lambda: Credentials("someone", SECRET), lambda url: Tried(journal, url), seconds)
+
+
+def outcome(api: LambdaApi, body: bytes = BODY) -> object:
+    (result,) = api.put_all({KEY: body}).values()
+    return result
+
+
+def test_the_request_is_the_contracts(api: LambdaApi, server: Any) -> None:
+    server.script = [answering(200, {"message": "kept"})]
+    assert outcome(api) == "written"
+    assert server.seen == [
+        {"username": "someone", "password": SECRET, "s3_path": KEY, "content": BODY.decode()}
+    ]
+
+
+@pytest.mark.parametrize(
+    "fault", [answering(500), answering(503), answering(429, retry_after="0"), hanging_up]
+)
+def test_what_may_pass_is_tried_again(api: LambdaApi, server: Any, fault: Callable[[Scripted], None]) -> None:
+    server.script = [fault, fault, answering(200)]
+    assert outcome(api) == "written"
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "advice"),
+    [
+        (400, NotDeliveredError, "does not understand"),
+        (401, CredentialsError, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
+        (403, CredentialsError, "check UPLOADER_USERNAME"),
+        (413, NotDeliveredError, "too large for this API"),
+        (422, NotDeliveredError, "refuses the records"),
+        (302, NotDeliveredError, "answered 302"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(
+    api: LambdaApi, server: Any, status: int, kind: type[Exception], advice: str
+) -> None:
+    server.script = [answering(status, {"message": "no\n::error::no"}, location="/elsewhere")]
+    told = outcome(api)
+    assert type(told) is kind
+    assert advice in str(told)
+    assert "(no ::error::no)" in str(told)
+    assert SECRET not in str(told)
+    assert len(server.seen) == 1
+
+
+def test_other_content_under_the_key_is_a_conflict(api: LambdaApi, server: Any) -> None:
+    server.script = [answering(409, {"message": "exists", "same": False})]
+    assert isinstance(outcome(api), ConflictError)
+
+
+def test_a_server_that_compares_is_believed(api: LambdaApi, server: Any) -> None:
+    server.script = [answering(409, {"message": "exists", "same": True})]
+    assert outcome(api) == "already there"
+
+
+def test_a_key_that_exists_is_a_conflict_where_nobody_compares(api: LambdaApi, server: Any) -> None:
+    server.script = [answering(409, {"message": "exists"})] * 2
+    assert isinstance(outcome(api), ConflictError)
+    assert isinstance(outcome(api), ConflictError), "having been refused once is no delivery"
+
+
+@pytest.mark.parametrize("lost", [answering(500), answering(504), hanging_up])
+def test_after_an_answer_that_was_lost_the_key_is_ours(
+    api: LambdaApi, server: Any, lost: Callable[[Scripted], None]
+) -> None:
+    server.script = [lost, answering(409, {"message": "exists"})]
+    assert outcome(api) == "already there"
+
+
+def test_a_request_that_was_never_run_makes_no_key_ours(api: LambdaApi, server: Any) -> None:
+    server.script = [answering(429), answering(409, {"message": "exists"})]
+    assert isinstance(outcome(api), ConflictError)
+
+
+def test_a_server_that_could_not_be_reached_makes_no_key_ours(server: Any, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{server.server_port}"
+    assert isinstance(outcome(client("http://127.0.0.1:9", tmp_path, seconds=0.5)), NotDeliveredError)
+    journal = tmp_path / "requests.jsonl"
+    journal.write_text(journal.read_text().replace("http://127.0.0.1:9", url))
+    server.script = [answering(409, {"message": "exists"})]
+    assert isinstance(outcome(client(url, tmp_path)), ConflictError)
+
+
+def test_what_was_kept_is_remembered_by_another_process(api: LambdaApi, server: Any, tmp_path: Path) -> None:
+    server.script = [answering(200), *[answering(409, {"message": "exists"})] * 2]
+    assert outcome(api) == "written"
+    again = client(api.name, tmp_path)
+    assert outcome(again) == "already there"
+    assert isinstance(outcome(again, b"other"), ConflictError)
+
+
+def test_a_process_killed_in_the_middle_of_a_request_is_remembered(
+    api: LambdaApi, server: Any, tmp_path: Path
+) -> None:
+    Tried(tmp_path / "requests.jsonl", api.name).note(KEY, BODY, "sending")
+    with (tmp_path / "requests.jsonl").open("a") as file:
+        file.write('{"url": "htt')
+    server.script = [answering(409, {"message": "exists"})]
+    assert outcome(api) == "already there"
+
+
+def test_the_deadline_holds_for_all_together(server: Any, tmp_path: Path) -> None:
+    server.script = [dripping] * 50
+    api = client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=0.5)
+    told = api.put_all({f"v3/{number}.json": BODY for number in range(20)})
+    assert all(isinstance(result, NotDeliveredError) for result in told.values())
+    assert "the time was up before its turn" in str(told["v3/19.json"])
+    assert len(server.seen) < 10
+
+
+def test_no_secret_reaches_the_disk(api: LambdaApi, server: Any, tmp_path: Path) -> None:
+    server.script = [answering(500), answering(403)]
+    outcome(api)
+    assert SECRET not in (tmp_path / "requests.jsonl").read_text()
+
+
+def test_too_large_a_request_is_not_even_sent(api: LambdaApi, server: Any) -> None:
+    told = outcome(api, b"x" * 6_000_000)
+    assert isinstance(told, NotDeliveredError)
+    assert not server.seen
+
+
+def test_without_credentials_nothing_is_sent(server: Any, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{server.server_port}"
+    found = LambdaApi(
+        url, lambda: Credentials.of({"UPLOADER_USERNAME": "x"}, print), lambda url: Tried(tmp_path, url), 5
+    )
+    assert isinstance(outcome(found), CredentialsError)
+    assert not server.seen
+
+
+def test_credentials_are_masked_before_they_are_used() -> None:
+    masked: list[str] = []
+    environ = {"UPLOADER_USERNAME": "someone", "UPLOADER_PASSWORD": SECRET}
+    assert SECRET not in repr(Credentials.of(environ, masked.append))
+    assert masked == [SECRET]
+
+
+def test_no_proxy_gets_what_stays_on_this_machine(
+    api: LambdaApi, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    server.script = [answering(200)]
+    assert outcome(api) == "written"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.com", "https://a:b@example.com", "ftp://localhost", "file:///etc"]
+)
+def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
+    with pytest.raises(UsageError):
+        checked_url(url)
+
+
+def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
+    place = DirectoryPlace(tmp_path / "kept")
+    record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
+    with Server(("127.0.0.1", 0), place, Credentials("someone", SECRET)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
+        told = [
+            outcome(first, record),
+            outcome(second, record),
+            outcome(second, record.replace(b"1.5", b"2.5")),
+        ]
+        server.shutdown()
+        thread.join()
+    assert told[:2] == ["written", "already there"]
+    assert isinstance(told[2], ConflictError)
+    assert list(place.keys()) == [KEY]

@@ -1,0 +1,332 @@
+"""The receiver over HTTP: many writers, slow and rude clients, and its own process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from torchperf_ci.places import Access, open_place
+from torchperf_ci.upload import server as serving
+from torchperf_ci.upload.lambda_api import Credentials
+from torchperf_ci.upload.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torchperf_ci.places import Place
+
+PASSWORD = "pa55word-of-the-uploader"
+KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
+WRITERS = 20
+
+
+def body(value: float = 1.5, **fields: Any) -> bytes:
+    row = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [value]}})
+    good = {"username": "uploader", "password": PASSWORD, "s3_path": KEY, "content": row}
+    return json.dumps(good | fields).encode()
+
+
+@contextmanager
+def serving_in(place: Place, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
+    """The address of a server, which runs until the block ends."""
+    with Server((host, 0), place, Credentials("uploader", PASSWORD)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[:2]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def address(tmp_path) -> Iterator[tuple[str, int]]:
+    """Where a server listens that keeps in ``tmp_path/kept``."""
+    with serving_in(open_place(str(tmp_path / "kept"))) as listening:
+        yield listening
+
+
+def post(address: tuple[str, int], content: bytes, method: str = "POST", **headers: str) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(*address, timeout=30)
+    try:
+        connection.request(method, "/", content, headers)
+        answer = connection.getresponse()
+        return answer.status, json.load(answer)
+    finally:
+        connection.close()
+
+
+def say(address: tuple[str, int], *pieces: bytes) -> socket.socket:
+    """A connection over which ``pieces`` were sent."""
+    connection = socket.create_connection(address, timeout=30)
+    for piece in pieces:
+        connection.sendall(piece)
+    return connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """All that still comes, until the server closes."""
+    with connection, connection.makefile("rb") as file:
+        return file.read()
+
+
+def head(length: object, more: str = "") -> bytes:
+    return f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{more}\r\n".encode()
+
+
+@pytest.mark.parametrize("kind", ["directory", "s3"])
+def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(
+    tmp_path, request, monkeypatch, kind
+) -> None:
+    target = str(tmp_path / "kept")
+    if kind == "s3":
+        target = "s3://records/receiver"
+        for name, value in request.getfixturevalue("s3_server").environment.items():
+            monkeypatch.setenv(name, value)
+    place = open_place(target, Access(deadline=60))
+    together = threading.Barrier(WRITERS)
+
+    def write(number: int) -> tuple[int, Any]:
+        together.wait(timeout=30)
+        return post(address, body(number))
+
+    with serving_in(place) as address, ThreadPoolExecutor(WRITERS) as pool:
+        answers = list(pool.map(write, range(WRITERS)))
+        winners = [number for number, (status, _) in enumerate(answers) if status == 200]
+        again = post(address, body(winners[0]))
+    assert len(winners) == 1
+    losers = [answer for status, answer in answers if status == 409]
+    assert len(losers) == WRITERS - 1
+    assert all(answer["same"] is False and "already kept" in answer["message"] for answer in losers)
+    assert (again[0], again[1]["same"]) == (409, True)
+    assert list(place.keys()) == [KEY]
+
+
+def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None:
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.4)
+    dripping = say(address, b"POST / HT")
+    stop = threading.Event()
+
+    def drip() -> None:
+        while not stop.wait(0.05):
+            try:
+                dripping.send(b"T")
+            except OSError:
+                return
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    assert b"HTTP" not in rest(dripping)
+    stop.set()
+    thread.join()
+
+
+def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "REPLY_SECONDS", 0.2)
+    assert rest(say(address, head(1000), b"{")).startswith(b"HTTP/1.1 408 ")
+
+
+def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(serving, "CONNECTIONS", 2)
+    with serving_in(open_place(str(tmp_path / "kept"))) as address, say(address), say(address):
+        assert post(address, body())[0] == 200
+
+
+def test_clients_that_go_away_cost_nothing(address, capfd) -> None:
+    for pieces in ((), (b"POST",), (head(1000),), (head(1000), b"{"), (head(len(body())), body())):
+        say(address, *pieces).close()
+    assert post(address, body(s3_path="v3/other"))[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_body_that_is_too_large_is_a_413_which_its_sender_gets_to_read(address) -> None:
+    status, answer = post(address, b" " * 20_000_000)
+    assert status == 413
+    assert "more than 6291456 bytes" in answer["message"]
+
+
+def listens_on(host: str) -> bool:
+    try:
+        socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError:  # many a container has no IPv6
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", [host for host in ("localhost", "::1") if listens_on(host)])
+def test_it_listens_wherever_the_machine_can(tmp_path, host) -> None:
+    with serving_in(open_place(str(tmp_path / "kept")), host) as address:
+        assert post(address, body())[0] == 200
+
+
+def test_who_asks_before_sending_is_told_at_once(address) -> None:
+    expect = "Expect: 100-continue\r\n"
+    refused = say(address, head(7_000_000, expect))
+    refused.shutdown(socket.SHUT_WR)
+    assert rest(refused).startswith(b"HTTP/1.1 413 ")
+    welcome = say(address, head(len(body()), expect))
+    assert welcome.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    welcome.sendall(body())
+    assert rest(welcome).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST / HTTP/1.1\r\n\r\n", 411),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (head(-1), 411),
+        (head("1_0"), 411),
+        (head("²"), 411),
+        (head("9" * 5000), 413),
+        (head(0), 400),
+        (head(100) + b"short", 400),
+        (b"\x16\x03\x01\x02\x00\x01 tls hello\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 501),
+        (b"POST / HTTP/9.9\r\n\r\n", 505),
+        (b"POST / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000 + b"\r\n", 431),
+        (b"POST /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_what_is_no_request_is_answered_in_json(address, sent, status) -> None:
+    connection = say(address, sent)
+    connection.shutdown(socket.SHUT_WR)
+    answer, content = rest(connection).split(b"\r\n\r\n")
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"Content-Type: application/json" in answer
+    assert json.loads(content)["message"]
+
+
+def test_a_bug_is_a_500_without_details_and_the_server_goes_on(address, monkeypatch, capfd) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(serving, "read_request", lambda *_: {}["inner secret"])
+        status, answer = post(address, body())
+    assert status == 500
+    assert "inner secret" not in answer["message"]
+    assert "| KeyError: 'inner secret'\n" in capfd.readouterr().err
+    assert post(address, body())[0] == 200
+
+
+REQUEST_LINES = st.sampled_from([b"POST / HTTP/1.1", b"POST / HTTP/1.0", b"GET /"]) | st.binary(max_size=50)
+HEADERS = st.sampled_from([b"Content-Length: 9", b"Content-Length: x", b"Expect: 100-continue"]) | st.binary(
+    max_size=50
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # requests do not see one another
+@given(st.lists(st.one_of(REQUEST_LINES, HEADERS), min_size=1, max_size=4), st.binary(max_size=20))
+def test_no_bytes_are_a_failure_of_ours(address, capfd, lines, more) -> None:
+    connection = say(address, b"\r\n".join([*lines, b"", more]))
+    connection.shutdown(socket.SHUT_WR)
+    answer = rest(connection).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+    assert not answer or re.match(rb"HTTP/1\.1 (4\d\d|501|505) ", answer)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@contextmanager
+def process(tmp_path: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str], tuple[str, int]]]:
+    """``torchperf receive`` and where it listens."""
+    command = [
+        sys.executable,
+        "-m",
+        "torchperf_ci",
+        "receive",
+        "--bind",
+        "127.0.0.1:0",
+        "--to",
+        str(tmp_path / "kept"),
+    ]
+    env = {**os.environ, "UPLOADER_USERNAME": "uploader", "UPLOADER_PASSWORD": PASSWORD, **environ}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            listening = re.match(
+                r"listening on http://(.+):(\d+), keeping in (.+)\n", running.stderr.readline()
+            )
+            assert listening[3] == str(tmp_path / "kept")
+            yield running, (listening[1], int(listening[2]))
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_has_begun_is_finished_before_it_stops(tmp_path, number) -> None:
+    content = body()
+    with process(tmp_path) as (running, address):
+        begun = say(address, head(len(content)), content[:10])
+        assert post(address, body(s3_path="v3/first"))[0] == 200  # so the other one has been accepted
+        running.send_signal(number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(0.5)
+        begun.sendall(content[10:])
+        assert rest(begun).startswith(b"HTTP/1.1 200 ")
+        assert running.wait(30) == 0
+
+
+def test_the_log_has_each_answer_and_no_password(tmp_path) -> None:
+    with process(tmp_path) as (running, address):
+        post(address, body())
+        post(address, body(password="not-" + PASSWORD))
+        post(address, body(s3_path="v3/a\n::error::b"))
+        running.terminate()
+        log = running.stderr.read()
+    assert [line.split(" ", 1)[1][:26] for line in log.splitlines()] == [
+        "127.0.0.1 200 kept as v3/o",
+        "127.0.0.1 403 username or ",
+        "127.0.0.1 400 s3_path: 'v3",
+    ]
+    assert PASSWORD not in log
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        body() + b"\r\n\r\n",  # its head went astray
+        b"POST /" + PASSWORD.encode() + b" HTTP/1.1\r\n\r\n",
+        PASSWORD.encode() + b" / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nX: " + PASSWORD.encode() + b"\r\n\r\n",
+    ],
+)
+def test_a_request_that_is_none_is_not_quoted(address, capfd, sent) -> None:
+    with say(address, sent) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert PASSWORD.encode() not in rest(connection)
+    assert PASSWORD not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "told"),
+    [
+        (["--to", "kept"], {"UPLOADER_PASSWORD": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
+        (["--to", "kept"], {"UPLOADER_USERNAME": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
+        ([], {}, "--to s3://BUCKET"),
+        (["--to", "ftp://x"], {}, "'ftp://x' is no place"),
+        (["--to", "kept", "--bind", "192.0.2.1:1"], {}, "cannot listen on 192.0.2.1:1"),
+        (["--to", "kept", "--bind", "localhost"], {}, "--bind cannot be 'localhost'"),
+        (["--to", "kept", "--bind", "localhost:70000"], {}, "--bind cannot be 'localhost:70000'"),
+    ],
+)
+def test_it_does_not_start_without_what_it_needs(tmp_path, arguments, environ, told) -> None:
+    env = {**os.environ, "UPLOADER_USERNAME": "uploader", "UPLOADER_PASSWORD": PASSWORD, **environ}
+    command = [sys.executable, "-m", "torchperf_ci", "receive", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.upload import spool as module
+from torchperf_ci.upload.payload import Payload
+from torchperf_ci.upload.spool import Spool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE, TWO = Payload("v3/a.json", b"\x1f\x8b\x00one", 3), Payload("v3/b.json", "µ".encode(), 1)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool", "s3://bucket")
+
+
+def test_what_is_kept_comes_back(spool: Spool) -> None:
+    batch = spool.keep("source", [ONE, TWO])
+    assert spool.pending() == [batch]
+    assert batch.bodies == {"v3/a.json": ONE.body, "v3/b.json": TWO.body}
+
+
+def test_a_part_that_is_delivered_is_forgotten(spool: Spool) -> None:
+    spool.settle(spool.keep("source", [ONE, TWO]), ["v3/a.json"])
+    assert [batch.payloads for batch in spool.pending()] == [(TWO,)]
+    assert spool.knows("source")
+
+
+def test_all_of_it_delivered_leaves_a_receipt(spool: Spool) -> None:
+    spool.settle(spool.keep("source", [ONE]), ["v3/a.json"])
+    assert spool.pending() == []
+    assert spool.knows("source")
+    assert not spool.knows("other")
+    assert not Spool(spool.root, "s3://other").knows("source")
+
+
+def test_nothing_delivered_changes_nothing(spool: Spool) -> None:
+    batch = spool.keep("source", [ONE, TWO])
+    spool.settle(batch, [])
+    assert spool.pending() == [batch]
+
+
+def test_the_same_is_kept_once(spool: Spool) -> None:
+    spool.keep("source", [ONE])
+    spool.keep("source", [ONE])
+    assert len(spool.pending()) == 1
+
+
+def test_other_targets_have_batches_of_their_own(spool: Spool) -> None:
+    spool.keep("source", [ONE])
+    Spool(spool.root, "s3://other").keep("source", [TWO])
+    assert [batch.payloads for batch in spool.pending()] == [(ONE,)]
+
+
+def test_a_kill_while_a_batch_is_written_leaves_none(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "fsync", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        spool.keep("source", [ONE])
+    assert spool.pending() == []
+    assert list(spool.root.iterdir()) == []
+
+
+def test_a_damaged_batch_is_named(spool: Spool) -> None:
+    batch = spool.keep("source", [ONE, TWO])
+    batch.path.write_bytes(batch.path.read_bytes().replace(b"one", b"two"))
+    with pytest.raises(RecordsError, match=rf"{batch.path}: is no batch of torchperf, or damaged"):
+        spool.pending()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"{}"])
+def test_what_is_no_batch_is_named(spool: Spool, content: bytes) -> None:
+    spool.root.mkdir()
+    (spool.root / "x.zip").write_bytes(content)
+    with pytest.raises(RecordsError, match=r"x\.zip: is no batch"):
+        spool.pending()
+
+
+def test_a_batch_that_another_process_delivers_meanwhile_is_no_error(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool.keep("source", [ONE])
+    monkeypatch.setattr(module, "_age", lambda path: path.unlink())
+    assert spool.pending() == []
+
+
+def test_a_spool_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputDirectoryError, match="name a writable directory with --spool"):
+        Spool(tmp_path / "file" / "spool", "s3://bucket").keep("source", [ONE])
+
+
+def test_the_receipt_names_the_target(spool: Spool) -> None:
+    spool.settle(spool.keep("source", [ONE]), ["v3/a.json"])
+    (receipt,) = (spool.root / "delivered").iterdir()
+    assert json.loads(receipt.read_text())["target"] == "s3://bucket"

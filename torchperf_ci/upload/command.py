@@ -1,0 +1,163 @@
+"""What ``torchperf upload`` does with its options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions, config
+from torchperf_ci.errors import RecordsError, UsageError
+from torchperf_ci.places import Access
+from torchperf_ci.upload.metadata import gather
+from torchperf_ci.upload.preparation import Prepared, prepare
+from torchperf_ci.upload.reporting import Delivery, Report
+from torchperf_ci.upload.showing import tell
+from torchperf_ci.upload.source import read_source
+from torchperf_ci.upload.spool import Spool
+from torchperf_ci.upload.targets import address, is_api, open_target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.config import Config
+    from torchperf_ci.errors import TorchperfError
+    from torchperf_ci.upload.source import Source
+    from torchperf_ci.upload.spool import Batch
+    from torchperf_ci.upload.targets import Target
+
+_REACHING = ("region", "endpoint")
+"""Options without which the same ``--to`` may be another place."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where records go to, the flags that lead there, and where they wait."""
+
+    to: str
+    target: Target
+    spool: Spool
+    flags: tuple[str, ...] = ()
+
+    def deliver(self, batch: Batch) -> tuple[Delivery, ...]:
+        """Send a batch, and forget of it what is kept."""
+        outcomes = self.target.put_all(batch.bodies)
+        self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
+        return tuple(Delivery(payload, outcomes[payload.key]) for payload in batch.payloads)
+
+    def report(self) -> Report:
+        """One that has nothing to tell yet."""
+        return Report(self.spool.target, self.spool.root, self.spool.quarantine, reaching=self.flags)
+
+
+def upload_command(options: Mapping[str, Any]) -> int:
+    """Send, and tell people. Raises what :meth:`Report.failure` gives, or :class:`RecordsError` without records."""
+    settings = config.find(options["config"])
+    to = options["to"] or settings.upload.destination
+    if not to and options["if_no_target"] == "ignore":
+        sys.stderr.write("there is no target, so nothing is uploaded\n")
+        return 0
+    folder, way = _folder(options), _way(to, options, settings)
+    resumed = _resume(way, dry_run=bool(options["dry_run"])) if options["resume"] else ()
+    sent = _upload(folder, way, options, settings) if folder else way.report()
+    report = replace(sent, deliveries=(*resumed, *sent.deliveries))
+    if options["dry_run"]:
+        report = replace(report, quarantine=None)
+    error = _error(report, options)
+    missing_matters = options["if_no_files_found"] == "warn"
+    tell(report, error, json_output=bool(options["json"]), missing_matters=missing_matters)
+    if error:
+        raise error
+    return 0
+
+
+def _error(report: Report, options: Mapping[str, Any]) -> TorchperfError | None:
+    """What the command ends with."""
+    failure = report.failure() if options["on_failure"] != "warn" else None
+    if not failure and report.missing and options["if_no_files_found"] in (None, "error"):
+        return RecordsError(report.headline())
+    return failure
+
+
+def _way(to: str | None, options: Mapping[str, Any], settings: Config) -> Way:
+    if not to:
+        msg = "upload where? give --to, or `upload` in torchperf.yml"
+        raise UsageError(msg)
+    root = Path(options["spool"] or _default_spool())
+    target = open_target(to, _access(options, settings), root)
+    flags = [part for name in _REACHING if options[name] for part in (f"--{name}", options[name])]
+    return Way(to, target, Spool(root, address(to)), tuple(flags))
+
+
+def _default_spool() -> Path:
+    temporary = os.environ.get("RUNNER_TEMP")
+    return (
+        Path(temporary, "torchperf-spool") if temporary and actions.in_actions() else Path(".torchperf/spool")
+    )
+
+
+def _access(options: Mapping[str, Any], settings: Config) -> Access:
+    given = {
+        "deadline": options["deadline"],
+        "region": options["region"],
+        "endpoint": options["endpoint"],
+        "role": options["role"] or settings.upload.role,
+        "session_name": options["role_session_name"],
+        "duration": options["role_duration"],
+        "git_token": os.environ.get("GITHUB_TOKEN"),
+    }
+    return Access(mask=actions.mask, **{name: value for name, value in given.items() if value is not None})
+
+
+def _folder(options: Mapping[str, Any]) -> Path | None:
+    """The directory of the records; None where only what waits in the spool is to be sent."""
+    given = {options[name] for name in ("dir", "benchmark_results") if options[name]}
+    if len(given) > 1:
+        msg = "DIR and --benchmark-results name two directories: give one of them"
+        raise UsageError(msg)
+    if not given and not options["resume"]:
+        msg = "upload what? give the directory that holds the records"
+        raise UsageError(msg)
+    return Path(given.pop()) if given else None
+
+
+def _resume(way: Way, *, dry_run: bool) -> tuple[Delivery, ...]:
+    pending = way.spool.pending()
+    if dry_run:
+        return tuple(Delivery(payload) for batch in pending for payload in batch.payloads)
+    return tuple(delivery for batch in pending for delivery in way.deliver(batch))
+
+
+def _upload(folder: Path, way: Way, options: Mapping[str, Any], settings: Config) -> Report:
+    source = read_source(folder)
+    if source.is_empty:
+        what = "holds no record" if folder.exists() else "there is no such directory"
+        return replace(way.report(), missing=f"{actions.one_line(folder)}: {what}, so nothing is uploaded")
+    if options["resume"] and way.spool.knows(source.digest):
+        return _about(source, Prepared((), tuple(source.refused), tuple(source.problems("refused"))), way)
+    metadata = gather(options, os.environ, source.digest, settings.name)
+    prepared = prepare(source, metadata, options, api=is_api(way.to))
+    send = _plan if options["dry_run"] else _send
+    deliveries = send(source, prepared, way)
+    return replace(_about(source, prepared, way), metadata=metadata, deliveries=deliveries)
+
+
+def _plan(_source: Source, prepared: Prepared, _way: Way) -> tuple[Delivery, ...]:
+    return tuple(Delivery(payload) for payload in prepared.payloads)
+
+
+def _send(source: Source, prepared: Prepared, way: Way) -> tuple[Delivery, ...]:
+    """Nothing leaves before everything is on disk: what is refused, and what is sent."""
+    way.spool.set_aside(prepared.refused)
+    return way.deliver(way.spool.keep(source.digest, prepared.payloads)) if prepared.payloads else ()
+
+
+def _about(source: Source, prepared: Prepared, way: Way) -> Report:
+    return replace(
+        way.report(),
+        refused=prepared.faults,
+        refused_count=prepared.refused_count,
+        changed=tuple(source.problems("changed")),
+    )

@@ -1,0 +1,173 @@
+"""A request to an upload API, taken apart and checked before anything is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import UnsafeKeyError, UsageError
+from torchperf_ci.places.keys import MAX_KEY, check_keys
+from torchperf_ci.records.reading import parse
+from torchperf_ci.upload.lambda_api import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.records.reading import Located
+
+MAX_BODY = 6 * 1024 * 1024
+"""Bytes of a request: what AWS Lambda itself lets through."""
+
+ROOT = "v3/"
+"""Where every key is: what takes objects into the database looks nowhere else."""
+
+_PROBLEMS_TOLD = 20
+_LONGEST_PROBLEM = 300
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be kept: text that ClickHouse reads as records, under a safe key."""
+
+    key: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Response:
+    """An HTTP status and a JSON object, which always has a ``message``."""
+
+    status: HTTPStatus
+    body: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The body as JSON."""
+        return json.dumps(self.body)
+
+    @property
+    def line(self) -> str:
+        """Status and message, for a log. The message may quote the request, but nothing of its credentials."""
+        return f"{self.status:d} {self.body['message']}"
+
+
+class RefusedError(Exception):
+    """The request ends with ``response``."""
+
+    def __init__(self, status: HTTPStatus, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.response = Response(status, {"message": message, **more})
+
+
+def credentials(environ: Mapping[str, str]) -> Credentials:
+    """What uploaders have to send. Raises :class:`UsageError` where the environment does not say."""
+    username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
+    if not (username and password):
+        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
+        raise UsageError(msg)
+    return Credentials(username, password)
+
+
+def read_request(body: bytes, accepted: Credentials) -> Request:
+    """The request that ``body`` is. Nothing about it is told to who has no credentials. Raises :class:`RefusedError`.
+
+    Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
+    record a line.
+    """
+    fields = _fields(body)
+    _authorise(fields, accepted)
+    key, content = _key(fields), _content(fields)
+    return Request(key, _loadable(content, _records(content)))
+
+
+def check_size(size: int) -> None:
+    """Raise :class:`RefusedError` for a body of too many bytes."""
+    if size > MAX_BODY:
+        message = f"the request has more than {MAX_BODY} bytes; split its records over several keys"
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    check_size(len(body))
+    if not body.strip():
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is empty")
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+    if not isinstance(fields, dict):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+    return fields
+
+
+def _authorise(fields: Mapping[str, Any], accepted: Credentials) -> None:
+    username, password = fields.get("username"), fields.get("password")
+    if username is None or password is None:
+        raise RefusedError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
+    # Both are compared, whatever the first comparison gave: the time does not tell which of the two is wrong.
+    if not (_equal(username, accepted.username) & _equal(password, accepted.password)):
+        raise RefusedError(HTTPStatus.FORBIDDEN, "username or password is wrong")
+
+
+def _equal(given: object, expected: str) -> bool:
+    """Compare in constant time; by digests, since the time of comparing the texts would tell their length."""
+    return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _key(fields: Mapping[str, Any]) -> str:
+    key = fields.get("s3_path")
+    if not key:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "s3_path is missing")
+    if not isinstance(key, str) or not key.startswith(ROOT) or len(key) > MAX_KEY:
+        message = f"s3_path must start with {ROOT} and have at most {MAX_KEY} characters"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, message)
+    try:
+        check_keys([key])
+    except UnsafeKeyError as error:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"s3_path: {error}") from None
+    return key
+
+
+def _content(fields: Mapping[str, Any]) -> str:
+    content = fields.get("content")
+    if not content:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "content is missing")
+    if not isinstance(content, str):
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "content must be a string, which holds records as JSON")
+    return content
+
+
+def _records(content: str) -> Sequence[Located]:
+    """The records of ``content``, if the database takes each of them: it would reject all for one."""
+    # Half of a surrogate pair is no text; as bytes it is one of the reasons.
+    reading = parse(content.encode("utf-8", "surrogatepass"), "content")
+    refused = [str(problem) for problem in reading.problems if problem.severity == "refused"]
+    if refused or not reading.records:
+        why = f"the database would refuse the content (reasons: {len(refused)})"
+        message = why if refused else "content holds no record"
+        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_PROBLEMS_TOLD]]
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
+    return reading.records
+
+
+def _loadable(content: str, records: Sequence[Located]) -> str:
+    """``content`` as ClickHouse reads it: one list, or objects one after the other."""
+    if all(found.path == "$" for found in records) or _is_one_value(content):
+        return content
+    return "".join(f"{json.dumps(found.record, ensure_ascii=False)}\n" for found in records)
+
+
+def _is_one_value(content: str) -> bool:
+    try:
+        json.loads(content.removeprefix("\ufeff"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""Everything that is to be sent is on disk before the first of it is sent, and until the last of it is kept.
+
+An uploader may be killed at any moment: what it was about to send is here, under the keys and with the bytes that
+it would have sent, so that sending it again is no second upload anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.quarantine import quarantine
+from torchperf_ci.upload.payload import Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.records.reading import Refused
+
+QUARANTINE = "quarantine.jsonl"
+_ABOUT = "about.json"
+_DELIVERED = "delivered"
+_NAME_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one upload has still to deliver. ``source`` is a digest of the files that it was made of."""
+
+    path: Path
+    source: str
+    payloads: tuple[Payload, ...]
+
+    @property
+    def bodies(self) -> dict[str, bytes]:
+        """The objects by their keys."""
+        return {payload.key: payload.body for payload in self.payloads}
+
+    @property
+    def records(self) -> dict[str, int]:
+        """How many records each object holds."""
+        return {payload.key: payload.records for payload in self.payloads}
+
+
+class Spool:
+    """A directory of batches, one zip file each; ``target`` is where they go, without any credential."""
+
+    def __init__(self, root: Path, target: str) -> None:
+        self.root = root
+        self.target = target
+
+    @property
+    def quarantine(self) -> Path:
+        """The file for what was refused."""
+        return self.root / QUARANTINE
+
+    def set_aside(self, refused: Iterable[Refused]) -> None:
+        """Add what is refused to the quarantine. Raises as :func:`torchperf_ci.records.quarantine.quarantine` does."""
+        self._make_root()
+        quarantine(self.quarantine, refused)
+
+    def keep(self, source: str, payloads: Sequence[Payload]) -> Batch:
+        """Put a new batch on disk, whole or not at all. Raises :class:`OutputDirectoryError`."""
+        identity = [self.target, *(f"{payload.key} {_digest(payload.body)}" for payload in payloads)]
+        path = self.root / f"{_digest(*identity)[:_NAME_LENGTH]}.zip"
+        batch = Batch(path, source, tuple(payloads))
+        self._write(batch)
+        return batch
+
+    def pending(self) -> list[Batch]:
+        """Batches for this target, oldest first. Raises :class:`RecordsError` for one that cannot be read."""
+        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"), key=_age)]
+        return [batch for batch in batches if batch]
+
+    def settle(self, batch: Batch, kept: Iterable[str]) -> None:
+        """Forget what is ``kept`` at the target; when that is all, remember that ``batch.source`` is delivered."""
+        done = set(kept)
+        left = tuple(payload for payload in batch.payloads if payload.key not in done)
+        if left:
+            self._write(Batch(batch.path, batch.source, left))
+            return
+        self._receipt(batch.source).parent.mkdir(exist_ok=True)
+        replace_file(
+            self._receipt(batch.source), json.dumps({"target": self.target, "time": int(time.time())})
+        )
+        batch.path.unlink(missing_ok=True)
+
+    def knows(self, source: str) -> bool:
+        """Whether the files with this digest have been delivered to this target, or are in a batch for it."""
+        return self._receipt(source).exists() or any(batch.source == source for batch in self.pending())
+
+    def _receipt(self, source: str) -> Path:
+        return self.root / _DELIVERED / f"{_digest(self.target, source)[:_NAME_LENGTH]}.json"
+
+    def _write(self, batch: Batch) -> None:
+        about = {"target": self.target, "source": batch.source, "records": batch.records}
+        self._make_root()
+        try:
+            _replace(batch.path, lambda file: _pack(file, about, batch.bodies))
+        except OSError as error:
+            msg = f"{batch.path}: cannot be written: {error.strerror}; name a writable directory with --spool"
+            raise OutputDirectoryError(msg) from error
+
+    def _make_root(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"{self.root}: cannot be made: {error.strerror}; name a writable directory with --spool"
+            raise OutputDirectoryError(msg) from error
+
+    def _read(self, path: Path) -> Batch | None:
+        """The batch, or None if it goes elsewhere or another uploader has just delivered it."""
+        try:
+            with zipfile.ZipFile(path) as packed:
+                about = json.loads(packed.read(_ABOUT))
+                if about["target"] != self.target:
+                    return None
+                payloads = [Payload(key, packed.read(key), count) for key, count in about["records"].items()]
+        except FileNotFoundError:
+            return None
+        except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
+            msg = f"{path}: is no batch of torchperf, or damaged ({error}); move it out of the spool"
+            raise RecordsError(msg) from error
+        return Batch(path, about["source"], tuple(payloads))
+
+
+def _pack(file: Path, about: Mapping[str, Any], bodies: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr(_ABOUT, json.dumps(about))
+        for key, body in bodies.items():
+            packed.writestr(key, body)
+
+
+def _replace(path: Path, write: Callable[[Path], None]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> tuple[float, str]:
+    try:
+        return path.stat().st_mtime, path.name
+    except FileNotFoundError:
+        return 0.0, path.name
+
+
+def _digest(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()

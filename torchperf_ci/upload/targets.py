@@ -1,0 +1,60 @@
+"""``--to``: everything that records can be sent to, behind one small interface."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from torchperf_ci.places import open_place
+from torchperf_ci.store.dsn import Embedded, parse_dsn
+from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
+from torchperf_ci.upload.tried import Tried
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.places import Access, Outcome
+
+_API = ("https://", "http://")
+_STORE = ("chdb://", "clickhouse://")
+_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
+_TRIED = "requests.jsonl"
+
+
+class Target(Protocol):
+    """Somewhere to send objects to."""
+
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, Outcome]:
+        """Send each body under its key, under one deadline; one that fails does not stop the others."""
+
+
+def is_api(to: str) -> bool:
+    """Whether ``to`` is an upload API, which takes other keys, and content that is not compressed."""
+    return to.startswith(_API)
+
+
+def address(to: str) -> str:
+    """``to`` for the spool and for people: without a password, and a path independent of where one stands."""
+    if to.startswith(_STORE) and isinstance(location := parse_dsn(to), Embedded):
+        return str(location)
+    if "://" in to or to.startswith("branch:"):
+        return _PASSWORD.sub(r"\1@", to)
+    return str(Path(to).absolute())
+
+
+def open_target(to: str, access: Access, spool: Path) -> Target:
+    """The target called ``to``; nothing is reached yet. Raises :class:`UsageError` where there is no such kind."""
+    if is_api(to):
+        return LambdaApi(
+            to,
+            lambda: Credentials.of(os.environ, access.mask),
+            lambda url: Tried(spool / _TRIED, url),
+            access.deadline,
+        )
+    if to.startswith(_STORE):
+        from torchperf_ci.upload.into_store import StoreTarget
+
+        return StoreTarget(to, access.mask)
+    return open_place(to, access)

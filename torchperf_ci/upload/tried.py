@@ -1,0 +1,61 @@
+"""What was sent to an upload API with an answer that never came: the next "exists already" is then about ourselves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Event = Literal["sending", "kept", "refused"]
+
+
+class Tried:
+    """A file of one line an event, appended and synced before and after each request.
+
+    ``sending`` stays the last event of a request whose outcome is not known: a time-out, a server's failure, or the
+    end of this process.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        self._path = path
+        self._url = url
+        self._last = dict(self._read())
+
+    def note(self, key: str, body: bytes, event: Event) -> None:
+        """Remember what happens to ``body`` under ``key``."""
+        line = {"url": self._url, "key": key, "content": _digest(body), "event": event}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._last[key, line["content"]] = event
+
+    def may_be_there(self, key: str, body: bytes) -> bool:
+        """Whether this very content was sent to this key before, and not refused."""
+        return self._last.get((key, _digest(body))) in {"sending", "kept"}
+
+    def _read(self) -> list[tuple[tuple[str, str], str]]:
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        events = [event for line in lines if (event := _decoded(line)).get("url") == self._url]
+        return [((event["key"], event["content"]), event["event"]) for event in events]
+
+
+def _decoded(line: str) -> dict[str, str]:
+    """The event; empty for a line that a kill cut short."""
+    try:
+        event: dict[str, str] = json.loads(line)
+    except ValueError:
+        return {}
+    return event
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
