@@ -14,6 +14,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 import torchperf_ci
 from torchperf_ci.config import Config
 from torchperf_ci.config_kinds import (
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 DOCS = Path(__file__).parent
+PROJECT = DOCS.parent
 PACKAGE = Path(torchperf_ci.__file__).parent
 
 
@@ -41,6 +44,7 @@ def outputs() -> dict[Path, str]:
     """Every generated file with its whole text."""
     return {
         PACKAGE / "config.schema.json": config_schema(),
+        DOCS / "actions.md": with_table(DOCS / "actions.md", actions_reference()),
         DOCS / "configuration.md": with_table(DOCS / "configuration.md", config_table()),
         DOCS / "record.md": with_table(DOCS / "record.md", record_table()),
     }
@@ -132,6 +136,24 @@ def members(prefix: str, rules: Mapping[str, Any]) -> Iterator[tuple[str, str, s
         inner = repeated.get(resolved.get("type", [""])[0], "")
         yield f"{prefix}{name}", resolved["clickhouse"], member["description"]
         yield from members(f"{prefix}{name}{inner}.", nested)
+
+
+def actions_reference() -> str:
+    """What each action takes and gives, the whole road first."""
+    files = [PROJECT / "action.yml", *sorted((PROJECT / "actions").glob("*/action.yml"))]
+    return "\n".join(action_reference(file) for file in files)
+
+
+def action_reference(file: Path) -> str:
+    """One action: its sentence, its inputs and its outputs."""
+    action: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    name = "/".join(["torchperf-ci", *file.relative_to(PROJECT).parent.parts])
+    tables = [
+        markdown((kind, "meaning"), [(f"`{name}`", entry["description"]) for name, entry in entries.items()])
+        for kind, entries in (("input", action.get("inputs")), ("output", action.get("outputs")))
+        if entries
+    ]
+    return "\n".join([f"### `{name}`\n", f"{action['description']}.\n", *tables])
 
 
 def markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

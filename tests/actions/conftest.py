@@ -71,45 +71,75 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CALLER, copy, dirs_exist_ok=True)
     workflows = copy / ".github" / "workflows"
     workflows.mkdir(parents=True)
-    (copy / "benchmarks.yml").rename(workflows / "benchmarks.yml")
+    for name in ("benchmarks.yml", "uploads.yml"):
+        (copy / name).rename(workflows / name)
     git = ("git", "-c", "user.name=caller", "-c", "user.email=caller@localhost", "-c", "commit.gpgsign=false")
     for step in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Benchmarks")):
         subprocess.run([*git, *step], cwd=copy, check=True, timeout=60)
     return copy
 
 
+@dataclass(frozen=True)
+class Runner:
+    """Runs workflows of the repository ``caller`` as after a push whose commit message is an attack."""
+
+    caller: Path
+    project: Path
+    torch: Path
+    folder: Path
+
+    def push(self, workflow: str, *arguments: str) -> Act:
+        """Run one workflow to its end; ``arguments`` are further ones for ``act``."""
+        home, evidence = self.folder / workflow / "home", self.folder / workflow / "evidence"
+        for folder in (home, evidence):
+            folder.mkdir(parents=True)
+        event = home / "event.json"
+        event.write_text(json.dumps({"head_commit": {"message": HOSTILE, "id": HOSTILE_NAME}}))
+        command = [
+            *(str(Path(sys.executable).with_name("act")), "push", "--json", "--eventpath", str(event)),
+            f"--workflows=.github/workflows/{workflow}.yml",
+            *("--action-cache-path", str(home / "cache"), "--no-cache-server", "--action-offline-mode"),
+            *(f"--platform={label}=-self-hosted" for label in LABELS),
+            *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
+            *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={self.torch}"),
+            f"--local-repository=octo/torchperf-ci@v0={self.project}",
+            *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
+            *arguments,
+        ]
+        environ = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "STAND_IN_PYTHON": sys.executable}
+        done = subprocess.run(
+            command,
+            cwd=self.caller,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        (evidence / "act.log").write_text(done.stdout + done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return Act(events, evidence)
+
+
+def third_parties() -> dict[str, str]:
+    """The ``owner/name@sha`` of the actions that ours use, by the name of their stand-ins."""
+    action = yaml.safe_load((PROJECT / "action.yml").read_text())
+    used = [step["uses"] for step in action["runs"]["steps"] if "uses" in step]
+    return {name.partition("@")[0].rpartition("/")[2]: name for name in used}
+
+
 @pytest.fixture(scope="session")
-def benchmarks(
+def runner(
     caller: Path, project: Path, torch_environment: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Act:
-    """The caller's workflow after a push whose commit message is an attack."""
-    home = tmp_path_factory.mktemp("act")
-    evidence = tmp_path_factory.mktemp("evidence")
-    event = home / "event.json"
-    event.write_text(json.dumps({"head_commit": {"message": HOSTILE, "id": HOSTILE_NAME}}))
-    command = [
-        *(str(Path(sys.executable).with_name("act")), "push", "--json", "--eventpath", str(event)),
-        *("--action-cache-path", str(home / "cache"), "--no-cache-server", "--action-offline-mode"),
-        *(f"--platform={label}=-self-hosted" for label in LABELS),
-        *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
-        *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={torch_environment}"),
-        f"--local-repository=octo/torchperf-ci@v0={project}",
-        f"--local-repository={setup_python()}={STAND_INS / 'setup-python'}",
-    ]
-    environ = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "STAND_IN_PYTHON": sys.executable}
-    done = subprocess.run(
-        command, cwd=caller, env=environ, capture_output=True, text=True, timeout=DEADLINE, check=False
-    )
-    (evidence / "act.log").write_text(done.stdout + done.stderr)
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return Act(events, evidence)
+) -> Runner:
+    """What runs workflows."""
+    return Runner(caller, project, torch_environment, tmp_path_factory.mktemp("act"))
 
 
-def setup_python() -> str:
-    """The ``owner/name@sha`` by which the actions fetch a Python."""
-    action = yaml.safe_load((PROJECT / "actions/setup/action.yml").read_text())
-    (uses,) = (step["uses"] for step in action["runs"]["steps"] if "uses" in step)
-    return uses
+@pytest.fixture(scope="session")
+def benchmarks(runner: Runner) -> Act:
+    """The caller's workflow that measures."""
+    return runner.push("benchmarks")
 
 
 @dataclass(frozen=True)

@@ -1,67 +1,125 @@
-"""What the actions' files say of themselves: complete, alike, and the same in the documentation."""
+"""What the actions' files say of themselves: complete, alike, and true of the commands that they call."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from torchperf_ci.options import RUN_OPTIONS
+from torchperf_ci.options import RUN_OPTIONS, UPLOAD_OPTIONS
+
+if TYPE_CHECKING:
+    from torchperf_ci.options import Option
 
 PROJECT = Path(__file__).parents[2]
-FILES = {
-    "torchperf-ci": PROJECT / "action.yml",
-    "torchperf-ci/actions/run": PROJECT / "actions/run/action.yml",
-    "torchperf-ci/actions/setup": PROJECT / "actions/setup/action.yml",
+ROOT, RUN, UPLOAD, SETUP = (
+    "action.yml",
+    "actions/run/action.yml",
+    "actions/upload/action.yml",
+    "actions/setup/action.yml",
+)
+ACTIONS: dict[str, dict[str, Any]] = {
+    file: yaml.safe_load((PROJECT / file).read_text()) for file in (ROOT, RUN, UPLOAD, SETUP)
 }
-ACTIONS: dict[str, dict[str, Any]] = {name: yaml.safe_load(file.read_text()) for name, file in FILES.items()}
-MEASURING = [name for name, action in ACTIONS.items() if action["runs"]["steps"][-1]["id"] == "run"]
-OPTIONS = {option.flag.removeprefix("--"): option for option in RUN_OPTIONS}
-# Printing JSON would mix data into a job's log; a job reads the records instead.
-NOT_FOR_A_JOB = {"json"}
+# Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
+# name, or decides by itself.
+NOT_FOR_A_JOB = {"json", "benchmark-results", "rename-benchmark", "if-no-target"}
+NAMES = {"DIR": "benchmark-results-dir"}
+
+
+def by_input(options: tuple[Option, ...]) -> dict[str, Option]:
+    named = {NAMES.get(option.flag, option.flag.removeprefix("--")): option for option in options}
+    return {name: option for name, option in named.items() if name not in NOT_FOR_A_JOB}
+
+
+OPTIONS = {RUN: by_input(RUN_OPTIONS), UPLOAD: by_input(UPLOAD_OPTIONS)}
+# What the action of test-infra has beyond the command's options, and what it defaults to.
+OF_TEST_INFRA = {"github-token": "${{ github.token }}", "schema-version": "v3", "venv": ""}
+GIVEN = {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"}
 # What an action fills in by itself, because a job has a better default than a command line.
 DEFAULTS_OF_A_JOB = {
-    "python": "the job's python, else its python3",
-    "out": "a new one in the runner's temporary folder",
+    (RUN, "python"): "the job's python, else its python3",
+    (RUN, "out"): "a new one in the runner's temporary folder",
+    (UPLOAD, "benchmark-results-dir"): "none, which only resume allows",
+    (UPLOAD, "to"): "the config's upload; where there is no config, the bucket of the PyTorch benchmark "
+    "infrastructure, s3://ossci-benchmarks",
+    (UPLOAD, "benchmark-name"): "the job's name, and each its own",
+    (UPLOAD, "role"): "the config's, else the credentials that the job has",
+    (UPLOAD, "spool"): "one in the runner's temporary folder",
+    (UPLOAD, "if-no-files-found"): "warn",
+    (UPLOAD, "dry-run"): "true",
 }
 
 
 def step(action: str, name: str) -> dict[str, Any]:
-    (found,) = (step for step in ACTIONS[action]["runs"]["steps"] if step["id"] == name)
+    (found,) = (step for step in ACTIONS[action]["runs"]["steps"] if step.get("id") == name)
     return found
 
 
-def default_of(name: str) -> str:
-    """In words; an option without a default is a switch that is off, or narrows nothing."""
-    option = OPTIONS[name]
-    return DEFAULTS_OF_A_JOB.get(name) or option.default or ("false" if option.is_switch else "all")
+def default_of(action: str, name: str) -> str:
+    """In words; an option without a default is a switch that is off, or narrows nothing, or adds nothing."""
+    option = OPTIONS[action][name]
+    nothing = "false" if option.is_switch else {RUN: "all", UPLOAD: "none"}[action]
+    return DEFAULTS_OF_A_JOB.get((action, name)) or option.default or nothing
 
 
-def test_the_run_action_has_an_input_for_each_option_of_the_command() -> None:
-    assert list(ACTIONS["torchperf-ci/actions/run"]["inputs"]) == [
-        name for name in OPTIONS if name not in NOT_FOR_A_JOB
-    ]
+@pytest.mark.parametrize(("action", "more"), [(RUN, {}), (UPLOAD, OF_TEST_INFRA)])
+def test_an_action_has_an_input_for_each_option_of_its_command(action, more) -> None:
+    assert set(ACTIONS[action]["inputs"]) == OPTIONS[action].keys() | more.keys()
 
 
-def test_the_root_action_has_no_input_of_its_own() -> None:
-    inputs = ACTIONS["torchperf-ci/actions/run"]["inputs"]
-    assert ACTIONS["torchperf-ci"]["inputs"].items() <= inputs.items()
+@pytest.mark.parametrize("action", [RUN, UPLOAD])
+def test_each_input_reaches_the_command_as_its_variable(action) -> None:
+    name = {RUN: "run", UPLOAD: "upload"}[action]
+    inputs = {key: value for key, value in step(action, name)["env"].items() if "inputs." in value}
+    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action == UPLOAD else {}
+    assert (
+        inputs
+        == {option.env: f"${{{{ inputs.{name} }}}}" for name, option in OPTIONS[action].items()} | token
+    )
 
 
-@pytest.mark.parametrize("action", MEASURING)
-def test_each_input_reaches_the_command_as_its_variable_and_as_nothing_else(action) -> None:
-    given = {name: value for name, value in step(action, "run")["env"].items() if name != "TORCHPERF"}
-    assert given == {OPTIONS[name].env: f"${{{{ inputs.{name} }}}}" for name in ACTIONS[action]["inputs"]}
-
-
-@pytest.mark.parametrize("action", MEASURING)
-def test_each_input_says_the_commands_own_default_and_leaves_it_to_the_command(action) -> None:
+@pytest.mark.parametrize("action", [RUN, UPLOAD])
+def test_each_input_says_its_default_and_leaves_it_to_the_command(action) -> None:
+    given = GIVEN if action == UPLOAD else {}
     for name, declared in ACTIONS[action]["inputs"].items():
-        assert declared["default"] == "", name
-        assert declared["description"].endswith(f"Default: {default_of(name)}."), name
+        assert declared["default"] == given.get(name, ""), name
+        if name in OPTIONS[action]:
+            assert declared["description"].endswith(f"Default: {default_of(action, name)}."), name
+
+
+def test_an_upload_takes_what_the_action_of_test_infra_takes() -> None:
+    theirs = {"benchmark-results-dir", "benchmark-name", "dry-run", "schema-version", "github-token", "venv"}
+    assert theirs | {"if-no-files-found"} <= ACTIONS[UPLOAD]["inputs"].keys()
+
+
+def test_the_root_action_has_the_inputs_and_outputs_of_the_others() -> None:
+    inputs, uploads = ACTIONS[ROOT]["inputs"], ACTIONS[UPLOAD]["inputs"]
+    own = {name: inputs[name] for name in ("on-failure", "upload-to")}
+    assert inputs.items() <= {**uploads, **ACTIONS[RUN]["inputs"], **own}.items()
+    outputs = {**ACTIONS[RUN]["outputs"], **ACTIONS[UPLOAD]["outputs"]}
+    assert ACTIONS[ROOT]["outputs"] == outputs
+
+
+def test_the_root_action_hands_each_input_on() -> None:
+    inputs = ACTIONS[ROOT]["inputs"].keys()
+    runs, uploads = step(ROOT, "run")["env"], step(ROOT, "upload")["env"]
+    of_run = {name for name in inputs if name in OPTIONS[RUN]}
+    assert {key: value for key, value in runs.items() if "inputs." in value} == {
+        OPTIONS[RUN][name].env: f"${{{{ inputs.{name} }}}}" for name in of_run
+    }
+    assert {key: value for key, value in uploads.items() if "inputs." in value} == {
+        "GITHUB_TOKEN": "${{ inputs.github-token }}",
+        "TORCHPERF_TO": "${{ inputs.upload-to }}",
+        **{
+            OPTIONS[UPLOAD][name].env: f"${{{{ inputs.{name} }}}}"
+            for name in ("config", "on-failure", "role", "region")
+        },
+    }
+    assert inputs == of_run | {"upload-to", "role", "region", "github-token"}
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -71,35 +129,27 @@ def test_no_expression_reaches_a_shell(action) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-@pytest.mark.parametrize("action", MEASURING)
+@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
-    folder = FILES[action].parent
-
-    def resolved(step: dict[str, Any], base: Path) -> dict[str, Any]:
-        def path(match: re.Match[str]) -> str:
-            return str((base / match[1]).resolve())
-
-        return {**step, "run": re.sub(r'"\$GITHUB_ACTION_PATH/(.+?)"', path, step.get("run", ""))}
-
-    steps = [resolved(step, folder) for step in ACTIONS[action]["runs"]["steps"][:-1]]
-    setup = [
-        resolved(step, PROJECT / "actions/setup")
-        for step in ACTIONS["torchperf-ci/actions/setup"]["runs"]["steps"]
+    assert [shared(action, name) for name in ("host", "fetched", "toolkit")] == [
+        shared(SETUP, name) for name in ("host", "fetched", "toolkit")
     ]
-    assert steps == setup
 
 
-def test_the_documentation_lists_every_input_and_output() -> None:
-    page = (PROJECT / "docs/actions.md").read_text()
-    for name, action in ACTIONS.items():
-        assert reference(name, action) in page, f"docs/actions.md should hold:\n\n{reference(name, action)}"
+def test_records_are_uploaded_and_offered_in_the_same_steps_everywhere() -> None:
+    assert ACTIONS[ROOT]["runs"]["steps"][-1] == ACTIONS[UPLOAD]["runs"]["steps"][-1]
+    road, alone = shared(ROOT, "upload"), shared(UPLOAD, "upload")
+    assert road["run"] == alone["run"]
+    assert road["env"]["TORCHPERF_MATRIX"] == alone["env"]["TORCHPERF_MATRIX"] == "${{ toJSON(matrix) }}"
 
 
-def reference(name: str, action: dict[str, Any]) -> str:
-    """The action's part of the page."""
-    parts = [f"### `{name}`", f"{action['description']}."]
-    for kind in ("inputs", "outputs"):
-        if entries := action.get(kind):
-            rows = [f"| `{entry}` | {declared['description']} |" for entry, declared in entries.items()]
-            parts.append("\n".join([f"| {kind[:-1]} | |", "| --- | --- |", *rows]))
-    return "\n\n".join(parts) + "\n"
+def shared(action: str, name: str) -> dict[str, Any]:
+    """A step with the path of its script resolved, without what only some actions install or do."""
+    folder = (PROJECT / action).parent
+
+    def path(match: re.Match[str]) -> str:
+        return str((folder / match[1]).resolve())
+
+    found = step(action, name)
+    env = {key: value for key, value in found.get("env", {}).items() if key != "TORCHPERF_EXTRA"}
+    return {**found, "env": env, "run": re.sub(r'"\$GITHUB_ACTION_PATH/(.+?)"', path, found.get("run", ""))}

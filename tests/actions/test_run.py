@@ -94,3 +94,9 @@ def test_a_failing_workload_is_no_failure_where_that_is_asked_for(benchmarks) ->
 def test_the_road_takes_the_options_that_it_has_no_input_for_from_the_environment(benchmarks) -> None:
     outputs = benchmarks.steps("remote")["road"]["outputs"]
     assert (outputs["passed"], outputs["failed"]) == ("1", "0")
+
+
+def test_the_road_keeps_nothing_where_nobody_says_where(benchmarks) -> None:
+    outputs = benchmarks.steps("remote")["road"]["outputs"]
+    assert outputs.get("uploaded", "") == ""
+    assert "there is no target, so nothing is uploaded" in (benchmarks.evidence / "act.log").read_text()

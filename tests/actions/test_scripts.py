@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,9 @@ def job(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(script: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BASH, ACTIONS / script], env=environ, capture_output=True, text=True, timeout=120)
+def run(script: str, environ: dict[str, str], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [BASH, ACTIONS / script]
+    return subprocess.run(command, env=environ, cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
 def program(environ: dict[str, str], name: str, script: str) -> None:
@@ -83,6 +85,61 @@ def test_an_installation_that_fails_says_so_and_leaves_no_command(job) -> None:
     assert done.returncode == 1
     assert "\n::error title=torchperf cannot be installed::pip failed" in f"\n{done.stdout}"
     assert not list(Path(job["RUNNER_TEMP"]).glob("torchperf-*/torchperf"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "source", "command"), [("", "source", ""), ("store", "source[store]", "-store")]
+)
+def test_what_only_some_targets_need_is_installed_for_them_apart(job, extra, source, command) -> None:
+    # A Python whose virtual environments only note down what pip is asked for.
+    program(job, "noting", 'echo "$*" >>"$RUNNER_TEMP/asked"')
+    make = 'mkdir -p "${!#}/bin" && cp "${0%/*}/noting" "${!#}/bin/python"'
+    program(job, "python", f'case $* in *"-m venv"*) {make} ;; *) exec "{sys.executable}" "$@" ;; esac')
+    python, path = f"{job['PATH']}/python", f"{job['PATH']}:{os.environ['PATH']}"
+    done = run("setup/install.sh", {**job, "PATH": path, "PYTHON": python, "TORCHPERF_EXTRA": extra})
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = (Path(job["RUNNER_TEMP"]) / "asked").read_text().splitlines()[0]
+    assert asked.endswith(f"/{source}")
+    assert re.search(rf"command=.*/torchperf-[0-9]+{command}/torchperf\n", output(job))
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "target"),
+    [("", False, "s3://default"), ("kept", False, "kept"), ("", True, "")],
+)
+def test_a_default_target_holds_only_where_nobody_could_have_said_another(job, given, config, target) -> None:
+    program(job, "torchperf", 'echo "$TORCHPERF_TO"')
+    if config:
+        Path(job["RUNNER_TEMP"], "torchperf.yml").touch()
+    environ = {
+        **job,
+        "PATH": os.environ["PATH"],
+        "TORCHPERF": f"{job['PATH']}/torchperf",
+        "TORCHPERF_TO": given,
+        "TORCHPERF_DEFAULT_TO": "s3://default",
+        "GITHUB_JOB": "measure",
+    }
+    done = run("upload/upload.sh", environ, cwd=job["RUNNER_TEMP"])
+    assert done.stdout == f"{target}\n"
+
+
+def test_two_uploads_of_a_job_offer_two_artifacts(job) -> None:
+    environ = {**job, "PATH": os.environ["PATH"], "TORCHPERF": "true", "GITHUB_JOB": "measure"}
+    assert [run("upload/upload.sh", environ).returncode for _ in range(2)] == [0, 0]
+    names = re.findall(r"artifact=(torchperf-spool-measure-[0-9a-f]{12})\n", output(job))
+    assert len(set(names)) == 2
+
+
+def test_the_exit_code_of_a_run_is_known_to_the_steps_after_it(job) -> None:
+    program(job, "torchperf", "exit 3")
+    environ = {
+        **job,
+        "TORCHPERF": f"{job['PATH']}/torchperf",
+        "TORCHPERF_PYTHON": "python",
+        "TORCHPERF_OUT": "out",
+    }
+    assert run("run/run.sh", environ).returncode == 3
+    assert output(job) == "exit-code=3\n"
 
 
 def test_a_job_without_python_is_told_which_input_to_give(job) -> None:
