@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+from serving import serving
 
 from torchperf_ci import cli
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
@@ -145,12 +146,10 @@ class _Stranger(BaseHTTPRequestHandler):
 
 
 def test_a_server_that_refuses_the_password_says_where_to_give_it() -> None:
-    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        with pytest.raises(StoreError, match="TORCHPERF_STORE_PASSWORD") as caught:
-            connect(f"clickhouse://ann:{SECRET}@127.0.0.1:{server.server_port}/perf")
-        server.shutdown()
-        thread.join()
+    with (
+        serving(HTTPServer(("127.0.0.1", 0), _Stranger)) as server,
+        pytest.raises(StoreError, match="TORCHPERF_STORE_PASSWORD") as caught,
+    ):
+        connect(f"clickhouse://ann:{SECRET}@127.0.0.1:{server.server_port}/perf")
     assert "Authentication failed" in str(caught.value)
     assert SECRET not in str(caught.value)

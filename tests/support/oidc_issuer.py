@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+from serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,15 +85,9 @@ def running_issuer() -> Iterator[Issuer]:
         def log_message(self, *_args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         issuer = Issuer(
             f"http://127.0.0.1:{server.server_port}",
             rsa.generate_private_key(public_exponent=65537, key_size=2048),
         )
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield issuer
-        finally:
-            server.shutdown()
-            thread.join()
+        yield issuer

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
+
+from serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,12 +61,6 @@ def scripted_server() -> Iterator[Script]:
     class Server(ThreadingHTTPServer):
         block_on_close = False  # clients keep their connections
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with serving(Server(("127.0.0.1", 0), Handler)) as server:
         script = Script(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield script
-        finally:
-            server.shutdown()
-            thread.join()
+        yield script

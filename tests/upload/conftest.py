@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import serving
 
 from torchperf_ci.places.directory import DirectoryPlace
 from torchperf_ci.upload.lambda_api import Credentials
@@ -84,9 +84,5 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     accepted = Credentials("someone", "pa55word-of-the-uploader")
     monkeypatch.setenv("UPLOADER_USERNAME", accepted.username)
     monkeypatch.setenv("UPLOADER_PASSWORD", accepted.password)
-    with Server(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(Server(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted)) as server:
         yield server
-        server.shutdown()
-        thread.join()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import serving
 
 from torchperf_ci.upload import job as module
 from torchperf_ci.upload.job import Job, JobUnknownError, find_job
@@ -74,12 +74,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
-    with GitHub() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(GitHub()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from serving import serving
 
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, UsageError
 from torchperf_ci.places.directory import DirectoryPlace
@@ -58,13 +58,10 @@ def dripping(handler: Scripted) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as server:
-        server.script, server.seen = [], []
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+    server.script, server.seen = [], []
+    with serving(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -235,17 +232,13 @@ def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
 def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
-    with Server(("127.0.0.1", 0), place, Credentials("someone", SECRET)) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(Server(("127.0.0.1", 0), place, Credentials("someone", SECRET))) as server:
         first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
         told = [
             outcome(first, record),
             outcome(second, record),
             outcome(second, record.replace(b"1.5", b"2.5")),
         ]
-        server.shutdown()
-        thread.join()
     assert told[:2] == ["written", "already there"]
     assert isinstance(told[2], ConflictError)
     assert list(place.keys()) == [KEY]

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from serving import serving
 
 from torchperf_ci.places import Access, open_place
-from torchperf_ci.upload import server as serving
+from torchperf_ci.upload import server as receiving
 from torchperf_ci.upload.lambda_api import Credentials
 from torchperf_ci.upload.server import Server
 
@@ -44,14 +45,8 @@ def body(value: float = 1.5, **fields: Any) -> bytes:
 @contextmanager
 def serving_in(place: Place, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
     """The address of a server, which runs until the block ends."""
-    with Server((host, 0), place, Credentials("uploader", PASSWORD)) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.server_address[:2]
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Server((host, 0), place, Credentials("uploader", PASSWORD))) as server:
+        yield server.server_address[:2]
 
 
 @pytest.fixture
@@ -118,7 +113,7 @@ def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(
 
 
 def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.4)
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.4)
     dripping = say(address, b"POST / HT")
     stop = threading.Event()
 
@@ -137,14 +132,14 @@ def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None
 
 
 def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr(serving, "REPLY_SECONDS", 0.2)
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(receiving, "REPLY_SECONDS", 0.2)
     assert rest(say(address, head(1000), b"{")).startswith(b"HTTP/1.1 408 ")
 
 
 def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(serving, "CONNECTIONS", 2)
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(receiving, "CONNECTIONS", 2)
     with serving_in(open_place(str(tmp_path / "kept"))) as address, say(address), say(address):
         assert post(address, body())[0] == 200
 
@@ -217,7 +212,7 @@ def test_what_is_no_request_is_answered_in_json(address, sent, status) -> None:
 
 def test_a_bug_is_a_500_without_details_and_the_server_goes_on(address, monkeypatch, capfd) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(serving, "read_request", lambda *_: {}["inner secret"])
+        broken.setattr(receiving, "read_request", lambda *_: {}["inner secret"])
         status, answer = post(address, body())
     assert status == 500
     assert "inner secret" not in answer["message"]
