@@ -15,6 +15,7 @@ import pytest
 from seaweedfs import BUCKET, ROLE, SECRET_KEY
 
 from torchperf_ci.places import open_place
+from torchperf_ci.store.migrating import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,6 +102,12 @@ def test_records_arrive_at_each_target(uploads, places, step) -> None:
     own = json.loads((Path(__file__).parent / "caller/records/latency.json").read_text())
     assert [record["metric"] for record in received] == [record["metric"] for record in own]
     assert {record["job_id"] for record in received} == {9}
+
+
+def test_records_are_taken_into_a_store(uploads) -> None:
+    assert counts(uploads.steps("upload")["store"]["outputs"]) == KEPT
+    with open_store(f"chdb://{uploads.evidence}/upload/store") as store:
+        assert store.rows("SELECT count(), any(job_id) FROM torchperf_points") == [(2, 9)]
 
 
 def test_hostile_text_is_data_in_the_records(uploads, hostile) -> None:
