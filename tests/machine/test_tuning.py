@@ -27,13 +27,16 @@ SWITCHES = (
 )
 PATIENCE = 30.0
 
+# Whoever runs the tests may ignore signals, as nohup does, and a child would inherit that.
 CHILD = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.cuda import Cuda
 from torchperf_ci.machine.tuning import tuned
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 root = Path(sys.argv[2])
 with tuned({"cpu": Cpu, "cuda": Cuda}[sys.argv[1]](), root) as report:
     print(dict(report.applied), flush=True)
