@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from torchperf_ci.stats.gate import LEVELS, Judged, judge
+from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.stats.single_run import Repetitions
+
+NIGHTS = 46
+SERIES = 2000
+MIN_EFFECT = math.log(1.03)
+
+
+def quiet(cv: float = 0.01, series: int = SERIES, nights: int = NIGHTS) -> np.ndarray:
+    """Log values of series in which nothing changes, with a tail as heavy as that of benchmarks."""
+    return cv / 2**0.5 * np.random.default_rng(7).standard_t(4, (series, nights))
+
+
+def judged(values: np.ndarray, **facts: Any) -> Judged:
+    return judge(values, np.full(len(values), MIN_EFFECT), **facts)
+
+
+@pytest.mark.parametrize("cv", [0.005, 0.02, 0.08])
+@pytest.mark.parametrize("nights", [8, 15, NIGHTS])
+def test_where_nothing_changes_few_are_candidates_and_none_is_proven(cv: float, nights: int) -> None:
+    found = judged(quiet(cv, nights=nights))
+    for side in (found.up, found.down):
+        assert side.candidate.mean() < 0.04
+        assert not side.proven.any()
+
+
+@pytest.mark.parametrize(("runs", "share"), [(1, 0.5), (2, 0.99), (3, 0.995)])
+def test_a_step_of_four_sigma_is_soon_a_candidate(runs: int, share: float) -> None:
+    values = quiet()
+    values[:200, -runs:] += 0.04
+    found = judged(values)
+    assert found.up.candidate[:200].mean() >= share
+    assert not found.down.candidate[:200].any()
+
+
+def test_a_single_run_is_never_proof_however_far_it_is_off() -> None:
+    values = quiet()
+    values[0, -1] += math.log(1000)
+    found = judged(values)
+    assert found.up.candidate[0]
+    assert not found.up.proven.any()
+
+
+def test_two_runs_that_agree_are_proof() -> None:
+    values = quiet(0.005)
+    values[:3, -2:] += math.log(1.10)
+    values[3, -2:] -= math.log(1.10)
+    found = judged(values)
+    assert np.flatnonzero(found.up.proven).tolist() == [0, 1, 2]
+    assert np.flatnonzero(found.down.proven).tolist() == [3]
+    assert np.exp(found.change[:3]) == pytest.approx(1.10, abs=0.01)
+    assert ((found.low[:3] < math.log(1.10)) & (found.high[:3] > math.log(1.10))).all()
+    assert found.runs[:3].min() >= 2
+
+
+def test_a_change_that_does_not_matter_is_no_candidate_however_certain_it_is() -> None:
+    values = quiet(0.001)
+    values[0, -5:] += math.log(1.01)
+    assert not judged(values).up.candidate.any()
+
+
+def test_the_past_is_the_current_level_and_not_what_was_before_it() -> None:
+    values = quiet(0.005)
+    values[0, :20] += 0.30  # it has become faster since
+    values[0, -2:] += 0.10
+    found = judged(values)
+    assert found.up.proven[0]
+    assert math.exp(found.change[0]) == pytest.approx(math.exp(0.10), abs=0.01)
+    assert found.history[0] < 30
+
+
+def test_the_interval_holds_what_is_true_in_about_95_of_100() -> None:
+    found = judged(quiet())
+    assert ((found.low < 0) & (found.high > 0)).mean() == pytest.approx(0.945, abs=0.025)
+
+
+def test_what_is_called_detectable_is_found_four_times_in_five() -> None:
+    for cv in (0.006, 0.02, 0.06):
+        values = quiet(cv)
+        within = judged(values).detectable
+        values[:400, -2:] += within[:400, None]
+        assert judged(values).up.candidate[:400].mean() == pytest.approx(0.83, abs=0.09)
+
+
+def test_too_little_past_is_not_judged() -> None:
+    found = judged(quiet(nights=MIN_HISTORY))
+    assert np.isnan(found.up.rate).all()
+    assert not found.up.candidate.any()
+    assert judged(quiet(nights=1)).history.tolist() == [0] * SERIES
+
+
+def test_a_missing_newest_run_is_not_judged_and_missing_ones_before_leave_no_gap() -> None:
+    values = quiet(0.005, series=50)
+    values[0, -1] = np.nan
+    values[1, [3, 10, -3]] = np.nan
+    values[1, [-2, -1]] += math.log(1.10)
+    found = judged(values)
+    assert np.isnan(found.up.rate).tolist() == [True, *[False] * 49]
+    assert not found.up.candidate[0]
+    assert not found.down.candidate[0]
+    assert found.up.candidate[1]
+
+
+def test_a_constant_series_is_judged_like_a_very_steady_one() -> None:
+    values = np.zeros((30, NIGHTS))
+    values[0, -2:] = math.log(1.05)
+    values[1, -2:] = math.log(1.001)
+    found = judged(values)
+    assert np.flatnonzero(found.up.candidate).tolist() == [0]
+    assert found.sigma[5] == pytest.approx(0.001)
+
+
+def test_what_a_machine_did_to_all_its_series_hides_and_feigns_nothing() -> None:
+    values = quiet(0.005)
+    offsets = np.random.default_rng(8).normal(0, 0.02, NIGHTS)
+    offsets[-2:] = -0.03
+    jobs, groups = np.tile(np.arange(NIGHTS), (SERIES, 1)), np.zeros(SERIES, dtype=np.int64)
+    values[:100, -2:] += 0.03
+    blind, seeing = judged(values + offsets), judged(values + offsets, jobs=jobs, groups=groups)
+    assert blind.up.candidate[:100].mean() < 0.5
+    assert seeing.up.candidate[:100].mean() > 0.95
+    assert seeing.up.candidate[100:].mean() < 0.03
+    assert seeing.offset[-1] == pytest.approx(-0.03, abs=0.005)
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5])
+def test_noise_that_remembers_the_night_before_is_no_proof(memory: float) -> None:
+    random = np.random.default_rng(9)
+    values = random.standard_normal((SERIES, NIGHTS))
+    for night in range(1, NIGHTS):
+        values[:, night] = memory * values[:, night - 1] + (1 - memory**2) ** 0.5 * values[:, night]
+    found = judged(0.03 * values)
+    assert found.up.candidate.mean() < 0.045
+    assert not found.up.proven.any()
+    assert not found.down.proven.any()
+
+
+def test_the_sides_are_mirror_images() -> None:
+    values = quiet()
+    values[:100, -2:] += 0.03
+    up, down = judged(values), judged(-values)
+    for field in dataclasses.fields(up.up):
+        np.testing.assert_allclose(getattr(up.up, field.name), getattr(down.down, field.name))
+    np.testing.assert_allclose(up.low, -down.high)
+
+
+def test_windows_share_a_level_of_about_three_percent() -> None:
+    """A change of LEVELS changes how many candidates there are in a night, which documentation and benchmarks tell."""
+    values = quiet(0.03, series=20_000)
+    assert judged(values).up.candidate.mean() == pytest.approx(0.03, abs=0.008)
+    assert sorted(LEVELS) == [1, 2, 3, 5]
+
+
+def repetitions(newest: np.ndarray, spread: float = 0.01) -> Repetitions:
+    """Three processes a run, of which the median is the run's value."""
+    return Repetitions(newest - spread, newest + spread)
+
+
+def test_one_run_is_proof_where_all_its_processes_agree_on_what_was_never_seen() -> None:
+    values = quiet(series=40)
+    values[0, -1] += math.log(1.25)
+    values[1, -1] -= math.log(1.25)
+    found = judged(values, repetitions=repetitions(values[:, -1]))
+    assert np.flatnonzero(found.up.proven).tolist() == [0]
+    assert np.flatnonzero(found.down.proven).tolist() == [1]
+    assert found.runs[:2].tolist() == [1, 1]
+    assert not judged(values).up.proven.any()
+
+
+@pytest.mark.parametrize("doubt", ["one process", "whole machine", "seen before", "short past"])
+def test_one_run_is_no_proof_where_there_is_any_other_explanation(doubt: str) -> None:
+    values = quiet(series=40)
+    values[0, -1] += math.log(1.25)
+    given = repetitions(values[:, -1])
+    if doubt == "one process":
+        given.lowest[0] -= math.log(1.25)
+    if doubt == "whole machine":
+        values[:20, -1] += math.log(1.25)
+        given = repetitions(values[:, -1])
+    if doubt == "seen before":
+        values[:, 7] += math.log(1.25)
+    if doubt == "short past":
+        values = values[:, -10:]
+    found = judged(values, repetitions=given)
+    assert found.up.candidate[0]
+    assert not found.up.proven.any()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torchperf_ci.stats.past import BASELINE, NEWEST, of_current_level, past, without_gaps
+
+NAN = np.nan
+
+
+def begins(values: np.ndarray) -> list[int]:
+    return np.isnan(of_current_level(values)).sum(axis=1).tolist()
+
+
+def noise(series: int, runs: int) -> np.ndarray:
+    return 0.01 * np.random.default_rng(12).standard_t(4, (series, runs))
+
+
+def test_the_current_level_begins_at_the_last_clear_step() -> None:
+    values = noise(3, 46)
+    values[0, 15:] += 0.08
+    values[1, 10:] += 0.08
+    values[1, 25:] -= 0.06
+    first, second, none = begins(values)
+    assert first == pytest.approx(15, abs=1)
+    assert second == pytest.approx(25, abs=1)
+    assert none == 0
+
+
+def test_where_nothing_changed_hardly_a_past_is_cut() -> None:
+    for runs in (15, 25, 46):
+        assert np.count_nonzero(begins(noise(2000, runs))) <= 20
+
+
+def test_a_spike_and_the_newest_runs_are_no_step() -> None:
+    values = noise(2, 46)
+    values[0, [20, 21]] += 3.0
+    values[1, -NEWEST:] += 0.5
+    assert begins(values) == [0, 0]
+
+
+def test_a_constant_series_that_moved_once_is_cut_there() -> None:
+    values = np.zeros((1, 40))
+    values[0, 20:] = 0.05
+    assert begins(values) == [20]
+
+
+@pytest.mark.parametrize("runs", [1, 5, 12])
+def test_too_few_runs_are_not_cut(runs: int) -> None:
+    values = np.linspace(0, 1, runs)[None]
+    np.testing.assert_array_equal(of_current_level(values), values)
+
+
+def test_the_past_is_before_the_newest_and_not_too_long_ago() -> None:
+    values = np.arange(100.0)[None]
+    assert past(values, 3)[0].tolist() == list(range(97 - BASELINE, 97))
+    assert past(values[:, :2], 5).shape == (1, 0)
+
+
+def test_gaps_close_and_jobs_stay_with_their_values_but_the_newest_run_stays_last() -> None:
+    values = np.array([[1.0, NAN, 3.0, NAN], [NAN, 2.0, NAN, 4.0]])
+    closed, jobs = without_gaps(values, np.array([[10, 11, 12, 13], [20, 21, 22, 23]]))
+    np.testing.assert_array_equal(closed, [[NAN, 1.0, 3.0, NAN], [NAN, NAN, 2.0, 4.0]])
+    assert jobs is not None
+    assert jobs[0].tolist() == [11, 10, 12, 13]
+    assert jobs[1, 2:].tolist() == [21, 23]
+    without, _ = without_gaps(values, None)
+    np.testing.assert_array_equal(without, closed)

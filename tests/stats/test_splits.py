@@ -1,0 +1,71 @@
+"""Evidence for two levels, against what the page on segmentation computes by hand and against the plain formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torchperf_ci.stats.changepoints import change_points
+from torchperf_ci.stats.scores import normal_scores
+from torchperf_ci.stats.shift import shift_effect
+from torchperf_ci.stats.splits import FEWEST, best_splits, evidence, may_have_changed, threshold
+
+BEFORE = np.log([20.1, 19.8, 20.0, 20.3, 19.9, 20.2])
+AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
+
+
+def test_the_example_of_the_documentation() -> None:
+    scores, squares = normal_scores(np.append(BEFORE, AFTER)[None])
+    assert scores[0, :6].round(2).tolist() == [-0.54, -1.64, -0.79, -0.10, -1.11, -0.31]
+    assert (scores[0, :6].sum().round(2), squares.sum().round(2)) == (-4.49, 9.87)
+    assert evidence(BEFORE, AFTER) == pytest.approx(13.7, abs=0.05)
+    assert threshold(12) == 12
+    assert change_points(np.append(BEFORE, AFTER)[None])[0].tolist() == [6]
+    effect = shift_effect(BEFORE, AFTER)
+    assert (effect.ratio, effect.low, effect.high) == pytest.approx((1.055, 1.040, 1.188), abs=5e-4)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(10, 10), (60, 18.8), (250, 22.9), (1000, 26.9)])
+def test_the_thresholds_of_the_documentation(n: int, expected: float) -> None:
+    assert threshold(n) == pytest.approx(expected, abs=0.05)
+
+
+def test_equal_values_share_what_they_would_have_by_chance() -> None:
+    values = np.array([3.0, 1.0, 3.0, 2.0, 3.0])
+    ordered, _ = normal_scores(np.arange(5.0)[None])
+    scores, squares = normal_scores(values[None])
+    shared = ordered[0, 2:].mean()
+    assert scores[0] == pytest.approx([shared, ordered[0, 0], shared, ordered[0, 1], shared])
+    assert squares.sum() == pytest.approx((ordered**2).sum())
+
+
+@pytest.mark.parametrize("n", [10, 13, 33, 60])
+def test_the_longest_stretch_has_the_evidence_of_the_plain_formula(n: int) -> None:
+    values = np.random.default_rng(n).normal(size=(4, n)).round(1)
+    splits = best_splits(values)
+    for row, one in enumerate(values):
+        plain = [evidence(one[:k], one[k:]) for k in range(FEWEST, n - FEWEST + 1)]
+        assert splits.evidence[-1, row] == pytest.approx(max(plain))
+        assert plain[splits.places[-1, row] - FEWEST] == pytest.approx(max(plain))
+
+
+def test_the_fast_look_agrees_with_the_thorough_one() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(300, 90)) + (np.arange(90) >= 45) * rng.uniform(0, 2, size=(300, 1))
+    clear = (best_splits(values).evidence > threshold(90)).any(axis=0)
+    assert 50 < np.count_nonzero(clear) < 250
+    assert may_have_changed(values).tolist() == clear.tolist()
+
+
+def test_stretches_reach_the_newest_point_and_stay_inside() -> None:
+    splits = best_splits(np.random.default_rng(2).normal(size=(1, 101)))
+    assert set(splits.ends - splits.starts) == {10, 14, 20, 28, 40, 57, 60}
+    for length in set(splits.ends - splits.starts):
+        assert splits.ends[splits.ends - splits.starts == length].max() == 101
+    assert splits.starts.min() == 0
+    inside = (splits.places[:, 0] - splits.starts >= FEWEST) & (splits.ends - splits.places[:, 0] >= FEWEST)
+    assert inside.all()
+
+
+def test_too_few_points_on_a_side_are_no_evidence() -> None:
+    assert evidence(np.zeros(FEWEST - 1), np.ones(20)) == 0

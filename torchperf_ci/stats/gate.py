@@ -1,0 +1,173 @@
+"""The gate: which series look worse, or better, than their own past, given all series that are judged together.
+
+``docs/how-a-change-is-judged.md`` tells the same in prose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.fdr import adjusted
+from torchperf_ci.stats.machine_offsets import machine_offsets
+from torchperf_ci.stats.noise import level_and_sigma
+from torchperf_ci.stats.normal import score_of_tail, tail_probability
+from torchperf_ci.stats.past import NEWEST, of_current_level, past, without_gaps
+from torchperf_ci.stats.single_run import Repetitions, single_run_scores
+from torchperf_ci.stats.window import Window, past_tails, window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.stats.tails import Tails
+
+    Floats = NDArray[np.float64]
+
+LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.025, 3: 0.006, 5: 0.004}
+"""How many of the newest runs are set against those before, and the tail probability that makes a candidate.
+
+Together they make candidates of 3% of what has not changed, at most. Most is given to two runs: one proves little.
+"""
+OVERLAP = 2.5
+"""The smallest of the four windows' tail probabilities counts this often, not four times: they share runs."""
+FALSE_DISCOVERIES = 0.005
+"""Share of false ones among the changes that history alone proves (Benjamini–Hochberg)."""
+DETECT_WITHIN, POWER = 2, 0.8
+"""A detectable change is found within so many runs with this probability."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of change; arrays of shape (series,).
+
+    ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
+    is the false-discovery rate at which it is, NaN where nothing could be judged.
+    """
+
+    candidate: NDArray[np.bool_]
+    proven: NDArray[np.bool_]
+    rate: Floats
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All series judged together; arrays of shape (series,), logarithms where not said otherwise.
+
+    ``runs`` (a number) is how many of the newest runs were taken as ``new``; ``change`` is ``new - old`` with its 95%
+    interval ``low`` to ``high``; ``sigma`` is the noise between runs, ``detectable`` the smallest change that would
+    have become a candidate within two runs with a probability of 80%, ``history`` (a number) the runs of the past. NaN
+    where there is too little of it. ``offset`` is what was taken off the newest run for its machine.
+    """
+
+    runs: NDArray[np.int64]
+    history: NDArray[np.int64]
+    old: Floats
+    new: Floats
+    low: Floats
+    high: Floats
+    sigma: Floats
+    detectable: Floats
+    offset: Floats
+    up: Side
+    down: Side
+
+    @property
+    def change(self) -> Floats:
+        return self.new - self.old
+
+
+def judge(
+    values: Floats,
+    min_effect: Floats,
+    jobs: NDArray[np.int64] | None = None,
+    groups: NDArray[np.int64] | None = None,
+    repetitions: Repetitions | None = None,
+) -> Judged:
+    """Judge the newest run of every series against its past.
+
+    ``values``, shape (series, runs), are logarithms, oldest first, the newest in the last column, NaN where there is
+    none. ``min_effect``, shape (series,), is the smallest change that matters, as a logarithm. ``jobs`` and ``groups``
+    are those of :func:`machine_offsets`; without them no offset is taken off. Without ``repetitions`` of the newest run
+    it is never proof by itself.
+    """
+    values, jobs = without_gaps(values, jobs)
+    values = of_current_level(values)
+    offsets = np.zeros(values.shape)
+    if jobs is not None and groups is not None:
+        level, sigma = level_and_sigma(past(values, NEWEST))
+        offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
+        values = values - offsets
+    tails = past_tails(values)
+    windows = [window(values, runs, tails) for runs in LEVELS]
+    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, min_effect, jobs)
+    up, down = _side(windows, min_effect, 1, rise), _side(windows, min_effect, -1, fall)
+    chosen = _choice(windows, up, down, np.fmax(rise, fall))
+    end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
+    old, new, half = (
+        _pick(chosen, arrays)
+        for arrays in zip(*((w.old, w.new, w.half_width(tails, end)) for w in windows), strict=True)
+    )
+    within = next(w for w in windows if w.runs == DETECT_WITHIN)
+    return Judged(
+        runs=np.array(list(LEVELS))[chosen],
+        history=_pick(chosen, [w.history for w in windows]).astype(np.int64),
+        old=old,
+        new=new,
+        low=new - old - half,
+        high=new - old + half,
+        sigma=_pick(chosen, [w.sigma for w in windows]),
+        detectable=within.detectable(tails, detected, power, min_effect),
+        offset=offsets[:, -1],
+        up=up,
+        down=down,
+    )
+
+
+def _single(
+    newest: Window,
+    repetitions: Repetitions | None,
+    offset: Floats,
+    tails: Tails,
+    min_effect: Floats,
+    jobs: NDArray[np.int64] | None,
+) -> tuple[Floats, Floats]:
+    if repetitions is None:
+        nothing = np.full(len(offset), np.nan)
+        return nothing, nothing
+    own = Repetitions(repetitions.lowest - offset, repetitions.highest - offset)
+    job = np.zeros(len(offset), dtype=np.int64) if jobs is None else jobs[:, -1]
+    return single_run_scores(newest, own, tails, min_effect, job)
+
+
+def _side(windows: Sequence[Window], min_effect: Floats, sign: int, single: Floats) -> Side:
+    """A candidate has, in some window, the level's evidence and half of the effect that matters; so has a proof, at a
+    controlled rate of false discoveries. ``single`` is the evidence of one run in a proof."""
+    candidate = np.zeros(len(min_effect), dtype=bool)
+    best = np.full(len(min_effect), np.nan)
+    needed = score_of_tail(np.array(list(LEVELS.values())))
+    for one, level in zip(windows, needed, strict=True):
+        score = sign * one.score
+        large = sign * (one.new - one.old) >= min_effect / 2
+        candidate |= large & (score >= level)
+        if one.runs > 1:
+            agreed = one.rise if sign > 0 else one.fall
+            best = np.fmax(best, np.where(large | np.isnan(agreed), agreed, -np.inf))
+    best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(best, single))
+    rate = adjusted(np.minimum(OVERLAP * tail_probability(best), 1.0))
+    return Side(candidate, candidate & (rate <= FALSE_DISCOVERIES), rate)
+
+
+def _choice(windows: Sequence[Window], up: Side, down: Side, single: Floats) -> NDArray[np.intp]:
+    """The window that tells best of a change, and the newest run alone where there is none to tell of."""
+    strength = np.array([np.abs(np.nan_to_num(one.score)) for one in windows])
+    strength[0] = np.where(up.proven | down.proven, np.nan_to_num(single, nan=-1.0), strength[0])
+    return np.where(up.candidate | down.candidate, strength.argmax(axis=0), 0)
+
+
+def _pick(chosen: NDArray[np.intp], arrays: Sequence[NDArray[np.generic]]) -> Floats:
+    return np.asarray(np.stack(arrays)[chosen, np.arange(chosen.size)], dtype=np.float64)

@@ -1,0 +1,82 @@
+"""Which runs of a series are its past: those of the current level, before the newest ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.noise import compacted, row_median, successive_sigma
+from torchperf_ci.stats.splits import FEWEST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+BASELINE = 40
+"""At most so many runs before the newest ones are the past."""
+NEWEST = 5
+"""So many of the newest runs may be new, so they say nothing about where the current level begins."""
+MIN_HISTORY = 5
+"""Fewer runs than these tell nothing about noise: such a series is not judged."""
+CLEAR = 18.0
+"""Likelihood ratio (twice its logarithm) above which a step is clear: 4.2 standard errors, and what
+:func:`change_points` asks of 45 runs. A step that is missed for it is too small to mislead a median."""
+CLIP = 4.0
+"""Deviations count up to so many σ where a level is looked for, so that a spike is no step."""
+
+
+def past(values: Floats, runs: int) -> Floats:
+    """The past of the newest ``runs``, shape (series, up to BASELINE); values of shape (series, runs) in all."""
+    end = values.shape[1] - runs
+    return values[:, max(0, end - BASELINE) : max(0, end)]
+
+
+def without_gaps(values: Floats, jobs: Ints | None) -> tuple[Floats, Ints | None]:
+    """Both, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
+    missing = np.isnan(values[:, :-1])
+    if not (missing[:, 1:] & ~missing[:, :-1]).any():
+        return values, jobs
+    if jobs is None:
+        return np.hstack([compacted(values[:, :-1]), values[:, -1:]]), None
+    order = np.argsort(~missing, axis=1, kind="stable")
+    order = np.hstack([order, np.full((len(values), 1), values.shape[1] - 1)])
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(jobs, order, axis=1)
+
+
+def of_current_level(values: Floats) -> Floats:
+    """``values``, (series, runs) without gaps, NaN before the last clear step of each series.
+
+    A step is looked for among all runs but the newest, then among those after it, and so on.
+    """
+    settled = values[:, :-NEWEST].copy()
+    columns = np.arange(settled.shape[1])
+    begins = np.zeros(len(values), dtype=np.intp)
+    rows = np.arange(len(values))
+    while rows.size and settled.shape[1] >= 2 * FEWEST:
+        place, is_clear = _clearest_step(settled[rows])
+        rows, place = rows[is_clear], place[is_clear]
+        begins[rows] = place
+        settled[rows] = np.where(columns < place[:, None], np.nan, settled[rows])
+    return np.where(np.arange(values.shape[1]) < begins[:, None], np.nan, values)
+
+
+def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each row, NaN first, is best split in two levels, and whether that is clear.
+
+    The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative
+    sums of the deviations in σ.
+    """
+    known = ~np.isnan(values)
+    runs = known.sum(axis=1, keepdims=True)
+    level = row_median(values)[:, None]
+    deviations = np.nan_to_num(np.clip((values - level) / successive_sigma(values)[:, None], -CLIP, CLIP))
+    sums, before = np.cumsum(deviations, axis=1), np.cumsum(known, axis=1)
+    after = runs - before
+    inside = (before >= FEWEST) & (after >= FEWEST)
+    excess = (sums - before / np.maximum(runs, 1) * sums[:, -1:]) ** 2
+    evidence = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
+    best = evidence.argmax(axis=1)
+    return best + 1, evidence[np.arange(len(values)), best] > CLEAR

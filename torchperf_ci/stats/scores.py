@@ -1,0 +1,65 @@
+"""Values as normal scores: what is left of them is their order, so that no spike and no heavy tail weighs too much."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.normal import score_of_tail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def normal_scores(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The scores of each row's values and their squares, both of the shape of ``values``, (rows, n), without NaN.
+
+    The value of rank r has the score Φ⁻¹((r − 3/8)/(n + 1/4)) (Blom, *Statistical Estimates and Transformed
+    Beta-Variables*, 1958). Equal values share the mean of their scores and of the squares of these: what is to be
+    expected if chance ordered them. So ties never look like certainty.
+    """
+    table = _table(values.shape[1])
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    scores = np.tile(table, (values.shape[0], 1))
+    squares = scores**2
+    tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if tied.size:
+        first, last = _runs(ordered[tied])
+        scores[tied] = _means(table, first, last)
+        squares[tied] = _means(table**2, first, last)
+    return _put(scores, order), _put(squares, order)
+
+
+@lru_cache(maxsize=256)
+def _table(n: int) -> NDArray[np.float64]:
+    """The scores of n values without ties, in rising order."""
+    ranks = np.arange(1, n + 1, dtype=np.float64)
+    return score_of_tail(1 - (ranks - 0.375) / (n + 0.25))
+
+
+def _runs(ordered: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the run of equal values begins, and where it has ended, for each place of sorted rows."""
+    n = ordered.shape[1]
+    place = np.arange(n)
+    differs = ordered[:, 1:] != ordered[:, :-1]
+    edge = np.ones((ordered.shape[0], 1), dtype=bool)
+    begins = np.where(np.hstack([edge, differs]), place, 0)
+    ends = np.where(np.hstack([differs, edge]), place + 1, n)
+    return np.maximum.accumulate(begins, axis=1), np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+
+
+def _means(
+    table: NDArray[np.float64], first: NDArray[np.intp], last: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    total = np.concatenate([[0.0], np.cumsum(table)])
+    means: NDArray[np.float64] = (total[last] - total[first]) / (last - first)
+    return means
+
+
+def _put(ordered: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
+    placed = np.empty_like(ordered)
+    np.put_along_axis(placed, order, ordered, axis=1)
+    return placed
