@@ -41,6 +41,7 @@ DIRECTIONS: Mapping[str, str] = {
     "accuracy": UP,
     "throughput(samples/s)": UP,
     "latency(ms)": DOWN,
+    "latency_vs_anchor(ratio)": DOWN,
     "peak_memory(MiB)": DOWN,
     "host_peak_memory(MiB)": DOWN,
     "memory_leak(KiB/iter)": DOWN,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -71,6 +74,78 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> Non
     assert second[kept]["metric"]["benchmark_values"][0] == first[kept]["metric"]["benchmark_values"][0]
 
 
+@dataclass(frozen=True)
+class Anchored:
+    """An anchored run that was killed after its first pair, what refused to continue it, and what did."""
+
+    folder: Path
+    first_pair: dict[str, Any]
+    without_anchor: subprocess.CompletedProcess[str]
+    resumed: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def anchored(tmp_path_factory: pytest.TempPathFactory) -> Anchored:
+    """The anchor is the same torch, but its suite has no ``faulty/newer``."""
+    folder = tmp_path_factory.mktemp("anchored")
+    anchor = folder / "anchor-python"
+    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
+    anchor.chmod(0o755)
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    argv = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
+    first_pair = _killed_after_a_pair([*argv, "--anchor", anchor], folder)
+    without_anchor = torchperf(*argv, "--resume", cwd=folder)
+    resumed = torchperf(*argv, "--anchor", anchor, "--resume", "--json", cwd=folder, **job)
+    assert resumed.returncode == 0, resumed.stderr
+    return Anchored(folder, first_pair, without_anchor, resumed)
+
+
+def _killed_after_a_pair(argv: list[str | Path], folder: Path) -> dict[str, Any]:
+    journal = folder / "torchperf-records/.torchperf/journal.jsonl"
+    command = [sys.executable, "-m", "torchperf_ci", *argv]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 120
+        while not (journal.exists() and '"pair"' in journal.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        running.kill()
+    entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
+    return next(entry["pair"] for entry in entries if "pair" in entry)
+
+
+def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored) -> None:
+    records = records_in(anchored.folder / "torchperf-records")
+    metric = records["faulty/fine latency_vs_anchor(ratio)"]["metric"]
+    assert len(metric["benchmark_values"]) == 2
+    assert metric["benchmark_values"][0] == pytest.approx(math.exp(median(anchored.first_pair["log_ratios"])))
+    assert metric["extra_info"]["anchor"].startswith("torch 2.")
+
+
+def test_another_anchor_cannot_continue_a_run(anchored: Anchored) -> None:
+    assert anchored.without_anchor.returncode == 2
+    assert 'anchor changed (anchor: "torch ' in anchored.without_anchor.stderr
+
+
+def test_a_workload_that_the_anchor_lacks_is_measured_all_the_same(anchored: Anchored) -> None:
+    records = records_in(anchored.folder / "torchperf-records")
+    assert len(records["faulty/newer latency(ms)"]["metric"]["benchmark_values"]) == 2
+    status = records["faulty/newer status"]["metric"]
+    assert status["benchmark_values"] == [1.0]
+    why = json.loads(status["extra_info"]["not_measured"])["latency_vs_anchor(ratio)"]
+    assert "the anchor: unsupported" in why
+    assert "there is no workload faulty/newer in this environment" in why
+
+
+def test_table_summary_and_json_have_the_ratio_or_the_reason(anchored: Anchored) -> None:
+    fine, newer = json.loads(anchored.resumed.stdout)
+    assert 0.5 < fine["metrics"]["latency_vs_anchor(ratio)"] < 2
+    assert "no workload faulty/newer" in newer["not_measured"]["latency_vs_anchor(ratio)"]
+    assert "vs anchor" in anchored.resumed.stderr
+    assert "not measured" in anchored.resumed.stderr
+    summary = (anchored.folder / "summary").read_text()
+    assert "| vs anchor |" in summary
+    assert "no workload faulty/newer" in summary
+
+
 def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
     out = tmp_path / "torchperf-records"
     out.mkdir()
@@ -90,6 +165,8 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
         (("--suite", "quick", "--python", "/nonsuch/python"), "there is no Python at /nonsuch/python"),
         (("--suite", "quick", "--python", "BARE"), "has no torch"),
         (("--suite", "quick", "--python", "/bin/true"), "the worker exited with code 0"),
+        (("--suite", "quick", "--anchor", "/nonsuch/python"), "give the one that has torch with --anchor"),
+        (("--suite", "quick", "--anchor", "BARE"), "give the Python that has it with --anchor"),
         (("--config", "nonsuch.yml"), "nonsuch.yml"),
     ],
 )

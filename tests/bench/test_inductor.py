@@ -9,7 +9,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.process import Outcome, measure
-from torchperf_ci.bench.results import CaseResult, metrics
+from torchperf_ci.bench.results import CaseResult, Setting, metrics
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -64,11 +64,9 @@ def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> Ou
 def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings, tmp_path: Path) -> None:
     case = Case("compiled/breaks", "training", "fp32", "inductor", 4)
     outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
+    setting = Setting("nightly", settings, {}, {}, "", host_is_device=True)
     assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
-    found = {
-        metric.name: metric.values
-        for metric in metrics(CaseResult(case, outcomes), settings, host_is_device=True)
-    }
+    found = {metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), setting)}
     assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1
     assert found["accuracy"] == [1.0]
     assert min(found["graph_breaks"]) >= 1.0

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.journal import FOLDER, Journal
+from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -22,9 +23,14 @@ def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
     journal.found_batch_size("a", 64)
     journal.add("a", OUTCOME)
     journal.add("a", Outcome("oom", "too big"))
+    pair = Pair((0.01, 0.02), 0.5, 0.51, 2**20, 2**21)
+    journal.add_pair("a", pair)
+    journal.cannot_pair("b", "the anchor does not have it")
     again = Journal.resume(tmp_path / "new" / "out", PLAN)
     assert again.outcomes == {"a": [OUTCOME, Outcome("oom", "too big")]}
     assert again.batch_sizes == {"a": 64}
+    assert again.pairs == {"a": [pair]}
+    assert again.unpaired == {"b": "the anchor does not have it"}
 
 
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:

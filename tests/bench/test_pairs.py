@@ -2,29 +2,49 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.pairs import QUADS, Pair, _quad, measure_pairs
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from torchperf_ci.bench.pairs import QUADS, ArmFailure, Pair, _quad, measure_pairs
+from torchperf_ci.bench.planning import describe
 
 SUITE = """
-import os
 import torch
 from torchperf_ci.suite import Task, workload
+from under_test import BREAKS, product
 
-@workload("pair/matmul", "a matmul, repeated as often as the environment says", modes=("inference",))
+@workload("pair/matmul", "a matmul, as the code under test does it", modes=("inference",))
 def matmul(batch_size):
-    def model(x):
-        for _ in range(int(os.environ.get("REPEATS", "1"))):
-            y = x @ x
-        return y
-    return Task(model, (torch.randn(256, 256),))
+    return Task(product, (torch.randn(256, 256),))
+
+@workload("pair/breaks", "a graph break more or less", modes=("inference",))
+def breaks(batch_size):
+    def model(x):  # of products alone, for which the compiler needs no other compiler
+        x = x @ x
+        if BREAKS:
+            torch._dynamo.graph_break()
+        return x @ x
+    return Task(model, (torch.randn(8, 8),))
+"""
+BASE = """
+BREAKS = 0
+
+def product(x):
+    return x @ x
+"""
+HEAD = """
+import torch
+
+BREAKS = 1
+kept = torch.ones(2**24)
+
+def product(x):
+    for _ in range(3):
+        y = x @ x
+    return y
 """
 CASE = Case("pair/matmul", "inference", "fp32", "eager", 1)
 
@@ -33,30 +53,55 @@ CASE = Case("pair/matmul", "inference", "fp32", "eager", 1)
 def base(tmp_path: Path) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(sys.executable, "cpu", (str(suite),), budget=0.5, timeout=60)
+    return Settings(
+        sys.executable, "cpu", (str(suite),), _root(tmp_path / "old", BASE), budget=0.5, timeout=60
+    )
 
 
 @pytest.fixture
-def slow_python(tmp_path: Path) -> str:
-    """An environment under test in which the same work is done three times."""
-    python = tmp_path / "slow-python"
-    python.write_text(f'#!/bin/sh\nREPEATS=3 exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    return str(python)
+def head(base: Settings, tmp_path: Path) -> Settings:
+    """The same environment with a later state of the code: slower, larger, and with a graph break."""
+    return replace(base, path=_root(tmp_path / "new", HEAD))
 
 
-def test_a_slower_environment_has_a_ratio_above_one(base: Settings, slow_python: str, tmp_path: Path) -> None:
-    head = Settings(slow_python, "cpu", base.files, budget=0.5, timeout=60)
+def _root(folder: Path, code: str) -> tuple[str, ...]:
+    folder.mkdir()
+    (folder / "under_test.py").write_text(code)
+    return (str(folder),)
+
+
+def test_a_slower_and_larger_head_has_ratios_above_one_and_is_left_as_it_was(
+    base: Settings, head: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     [pair] = measure_pairs(CASE, base, head, tmp_path, 1)
     assert len(pair.log_ratios) == QUADS
-    assert math.log(2) < pair.log_ratio < math.log(4.5)
+    assert pair.log_ratio > math.log(2)
     assert pair.head_seconds > pair.base_seconds
+    assert pair.head_peak - pair.base_peak > 2**25
+    assert (pair.base_graph_breaks, pair.head_graph_breaks) == (None, None)
+    left = [path.name for settings in (base, head) for path in Path(settings.path[0]).iterdir()]
+    assert left == ["under_test.py"] * 2
 
 
-def test_an_arm_that_fails_ends_the_pair_with_its_reason(base: Settings, tmp_path: Path) -> None:
-    head = Settings("/bin/false", "cpu", base.files, timeout=60)
-    with pytest.raises(WorkerFailure, match="exited with code 1"):
+def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
+    base: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    assert "pair/matmul" in describe(base).known.workloads
+
+
+def test_a_compiled_pair_tells_its_graph_breaks(base: Settings, head: Settings, tmp_path: Path) -> None:
+    case = Case("pair/breaks", "inference", "fp32", "inductor", 1)
+    [pair] = measure_pairs(case, base, head, tmp_path, 1)
+    assert (pair.base_graph_breaks, pair.head_graph_breaks) == (0, 1)
+
+
+def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: Path) -> None:
+    head = replace(base, python="/bin/false")
+    with pytest.raises(ArmFailure, match="exited with code 1") as failure:
         list(measure_pairs(CASE, base, head, tmp_path, 1))
+    assert failure.value.side == "head"
 
 
 class Arm:
@@ -79,4 +124,4 @@ def test_a_linear_drift_cancels_in_a_quad() -> None:
 
 
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:
-    assert Pair((0.01, 0.011, 0.012, 5.0, 0.01), 1.0, 1.01).log_ratio == 0.011
+    assert Pair((0.01, 0.011, 0.012, 5.0, 0.01), 1.0, 1.01, 2**20, 2**20).log_ratio == 0.011

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.client import Worker, WorkerFailure
-from torchperf_ci.bench.process import Outcome, measure
+from torchperf_ci.bench.process import Inquiry, Outcome, measure
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -88,6 +88,24 @@ def test_a_hang_in_c_ends_with_the_timeout(outcome_of: Measure) -> None:
     outcome = outcome_of("hangs", timeout=6.0)
     assert outcome.status == "timeout"
     assert outcome.reason.startswith("first_step took longer than")
+
+
+def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, granted = 0.0, []
+    monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)
+
+    class Busy:
+        def ask(self, verb: str, timeout: float) -> dict[str, object]:
+            nonlocal clock
+            clock += 3
+            granted.append(timeout)
+            return {}
+
+    inquiry = Inquiry(Busy(), timeout=10)
+    for _ in range(2):
+        inquiry.ask("block")
+        clock += 100  # the other arm's turn
+    assert granted == [10, 7]
 
 
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from torchperf_ci.bench.anchor import Anchor
 from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.bench.results import CaseResult, Setting, records
 from torchperf_ci.records.record import Dependency
@@ -20,6 +23,10 @@ SETTING = Setting(
     fingerprint="0123456789ab",
     host_is_device=True,
 )
+
+
+ANCHORED = replace(SETTING, anchor=Anchor("python", "torch 2.12.0 cafe"))
+PAIR = Pair((math.log(1.1), math.log(1.2), math.log(1.3)), 0.5, 0.6, 2**20, 2**20)
 
 
 def passing(latency: float, *, first: bool = False, hits: int | None = None) -> Outcome:
@@ -147,3 +154,29 @@ def test_all_samples_are_kept() -> None:
     extra = by_name(CaseResult(CASE, [passing(0.1, first=True)]))["latency(ms)"]["metric"]["extra_info"]
     assert json.loads(extra["samples_ms"]) == [[90.0, 100.0, 120.0]]
     assert json.loads(extra["phases_ms"]) == [{"forward": 10.0, "backward": 20.0, "optimizer": 3.0}]
+
+
+def test_the_anchored_series_has_one_ratio_a_pair_and_names_its_anchor() -> None:
+    result = CaseResult(CASE, [passing(0.1, first=True)] * 2, [PAIR, PAIR])
+    metric = by_name(result, ANCHORED)["latency_vs_anchor(ratio)"]["metric"]
+    assert metric["benchmark_values"] == pytest.approx([1.2, 1.2])
+    assert metric["extra_info"] == {
+        "anchor": "torch 2.12.0 cafe",
+        "anchor_ms": "[500.0,500.0]",
+        "head_ms": "[600.0,600.0]",
+        "quads": "[[1.1,1.2,1.3],[1.1,1.2,1.3]]",
+    }
+
+
+def test_what_the_anchor_cannot_run_has_all_other_numbers_and_the_reason() -> None:
+    result = CaseResult(CASE, [passing(0.1, first=True)] * 2, [PAIR], "the anchor: crashed: SIGSEGV")
+    found = by_name(result, ANCHORED)
+    assert "latency(ms)" in found
+    assert "latency_vs_anchor(ratio)" not in found
+    said = json.loads(found["status"]["metric"]["extra_info"]["not_measured"])
+    assert said == {"latency_vs_anchor(ratio)": "the anchor: crashed: SIGSEGV"}
+
+
+def test_a_failed_case_has_no_ratio_either() -> None:
+    result = CaseResult(CASE, [passing(0.1, first=True), Outcome("oom", "too big")], [PAIR])
+    assert list(by_name(result, ANCHORED)) == ["status"]

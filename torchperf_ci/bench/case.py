@@ -47,11 +47,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Settings:
-    """How every case of a run is measured. Times in seconds; ``target_ci`` is a relative half-width."""
+    """How every case of a run is measured. Times in seconds; ``target_ci`` is a relative half-width.
+
+    ``files`` are suite files, ``path`` the folders that come first where the environment under test imports from: code
+    under test that is not installed, but lies in a checkout.
+    """
 
     python: str
     device: str
     files: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
     processes: int = 3
     target_ci: float = 0.01
     budget: float = 3.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
 from torchperf_ci.bench import planning, summary
+from torchperf_ci.bench.anchor import Anchor, find
 from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
@@ -41,14 +42,15 @@ def run_command(options: Mapping[str, Any]) -> int:
     under_test = planning.describe(settings)
     settings = replace(settings, device=under_test.device.torch_type)
     cases = select(planning.selection(options, config), under_test.known, settings.device)
+    anchor = find(options["anchor"], settings)
     out = Path(options["out"] or DEFAULT_OUT)
     if options["dry_run"]:
-        _show_plan(cases, settings, out)
+        _show_plan(cases, settings, anchor, out)
         return 0
     with tuned(under_test.device) if options["tune"] else nullcontext() as tuning:
         if tuning:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
-        setting = _setting(options["benchmark_name"] or config.name, settings, under_test, tuning)
+        setting = _setting(options["benchmark_name"] or config.name, settings, under_test, anchor, tuning)
         # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
         actions.set_output("records-dir", str(out.absolute()))
         results = run(Plan(cases, setting, under_test.device, out, bool(options["resume"])))
@@ -99,10 +101,11 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
         return device_of("cpu")
 
 
-def _show_plan(cases: Sequence[Case], settings: Settings, out: Path) -> None:
+def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
     for case in cases:
         print(case)
-    print(f"{len(cases)} cases, {settings.processes} processes each, on {settings.device}, records to {out}")
+    each = f"{settings.processes} processes" + (f" and pairs with {anchor.build}" if anchor else "")
+    print(f"{len(cases)} cases, {each} each, on {settings.device}, records to {out}")
 
 
 def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:
@@ -125,7 +128,9 @@ def _print_json(data: Any) -> None:
     print()
 
 
-def _setting(name: str, settings: Settings, under_test: UnderTest, tuning: TuningReport | None) -> Setting:
+def _setting(
+    name: str, settings: Settings, under_test: UnderTest, anchor: Anchor | None, tuning: TuningReport | None
+) -> Setting:
     environment, device = under_test.environment, under_test.device
     found = fingerprint.take(device, environment["observed"], environment["comparable"], tuning)
     return Setting(
@@ -135,6 +140,7 @@ def _setting(name: str, settings: Settings, under_test: UnderTest, tuning: Tunin
         dependencies=_dependencies(environment),
         fingerprint=found.digest,
         host_is_device=settings.device == "cpu",
+        anchor=anchor,
     )
 
 

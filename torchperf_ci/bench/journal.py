@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -19,16 +20,26 @@ FOLDER = ".torchperf"
 
 
 class Journal:
-    """One line a finished process, appended and synced; the first line is the plan that they belong to."""
+    """One line a finished process or pair, appended and synced; the first line is the plan that they belong to."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.outcomes: dict[str, list[Outcome]] = {}
+        self.pairs: dict[str, list[Pair]] = {}
+        self.unpaired: dict[str, str] = {}
         self.batch_sizes: dict[str, int] = {}
 
     def add(self, key: str, outcome: Outcome) -> None:
         """Keep one process of the case ``key``."""
         self._append({"case": key, "outcome": asdict(outcome)})
+
+    def add_pair(self, key: str, pair: Pair) -> None:
+        """Keep one pair of the case ``key`` and the anchor."""
+        self._append({"case": key, "pair": asdict(pair)})
+
+    def cannot_pair(self, key: str, why: str) -> None:
+        """Keep why the case ``key`` is not measured against the anchor."""
+        self._append({"case": key, "unpaired": why})
 
     def found_batch_size(self, key: str, size: int) -> None:
         """Keep the batch size found for the case ``key``, so that all its processes use one."""
@@ -42,10 +53,16 @@ class Journal:
         self._take(entry)
 
     def _take(self, entry: Mapping[str, Any]) -> None:
-        if "outcome" in entry:
-            self.outcomes.setdefault(entry["case"], []).append(Outcome(**entry["outcome"]))
-        else:
-            self.batch_sizes[entry["case"]] = entry["batch_size"]
+        match entry:
+            case {"case": key, "outcome": outcome}:
+                self.outcomes.setdefault(key, []).append(Outcome(**outcome))
+            case {"case": key, "pair": pair}:
+                ratios = tuple(pair["log_ratios"])  # a list after a detour through JSON
+                self.pairs.setdefault(key, []).append(Pair(**{**pair, "log_ratios": ratios}))
+            case {"case": key, "unpaired": why}:
+                self.unpaired[key] = why
+            case {"case": key, "batch_size": size}:
+                self.batch_sizes[key] = size
 
     @classmethod
     def start(cls, records: Path, plan: Mapping[str, Any]) -> Journal:

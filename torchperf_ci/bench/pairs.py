@@ -10,30 +10,42 @@ import math
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, open_worker, prepare
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.placement import quiet_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.client import Worker
+
+Side = Literal["base", "head"]
 
 BLOCK_SECONDS = 0.1
-"""Long enough that waking a worker up is nothing, short enough that the machine changes little within four."""
+"""The mean of both arms: long enough that waking a worker up is nothing, short enough that the machine changes little
+within four."""
 QUADS = 10
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and each arm's median seconds."""
+    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and what each arm told.
+
+    Seconds are the median of an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
+    """
 
     log_ratios: tuple[float, ...]
     base_seconds: float
     head_seconds: float
+    base_peak: int
+    head_peak: int
+    base_graph_breaks: int | None = None
+    head_graph_breaks: int | None = None
 
     @property
     def log_ratio(self) -> float:
@@ -41,34 +53,76 @@ class Pair:
         return median(self.log_ratios)
 
 
+class ArmFailure(WorkerFailure):
+    """One arm of a pair could not go on; ``side`` says which."""
+
+    def __init__(self, side: Side, failure: WorkerFailure) -> None:
+        super().__init__(failure.status, failure.reason, failure.log)
+        self.side = side
+
+
+class Arm(Inquiry):
+    """The questions put to one of the two workers; they raise :class:`ArmFailure`."""
+
+    def __init__(self, side: Side, worker: Worker, timeout: float) -> None:
+        super().__init__(worker, timeout)
+        self._side = side
+
+    def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
+        """Ask, within what is left of the case's time."""
+        try:
+            return super().ask(verb, **arguments)
+        except WorkerFailure as failure:
+            raise ArmFailure(self._side, failure) from None
+
+    def check_compiled(self) -> None:
+        """Refuse an arm that would run eagerly under another name."""
+        if not self.ask("compilation")["graphs"]:
+            raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
+
+
 def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, count: int) -> Iterator[Pair]:
-    """Yield ``count`` pairs as they are measured; raises :class:`WorkerFailure` if an arm cannot run the case.
-
-    Both arms run on one and the same set of CPUs: those of ``base``, or one that is chosen here.
-    """
-    cpus = base.cpus or quiet_cpus(base.threads, device(base.device))
-    base, head = replace(base, cpus=cpus), replace(head, cpus=cpus)
+    """Yield ``count`` pairs as they are measured; raises as :func:`measure_pair` does."""
+    base, head = on_same_cpus(base, head)
     for _ in range(count):
-        yield _measure_pair(case, base, head, scratch)
+        yield measure_pair(case, base, head, scratch)
 
 
-def _measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> Pair:
+def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
+    """Both on one and the same set of CPUs: those of ``base``, or one that is chosen here."""
+    cpus = base.cpus or quiet_cpus(base.threads, device(base.device))
+    return replace(base, cpus=cpus), replace(head, cpus=cpus)
+
+
+def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> Pair:
+    """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
+
+    Both settings must be on the same CPUs (:func:`on_same_cpus`). The arms' compiler caches stay below ``scratch`` for
+    the next pair of the case.
+    """
     with ExitStack() as stack:
-        first = _open_arm(stack, case, base, scratch / "base")
-        second = _open_arm(stack, case, head, scratch / "head")
-        steps = math.ceil(BLOCK_SECONDS / max(_block(first, 1), 1e-9))
+        first = _open_arm(stack, "base", case, base, scratch)
+        second = _open_arm(stack, "head", case, head, scratch)
+        steps = math.ceil(2 * BLOCK_SECONDS / max(_block(first, 1) + _block(second, 1), 1e-9))
         quads = [_quad(first, second, steps) for _ in range(QUADS)]
-    return Pair(
-        tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
-        median(base_seconds for base_seconds, _ in quads),
-        median(head_seconds for _, head_seconds in quads),
-    )
+        return Pair(
+            tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
+            median(base_seconds for base_seconds, _ in quads),
+            median(head_seconds for _, head_seconds in quads),
+            first.ask("peak")["device"],
+            second.ask("peak")["device"],
+            _graph_breaks(first, case),
+            _graph_breaks(second, case),
+        )
 
 
-def _open_arm(stack: ExitStack, case: Case, settings: Settings, scratch: Path) -> Inquiry:
+def _open_arm(stack: ExitStack, side: Side, case: Case, settings: Settings, scratch: Path) -> Arm:
     """A worker that is ready to take turns until ``stack`` closes."""
-    arm = Inquiry(stack.enter_context(open_worker(case, settings, scratch)), settings.timeout)
+    worker = stack.enter_context(open_worker(case, settings, scratch / side))
+    arm = Arm(side, worker, settings.timeout)
     prepare(arm, case, settings)
+    if case.compiled:
+        arm.check_compiled()
     return arm
 
 
@@ -80,3 +134,7 @@ def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
 
 def _block(arm: Inquiry, steps: int) -> float:
     return float(arm.ask("block", steps=steps)["seconds"])
+
+
+def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
+    return int(arm.ask("compilation")["graph_breaks"]) if case.compiled else None

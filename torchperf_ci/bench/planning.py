@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.base import Device
 
 CONFIG_FILE = Path("torchperf.yml")
+PYTHON = "--python"
 DESCRIBE_TIMEOUT = 120.0
 """Seconds for a first ``import torch`` from a cold disk, with room to spare."""
 
@@ -41,8 +42,8 @@ class UnderTest:
         return device_of(self.environment["device"], hip=self.environment["hip"])
 
 
-def describe(settings: Settings) -> UnderTest:
-    """Ask the Python under test what it is and what it can run.
+def describe(settings: Settings, flag: str = PYTHON) -> UnderTest:
+    """Ask a Python that has torch what it is and what it can run; errors name the ``flag`` that gave it.
 
     Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
     """
@@ -55,24 +56,24 @@ def describe(settings: Settings) -> UnderTest:
                     "describe", DESCRIBE_TIMEOUT, device=settings.device, files=list(settings.files)
                 )
         except OSError as error:
-            msg = f"the Python under test does not start: {settings.python}: {error.strerror}; give another --python"
+            msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
-            raise _explained(failure, settings) from None
+            raise _explained(failure, settings, flag) from None
     return UnderTest(answer["environment"], Known.of(answer), answer["unavailable"])
 
 
-def _explained(failure: WorkerFailure, settings: Settings) -> Exception:
+def _explained(failure: WorkerFailure, settings: Settings, flag: str) -> Exception:
+    python = settings.python
     if failure.reason.startswith("BadSuiteFileError: "):
         return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))
     if failure.status == "unsupported":
-        return UsageError(f"--device {settings.device}: {failure.reason.partition(': ')[2]}")
+        reason = failure.reason.partition(": ")[2]
+        return UsageError(f"--device {settings.device}, {flag} {python}: {reason}")
     if "No module named 'torch'" in failure.log:
-        msg = (
-            f"{settings.python} has no torch: install it there, or give the Python that has it with --python"
-        )
+        msg = f"{python} has no torch: install it there, or give the Python that has it with {flag}"
         return EnvironmentUnderTestError(msg)
-    return EnvironmentUnderTestError(f"{settings.python}: {failure.reason}\n{failure.log}".rstrip())
+    return EnvironmentUnderTestError(f"{flag} {python}: {failure.reason}\n{failure.log}".rstrip())
 
 
 def config(given: str | None) -> Config:
@@ -89,13 +90,13 @@ def selected_workloads(options: Mapping[str, Any], config: Config, known: Known)
     return [known.workloads[name] for name in names if matches(name, options["filter"] or ())]
 
 
-def python_under_test(given: str | None) -> str:
-    """The interpreter's path; raises :class:`EnvironmentUnderTestError` if there is none."""
+def python_under_test(given: str | None, flag: str = PYTHON) -> str:
+    """The interpreter's path, this one's if none was given; raises :class:`EnvironmentUnderTestError` if it is none."""
     if given is None:
         return sys.executable
     found = shutil.which(given)
     if found is None:
-        msg = f"there is no Python at {given}: give the one that has torch with --python"
+        msg = f"there is no Python at {given}: give the one that has torch with {flag}"
         raise EnvironmentUnderTestError(msg)
     return str(Path(found).absolute())
 

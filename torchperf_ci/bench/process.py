@@ -13,7 +13,7 @@ from torchperf_ci.machine.devices.host_memory import available
 from torchperf_ci.machine.interference import between, snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
@@ -49,18 +49,23 @@ class Outcome:
 
 
 class Inquiry:
-    """The questions put to one worker within one deadline, and its answers."""
+    """The questions put to one worker, and its answers, which may take ``timeout`` seconds in all.
+
+    Time between the questions does not count: it is the other arm's, where two workers take turns.
+    """
 
     def __init__(self, worker: Worker, timeout: float) -> None:
         self._worker = worker
-        self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
+        self._left = timeout
         self.answers: dict[str, Mapping[str, Any]] = {}
 
     def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
-        left = max(self._deadline - time.monotonic(), 0.0)
-        self.answers[verb] = self._worker.ask(verb, left, **arguments)
+        start = time.monotonic()
+        try:
+            self.answers[verb] = self._worker.ask(verb, max(self._left, 0.0), **arguments)
+        finally:
+            self._left -= time.monotonic() - start
         return self.answers[verb]
 
 
@@ -132,6 +137,16 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
         # Compiling in the worker itself makes its CPU seconds countable and leaves no pool of processes behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        **(_imported_from(settings.path) if settings.path else {}),
+    }
+
+
+def _imported_from(path: Sequence[str]) -> dict[str, str]:
+    """Folders to import from before all others, and to leave no bytecode in."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {
+        "PYTHONPATH": os.pathsep.join([*path, inherited] if inherited else path),
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 

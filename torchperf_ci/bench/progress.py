@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, TextIO
 from torchperf_ci.actions import in_actions, literal
 
 if TYPE_CHECKING:
-    from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.process import Outcome
 
 
 class Progress(ABC):
-    """Told of each process before and after; ``total`` is the number of processes of the run."""
+    """Told of each process and pair before and after; ``total`` is the number of both of the run."""
 
     def __init__(self, total: int) -> None:
         self._total = total
 
     @abstractmethod
-    def starts(self, case: Case) -> None:
-        """A process of ``case`` begins."""
+    def starts(self, step: object) -> None:
+        """It begins; ``step`` is shown as a string."""
 
     @abstractmethod
-    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
-        """It has ended; ``done`` processes, skipped ones included, are behind the run."""
+    def ends(self, step: object, outcome: Outcome, done: int) -> None:
+        """It has ended; ``done`` of them, skipped ones included, are behind the run."""
 
     @abstractmethod
     def close(self) -> None:
@@ -34,20 +33,20 @@ class Progress(ABC):
 
 
 class PlainProgress(Progress):
-    """One line a process, with the time left, for a job's log."""
+    """One line a process or pair, with the time left, for a job's log."""
 
     def __init__(self, total: int, out: TextIO) -> None:
         super().__init__(total)
         self._out = out
         self._start = time.monotonic()
 
-    def starts(self, case: Case) -> None:
+    def starts(self, step: object) -> None:
         """Nothing: the line that says how it ended says more."""
 
-    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
+    def ends(self, step: object, outcome: Outcome, done: int) -> None:
         left = (time.monotonic() - self._start) / done * (self._total - done)
         with literal():
-            self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {case}: {_word(outcome)}\n")
+            self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {step}: {_word(outcome)}\n")
             self._out.flush()
 
     def close(self) -> None:
@@ -68,13 +67,13 @@ class BarProgress(Progress):
         self._task = self._bar.add_task("", total=total)
         self._bar.start()
 
-    def starts(self, case: Case) -> None:
-        self._bar.update(self._task, description=str(case))
+    def starts(self, step: object) -> None:
+        self._bar.update(self._task, description=str(step))
 
-    def ends(self, case: Case, outcome: Outcome, done: int) -> None:
+    def ends(self, step: object, outcome: Outcome, done: int) -> None:
         self._bar.update(self._task, completed=done)
         if not outcome.passed:
-            self._bar.console.print(f"{case}: {_word(outcome)}", markup=False, highlight=False)
+            self._bar.console.print(f"{step}: {_word(outcome)}", markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()

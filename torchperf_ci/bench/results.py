@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,14 @@ from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, re
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from torchperf_ci.bench.anchor import Anchor
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.pairs import Pair
     from torchperf_ci.bench.process import Outcome
 
 MIB = 2.0**20
 KIB = 2.0**10
+ANCHORED = "latency_vs_anchor(ratio)"
 
 
 @dataclass(frozen=True)
@@ -28,14 +32,20 @@ class Setting:
     dependencies: Mapping[str, Dependency]
     fingerprint: str
     host_is_device: bool
+    anchor: Anchor | None = None
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case and the outcomes of its processes, in the order taken."""
+    """A case, the outcomes of its processes and the pairs with the anchor, in the order taken.
+
+    ``unpaired`` says why pairs are missing; where it does, those that are there are no result.
+    """
 
     case: Case
     outcomes: Sequence[Outcome]
+    pairs: Sequence[Pair] = ()
+    unpaired: str = ""
 
     @property
     def failure(self) -> Outcome | None:
@@ -55,6 +65,11 @@ class CaseResult:
     def latencies(self) -> list[float]:
         """Median seconds a step of each process; empty for a failed case."""
         return [] if self.failure else [median(answer["seconds"]) for answer in self.answers("sample")]
+
+    @property
+    def ratios(self) -> list[float]:
+        """The latency over the anchor's of each pair; empty where there is no anchor or no answer."""
+        return [] if self.failure or self.unpaired else [math.exp(pair.log_ratio) for pair in self.pairs]
 
 
 def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
@@ -81,18 +96,20 @@ def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
             dependencies=setting.dependencies,
             runners=[setting.runner],
         )
-        for metric in metrics(result, setting.settings, host_is_device=setting.host_is_device)
+        for metric in metrics(result, setting)
     ]
 
 
-def metrics(result: CaseResult, settings: Settings, *, host_is_device: bool) -> Iterator[Metric]:
+def metrics(result: CaseResult, setting: Setting) -> Iterator[Metric]:
     """The metrics of a case, each with its unit in the name."""
-    yield _status(result, settings)
+    yield _status(result, setting.settings)
     yield from _accuracy(result)
     if result.failure:
         return
     yield from _speed(result)
-    yield from _memory(result, host_is_device=host_is_device)
+    if setting.anchor and result.ratios:
+        yield _anchored(result, setting.anchor)
+    yield from _memory(result, host_is_device=setting.host_is_device)
     yield from _constants(result)
     if result.case.compiled:
         yield from _compilation(result)
@@ -108,18 +125,20 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
     }
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
-    elif unmeasured := _unmeasured(result):
-        extra["not_measured"] = unmeasured
+    elif missing := unmeasured(result):
+        extra["not_measured"] = missing
     return Metric("status", [0.0 if failure else 1.0], extra)
 
 
-def _unmeasured(result: CaseResult) -> dict[str, str]:
+def unmeasured(result: CaseResult) -> dict[str, str]:
     """What a passed case has no number for, and why."""
     missing = {}
     if not any(result.answers("leak")):
         missing["memory_leak(KiB/iter)"] = "too few steps fit in the budget"
     if not any(answer["flops"] for answer in result.answers("flops")):
         missing["flops(GFLOP)"] = "no operator of it has a known FLOP count"
+    if result.unpaired:
+        missing[ANCHORED] = result.unpaired
     return missing
 
 
@@ -148,6 +167,17 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
     }
     yield Metric("latency(ms)", [s * 1e3 for s in seconds], extra)
     yield Metric("throughput(samples/s)", [result.case.batch_size / s for s in seconds])
+
+
+def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
+    """One ratio a pair, with the quads that it is the median of; ``anchor`` is what the ratios can be compared by."""
+    extra = {
+        "anchor": anchor.build,
+        "anchor_ms": [_rounded(pair.base_seconds * 1e3) for pair in result.pairs],
+        "head_ms": [_rounded(pair.head_seconds * 1e3) for pair in result.pairs],
+        "quads": [[_rounded(math.exp(ratio)) for ratio in pair.log_ratios] for pair in result.pairs],
+    }
+    return Metric(ANCHORED, result.ratios, extra)
 
 
 def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
+import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.bench.anchor import measure_against, why_not
 from torchperf_ci.bench.batch import find_batch_size
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.journal import Journal
+from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome, measure
 from torchperf_ci.bench.progress import progress
 from torchperf_ci.bench.results import CaseResult, Setting, records
@@ -43,6 +46,7 @@ class Plan:
             "benchmark": self.setting.benchmark,
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
+            "anchor": self.setting.anchor.build if self.setting.anchor else None,
             "cases": [case.key for case in self.cases],
             **self.setting.settings.plan(),
         }
@@ -62,27 +66,49 @@ def run(plan: Plan) -> list[CaseResult]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class _Step:
+    """The ``number``-th process of a case, or its ``number``-th pair with the anchor."""
+
+    case: Case
+    number: int
+    paired: bool
+
+    def __str__(self) -> str:
+        return f"{self.case} against the anchor" if self.paired else str(self.case)
+
+    def is_settled(self, journal: Journal) -> bool:
+        """Whether it is measured, or not worth it because an earlier one failed."""
+        key = self.case.key
+        if any(not outcome.passed for outcome in journal.outcomes.get(key, ())):
+            return True
+        if self.paired:
+            return key in journal.unpaired or len(journal.pairs.get(key, ())) > self.number
+        return len(journal.outcomes.get(key, ())) > self.number
+
+
 def _measure_all(plan: Plan, journal: Journal, scratch: Path) -> list[CaseResult]:
-    rounds = plan.setting.settings.processes
-    with closing(progress(rounds * len(plan.cases))) as shown:
-        for number in range(rounds):
-            for index, case in enumerate(plan.cases):
-                if _settled(journal.outcomes.get(case.key, ()), number):
-                    continue
-                shown.starts(case)
-                outcome = _one_process(case, plan, journal, scratch)
-                journal.add(case.key, outcome)
-                _write(_result(case, journal), plan)
-                shown.ends(case, outcome, number * len(plan.cases) + index + 1)
+    steps = _steps(plan)
+    with closing(progress(len(steps))) as shown:
+        for done, step in enumerate(steps, start=1):
+            if step.is_settled(journal):
+                continue
+            shown.starts(step)
+            measure_step = _one_pair if step.paired else _one_process
+            outcome = measure_step(step.case, plan, journal, scratch)
+            _write(_result(step.case, journal), plan)
+            shown.ends(step, outcome, done)
     results = [_result(case, journal) for case in plan.cases]
     for result in results:
         _write(result, plan)
     return results
 
 
-def _settled(outcomes: Sequence[Outcome], number: int) -> bool:
-    """Whether process ``number`` is measured, or not worth it because an earlier one failed."""
-    return len(outcomes) > number or any(not outcome.passed for outcome in outcomes)
+def _steps(plan: Plan) -> list[_Step]:
+    """All first processes, each with its first pair, then all second ones, so that drift spreads over the cases."""
+    kinds = (False, True) if plan.setting.anchor else (False,)
+    rounds = range(plan.setting.settings.processes)
+    return [_Step(case, number, paired) for number in rounds for case in plan.cases for paired in kinds]
 
 
 def _one_process(case: Case, plan: Plan, journal: Journal, scratch: Path) -> Outcome:
@@ -90,9 +116,24 @@ def _one_process(case: Case, plan: Plan, journal: Journal, scratch: Path) -> Out
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
             journal.found_batch_size(case.key, find_batch_size(case, settings, scratch))
+        outcome = measure(_sized(case, journal), settings, plan.device, scratch, first=first)
     except WorkerFailure as failure:
-        return Outcome(failure.status, failure.reason, failure.log)
-    return measure(_sized(case, journal), settings, plan.device, scratch, first=first)
+        outcome = Outcome(failure.status, failure.reason, failure.log)
+    journal.add(case.key, outcome)
+    return outcome
+
+
+def _one_pair(case: Case, plan: Plan, journal: Journal, scratch: Path) -> Outcome:
+    """What it tells is in the journal; the outcome is for whoever watches."""
+    start = time.monotonic()
+    assert plan.setting.anchor
+    try:
+        pair = measure_against(plan.setting.anchor, _sized(case, journal), plan.setting.settings, scratch)
+    except ArmFailure as failure:
+        journal.cannot_pair(case.key, why_not(failure))
+        return Outcome("not measured", why_not(failure))
+    journal.add_pair(case.key, pair)
+    return Outcome("pass", seconds=time.monotonic() - start)
 
 
 def _sized(case: Case, journal: Journal) -> Case:
@@ -100,7 +141,12 @@ def _sized(case: Case, journal: Journal) -> Case:
 
 
 def _result(case: Case, journal: Journal) -> CaseResult:
-    return CaseResult(_sized(case, journal), tuple(journal.outcomes[case.key]))
+    return CaseResult(
+        _sized(case, journal),
+        tuple(journal.outcomes[case.key]),
+        tuple(journal.pairs.get(case.key, ())),
+        journal.unpaired.get(case.key, ""),
+    )
 
 
 def _write(result: CaseResult, plan: Plan) -> None:

@@ -7,11 +7,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchperf_ci.actions import Annotation, in_actions, markdown_cell
-from torchperf_ci.bench.results import CaseResult, Setting, metrics
+from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
 from torchperf_ci.machine.doctor import Finding, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from torchperf_ci.bench.anchor import Anchor
 
 COLUMNS = (
     "workload",
@@ -25,6 +27,8 @@ COLUMNS = (
     "peak memory",
     "status",
 )
+"""Of every table; ``vs anchor`` stands before the memory where there is an anchor."""
+MEMORY = COLUMNS.index("peak memory")
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
 """Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
 
@@ -42,9 +46,15 @@ def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
     return [result for result in results if result.status in LOUD]
 
 
-def rows(results: Iterable[CaseResult]) -> list[tuple[str, ...]]:
-    """One row a case, under :data:`COLUMNS`."""
-    return [_row(result) for result in results]
+def columns(results: Iterable[CaseResult]) -> tuple[str, ...]:
+    """The heads of :func:`rows`."""
+    return (*COLUMNS[:MEMORY], *(["vs anchor"] if _are_anchored(results) else []), *COLUMNS[MEMORY:])
+
+
+def rows(results: Sequence[CaseResult]) -> list[tuple[str, ...]]:
+    """One row a case."""
+    anchored = _are_anchored(results)
+    return [_row(result, anchored=anchored) for result in results]
 
 
 def table(results: Sequence[CaseResult], out: TextIO) -> None:
@@ -54,8 +64,9 @@ def table(results: Sequence[CaseResult], out: TextIO) -> None:
     from rich.text import Text
 
     shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in COLUMNS:
-        shown.add_column(column, no_wrap=True, justify="right" if column in COLUMNS[4:9] else "left")
+    for column in columns(results):
+        left = column in (*COLUMNS[:4], "status")
+        shown.add_column(column, no_wrap=True, justify="left" if left else "right")
     for row in rows(results):
         shown.add_row(*(Text(cell) for cell in row))
     Console(file=out, width=None if out.isatty() and not in_actions() else 200).print(shown)
@@ -74,16 +85,17 @@ def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
 def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
     """The job summary: the verdict, what failed and why, then the numbers, then the machine, folded."""
     bad = failures(results)
-    torch, runner = setting.dependencies["pytorch"], setting.runner
+    torch, runner, processes = setting.dependencies["pytorch"], setting.runner, setting.settings.processes
     parts = [
         f"### {'❌' if bad else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
         f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
         *_failure_list(bad),
-        _markdown_table(COLUMNS, rows(results)),
+        _markdown_table(columns(results), rows(results)),
         (
-            f"± 95% is within a process, “between processes” how far the medians of {setting.settings.processes} "
+            f"± 95% is within a process, “between processes” how far the medians of {processes} "
             "fresh processes lie apart: what a single run would not have told."
         ),
+        *(_about_anchor(results, setting.anchor, processes) if setting.anchor else ()),
         _folded("Machine", _markdown_table(("fact", "value"), sorted(runner["extra_info"].items()))),
     ]
     return "\n\n".join(parts) + "\n"
@@ -109,6 +121,7 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
             "batch_size": result.case.batch_size,
             "status": result.status,
             "reason": result.failure.reason if result.failure else None,
+            "not_measured": {} if result.failure else unmeasured(result),
             "metrics": _medians(result, setting),
         }
         for result in results
@@ -116,16 +129,20 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
 
 
 def _medians(result: CaseResult, setting: Setting) -> dict[str, float]:
-    found = metrics(result, setting.settings, host_is_device=setting.host_is_device)
-    return {metric.name: median(metric.values) for metric in found if metric.values}
+    return {metric.name: median(metric.values) for metric in metrics(result, setting) if metric.values}
 
 
-def _row(result: CaseResult) -> tuple[str, ...]:
+def _are_anchored(results: Iterable[CaseResult]) -> bool:
+    """Whether there is an anchor, and a case that got as far as being measured against it."""
+    return any(result.pairs or result.unpaired for result in results)
+
+
+def _row(result: CaseResult, *, anchored: bool) -> tuple[str, ...]:
     case = result.case
     name = (case.workload, case.mode, case.dtype, case.backend, str(case.batch_size or "auto"))
     latencies = result.latencies
     if not latencies:
-        return (*name, "", "", "", "", result.status)
+        return (*name, *[""] * (4 + anchored), result.status)
     widths = [answer["half_width"] for answer in result.answers("sample")]
     peak = median(answer["device"] for answer in result.answers("peak")) / 2**20
     return (
@@ -133,9 +150,14 @@ def _row(result: CaseResult) -> tuple[str, ...]:
         _duration(median(latencies)),
         "unknown" if None in widths else f"{median(widths):.1%}",
         f"{max(latencies) / min(latencies) - 1:.1%}" if len(latencies) > 1 else "",
+        *([_change(result.ratios)] if anchored else []),
         f"{peak:,.0f} MiB",
         result.status,
     )
+
+
+def _change(ratios: Sequence[float]) -> str:
+    return f"{median(ratios) - 1:+.1%}" if ratios else "not measured"
 
 
 def _duration(seconds: float) -> str:
@@ -152,6 +174,20 @@ def _failure_list(bad: Iterable[CaseResult]) -> list[str]:
         if (failure := result.failure)
     ]
     return ["\n".join(lines)] if lines else []
+
+
+def _about_anchor(results: Iterable[CaseResult], anchor: Anchor, pairs: int) -> list[str]:
+    """What the column means, and where it is empty and why."""
+    unpaired = [
+        f"- **{markdown_cell(str(result.case))}** — not measured against the anchor: {markdown_cell(result.unpaired)}"
+        for result in results
+        if result.unpaired and not result.failure
+    ]
+    meaning = (
+        f"“vs anchor” is the latency over that of {markdown_cell(anchor.build)}, the median of {pairs} pairs of "
+        "processes that took turns on the same CPUs: a change of the machine does not move it."
+    )
+    return [meaning, *(["\n".join(unpaired)] if unpaired else [])]
 
 
 def _markdown_table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:

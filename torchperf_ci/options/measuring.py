@@ -48,7 +48,19 @@ RUN_OPTIONS = (
         default="each workload's own",
     ),
     PYTHON,
-    Option("--processes", "Fresh worker processes a case", positive_int, metavar="N", default="3"),
+    Option(
+        "--anchor",
+        "Python with a torch that stays the same, such as the last release: measured against it as well, in pairs",
+        metavar="PATH",
+        default="none",
+    ),
+    Option(
+        "--processes",
+        "Fresh worker processes a case, and pairs with the anchor",
+        positive_int,
+        metavar="N",
+        default="3",
+    ),
     Option(
         "--target-ci",
         "Sample until the relative half-width of the median's 95% interval is this small",

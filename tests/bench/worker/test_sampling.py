@@ -129,6 +129,12 @@ def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
     assert gc.isenabled()
 
 
+def test_a_block_does_not_look_again_at_what_was_there_before_it() -> None:
+    sampling.block(device_of("cpu"), lambda: None, 1)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
 def test_a_block_is_the_mean_of_its_steps(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda n: 0.1 * (n + 1))
     clock.synchronize = lambda: None

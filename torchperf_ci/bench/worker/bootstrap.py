@@ -14,8 +14,10 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    # The interpreter has put this file's folder first; its modules must not shadow the environment's.
-    sys.path.pop(0)
+    # The interpreter has put this file's folder first (unless PYTHONSAFEPATH forbids it); its modules must not shadow
+    # the environment's.
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
+        sys.path.pop(0)
     spec = importlib.util.spec_from_file_location(
         "torchperf_ci", PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
     )

@@ -143,7 +143,13 @@ def _sample(device: Device, step: Step, inner: int, count: int) -> list[float]:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
+    """Collect now and nothing meanwhile.
+
+    What is still there is frozen: torch's and the compiler's hundred thousands of objects would take longer to look
+    through, before each block of a pair, than the block itself.
+    """
     gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         yield

@@ -16,7 +16,7 @@ from torchperf_ci.bench.worker import compilation, memory, sampling
 from torchperf_ci.bench.worker.agreement import agreement
 from torchperf_ci.bench.worker.channel import Channel
 from torchperf_ci.bench.worker.environment import environment
-from torchperf_ci.bench.worker.errors import status_of
+from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.phases import phase_seconds
@@ -25,9 +25,10 @@ from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.suite.workload import Workload
 
 Answer = dict[str, Any]
 
@@ -65,6 +66,16 @@ def _finite(answer: Answer) -> Answer:
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:500]
+
+
+def _workload(name: str, files: Sequence[str]) -> Workload:
+    """The catalogue is this environment's own; that of another one may have more."""
+    known = catalogue([Path(file) for file in files])
+    if name not in known.workloads:
+        missing = "".join(f"; {part} is not available: {why}" for part, why in known.unavailable.items())
+        msg = f"there is no workload {name} in this environment{missing}"
+        raise UnsupportedError(msg)
+    return known.workloads[name]
 
 
 class Session:
@@ -114,9 +125,7 @@ class Session:
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = Request(**request)
-        self._step = build(
-            catalogue([Path(file) for file in files]).workloads[workload], self._request, self._device
-        )
+        self._step = build(_workload(workload, files), self._request, self._device)
         return {"parameters": self._step.parameters}
 
     def first_step(self) -> Answer:
