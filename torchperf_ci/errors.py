@@ -110,3 +110,7 @@ class StoreError(TorchperfError):
 
 class StoreUnreachableError(NotDeliveredError):
     """The store did not answer within its deadline, or another process holds it; nothing in it is half done."""
+
+
+class VerdictsError(TorchperfError):
+    """A file of verdicts cannot be read or is none, or its directory cannot be made."""

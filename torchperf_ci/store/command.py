@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
-from torchperf_ci.errors import RecordsRefusedError, StoreError, UsageError
+from torchperf_ci.errors import RecordsRefusedError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.store.dsn import Embedded, parse_dsn
 from torchperf_ci.store.ingest import ingest_file, ingest_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrating import open_existing, open_store
 from torchperf_ci.store.outcome import Outcome
 from torchperf_ci.store.query import Question, ask
 
@@ -61,7 +60,7 @@ def query_command(options: Mapping[str, Any]) -> int:
     if question.stop and question.start >= question.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
-    with _open_existing(_dsn(options)) as store:
+    with open_existing(_dsn(options)) as store:
         try:
             _print(store, question, options["format"] or "table")
         except BrokenPipeError:  # whoever reads has seen enough, as head has
@@ -81,15 +80,6 @@ def _print(store: Store, question: Question, form: str) -> None:
 def _dsn(options: Mapping[str, Any]) -> str:
     given: str | None = options["store"]
     return given or config.find(options["config"]).store
-
-
-def _open_existing(dsn: str) -> Store:
-    """An embedded store that is not there has nothing to tell, and asking is no reason to make one."""
-    location = parse_dsn(dsn)
-    if isinstance(location, Embedded) and not (location.path / "metadata").exists():
-        msg = f"{location}: there is no store; `torchperf ingest` makes one, or name another with --store"
-        raise StoreError(msg)
-    return open_store(dsn)
 
 
 def _ingest(store: Store, source: str) -> Outcome:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreError
 from torchperf_ci.store.client import connect
+from torchperf_ci.store.dsn import Embedded, parse_dsn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,15 @@ def open_store(dsn: str) -> Store:
         store.close()
         raise
     return store
+
+
+def open_existing(dsn: str) -> Store:
+    """The same for whoever only asks: an embedded store that is not there is not made. Raises :class:`StoreError`."""
+    location = parse_dsn(dsn)
+    if isinstance(location, Embedded) and not (location.path / "metadata").exists():
+        msg = f"{location}: there is no store; `torchperf ingest` makes one, or name another with --store"
+        raise StoreError(msg)
+    return open_store(dsn)
 
 
 def migrate(store: Store) -> None:

@@ -1,0 +1,53 @@
+"""A user's repository, of which every trace that is left behind is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Git = Callable[..., str]
+
+
+class Checkout:
+    """A repository with two commits, work in progress, a stash, and a hook that tells when it runs."""
+
+    def __init__(self, folder: Path, git: Git) -> None:
+        self.folder, self._git = folder, git
+        git(folder, "init", "--quiet", "--initial-branch=main")
+        (folder / "colour.py").write_text("NAME = 'red'\n")
+        self.first = self._commit("Say red")
+        (folder / "colour.py").write_text("NAME = 'blue'\n")
+        self.second = self._commit("Say blue")
+        hook = folder / ".git/hooks/post-checkout"
+        hook.write_text(f"#!/bin/sh\ntouch {folder.parent}/hooked\n")
+        hook.chmod(0o755)
+        (folder / "colour.py").write_text("NAME = 'stashed'\n")
+        git(folder, "stash", "--quiet")
+        (folder / "colour.py").write_text("NAME = 'staged'\n")
+        git(folder, "add", "colour.py")
+        (folder / "colour.py").write_text("NAME = 'changed'\n")
+
+    def _commit(self, subject: str) -> str:
+        self._git(self.folder, "add", "--all")
+        self._git(self.folder, "commit", "--quiet", "--message", subject)
+        return self._git(self.folder, "rev-parse", "HEAD").strip()
+
+    def state(self) -> list[str]:
+        """All that a user could find changed."""
+        commands = (
+            "status --porcelain",
+            "diff",
+            "diff --cached",
+            "stash list",
+            "worktree list",
+            "for-each-ref",
+            "config -l",
+        )
+        said = [self._git(self.folder, *command.split()) for command in commands]
+        administration = sorted(
+            str(path) for path in (self.folder / ".git").rglob("*") if path.name != "index"
+        )
+        return [*said, *administration, str((self.folder.parent / "hooked").exists())]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_it import MarkdownIt
+
+from torchperf_ci.verdicts.groups import headline
+from torchperf_ci.verdicts.markdown import markdown
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.verdicts.verdict import Verdict
+
+ROOM = 65_536
+
+
+def rendered(text: str) -> str:
+    """As GitHub reads it: HTML passes, tables and bare links are on."""
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": True}).enable(["table", "strikethrough"])
+    return parser.render(text)
+
+
+def test_the_verdict_is_first_then_the_next_step_then_one_table_and_the_rest_is_folded(
+    judgement: Judgement,
+) -> None:
+    text = markdown([judgement], ROOM)
+    title, _, step, *_ = text.splitlines()
+    assert title.startswith("### ❌ Performance: 2 regressed, 1 broken, ")
+    assert step.startswith("**Next step:** measure the worst on your machine: <code>torchperf compare ")
+    assert "--filter vision/resnet18" in step
+    shown, *folded = text.split("<details>")
+    assert re.findall(r"^\| (\S+ )?(regressed|broken|candidate|improved|fixed) ", shown, re.MULTILINE)
+    assert not re.findall(r"^\| (noisy|missing|new) ", shown, re.MULTILINE)
+    assert [part.partition("</summary>")[0] for part in folded] == [
+        "<summary>2 could not be judged, 1 missing, 1 new",
+        "<summary>Measured on",
+    ]
+
+
+def test_a_row_says_what_changed_from_what_to_what_and_how_sure(judgement: Judgement) -> None:
+    (row,) = re.findall(r"^\| ❌ regressed \| vision/resnet18 .*$", markdown([judgement], ROOM), re.MULTILINE)
+    cells = [
+        cell.strip() for cell in re.sub("<[^>]*>", "", rendered(f"{row}\n")).strip().strip("|").split("|")
+    ]
+    assert cells == [
+        "❌ regressed",
+        "vision/resnet18",
+        "latency(ms)",
+        "1.213 → 1.251 ms",
+        "+3.1% (+2.4…+3.9)",
+        "±2.1%",
+        "because",
+    ]
+
+
+def test_the_whole_suite_and_the_notes_are_there(judgement: Judgement) -> None:
+    text = re.sub("<[^>]*>", "", rendered(markdown([judgement], ROOM)))
+    assert "latency(ms): +0.2% (+0.1…+0.3) over 64 series, geometric mean" in text
+    assert "2 records were refused" in text
+    assert "torch 2.12.0 → torch 2.13.0" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "candidate", "step"),
+    [
+        ("broken", False, "run it by itself and read its error: <code>torchperf run --filter"),
+        ("noisy", True, "none yet; <code>torchperf compare"),
+        ("noisy", False, "none; “detectable” is the change"),
+    ],
+)
+def test_the_next_step_is_that_of_the_worst(verdict: Callable[..., Verdict], word, candidate, step) -> None:
+    text = markdown([Judgement("compare", "a", "b", [verdict(), verdict(word, candidate=candidate)])], ROOM)
+    assert f"**Next step:** {step}" in text
+
+
+def test_where_all_is_well_there_is_no_next_step_and_no_table(verdict: Callable[..., Verdict]) -> None:
+    text = markdown([Judgement("compare", "a", "b", [verdict()])], ROOM)
+    assert text.startswith("### ✅ Performance: 1 unchanged\n\na → b\n\n<details>")
+    assert "Next step" not in text
+
+
+def test_several_files_have_one_title_and_a_section_each(judgement: Judgement, verdict) -> None:
+    text = markdown([Judgement("compare", "a", "b", [verdict()]), judgement], ROOM)
+    assert [line.partition(":")[0] for line in text.splitlines() if line.startswith("#")] == [
+        "### ❌ Performance",
+        "#### ✅ 1 unchanged",
+        f"#### ❌ {headline(judgement.verdicts)}",
+    ]
+    assert "62 unchanged" in text.splitlines()[0]
+
+
+def test_text_from_outside_is_text(hostile: Judgement) -> None:
+    text = markdown([hostile], ROOM)
+    html = rendered(text)
+    assert "<img" not in html
+    assert 'javascript:x"' not in html
+    assert "<a " not in html
+    assert not re.search(r"@(?!<!-- -->)|(?<![#&])#(?!<!-- -->|#|\d+;| )", text.replace("### ", ""))
+    assert not re.search(r"^::error", text, re.MULTILINE)
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {line.count("|") for line in rows} <= {8, 3}
+
+
+@pytest.mark.parametrize("room", [65_536, 8000, 2500, 1200])
+def test_what_does_not_fit_loses_rows_and_says_how_many(hostile: Judgement, room: int) -> None:
+    many = replace(hostile, verdicts=[hostile.verdicts[-1]] * 3000, notes=["note"] * 300)
+    text = markdown([many, many], room)
+    assert len(text.encode()) <= room
+    assert text.startswith("### ❌ Performance: 6000 regressed\n")
+    rows = text.count("| ❌ regressed ")
+    if "no room here" not in text:
+        hidden = [int(number) for number in re.findall(r"^…and (\d+) more", text, re.MULTILINE)]
+        assert sum(hidden) + rows == 6000
+
+
+def test_as_much_is_shown_as_fits(judgement: Judgement) -> None:
+    many = replace(judgement, verdicts=[judgement.verdicts[-1]] * 3000)
+    assert 0 <= 65_536 - len(markdown([many], 65_536).encode()) < 200
+    assert "…and 2000 more, left out here" in markdown([many], 2**20)

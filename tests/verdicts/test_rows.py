@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.rows import change, difference, levels, row, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"),
+    [
+        (Effect(1.031, 1.024, 1.039, 12), "+3.1% (+2.4…+3.9)"),
+        (Effect(0.97, 0.95, 1.0, 12), "−3.0% (−5.0…+0.0)"),
+        (Effect(0.9999999, 0.99999, 1.00001, 12), "+0.0% (+0.0…+0.0)"),
+        (Effect(13.0, 12.0, 14.0, 12), "+1,200.0% (+1,100.0…+1,300.0)"),
+        (Effect(1e30, 1e29, 1e31, 12), "+1.0e+32% (+1.0e+31…+1.0e+33)"),
+        (Effect(0.0, 0.0, 0.5, 12), "−100.0% (−100.0…−50.0)"),
+        (Effect(1.1, 1.05, inf, 12), "+10.0% (+5.0…∞)"),
+        (Effect(1.1, 0.0, inf, 5), "+10.0% (no interval)"),
+    ],
+)
+def test_a_change_is_a_percentage_with_its_interval(effect: Effect, expected: str) -> None:
+    assert change(effect) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "old", "new", "expected"),
+    [
+        ("latency(ms)", 1.2134, 1.2511, "1.213 → 1.251 ms"),
+        ("throughput(samples/s)", 12345.6, 12000, "12,346 → 12,000 samples/s"),
+        ("graph_breaks", 0.0, 2.0, "0 → 2"),
+        ("latency(ms)", None, 3.5, "– → 3.5 ms"),
+        ("latency(ms)", 3.5, nan, "3.5 → – ms"),
+        ("latency(ms)", None, None, ""),
+        ("x", 1e-7, 1e20, "1.000e-07 → 1.000e+20"),
+        ("f(x)(ms)", 1, 1, "1 → 1 ms"),
+    ],
+)
+def test_levels_have_their_unit(verdict: Callable[..., Verdict], metric, old, new, expected) -> None:
+    assert levels(verdict(metric=metric, old=old, new=new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "old", "new", "expected"),
+    [
+        ("regressed", 0.0, 2.0, "+2"),
+        ("improved", 3.0, 1.5, "−1.5"),
+        ("unchanged", 3.0, 3.0, ""),
+        ("broken", 1.0, 0.0, ""),
+        ("new", None, 1.0, ""),
+    ],
+)
+def test_without_a_ratio_the_change_is_a_difference(
+    verdict: Callable[..., Verdict], word, old, new, expected
+):
+    assert difference(verdict(word, old=old, new=new)) == expected
+
+
+def test_what_all_series_share_is_left_out_of_each_row(verdict: Callable[..., Verdict]) -> None:
+    one, other = verdict(model="bert"), verdict(model="bart")
+    other = replace(other, series=replace(other.series, mode="training"))
+    said = shared([one, other])
+    assert said == {
+        "dtype": "bf16",
+        "backend": "eager",
+        "device": "cuda",
+        "arch": "H100",
+        "benchmark": "nightly",
+        "repo": "octo/perf",
+    }
+    assert [row(each, said)[1] for each in (one, other)] == ["bert inference", "bart training"]
+    assert row(one, {})[1] == "bert inference bf16 eager cuda H100 nightly octo/perf"
+
+
+def test_no_cell_is_endless(hostile: Judgement) -> None:
+    long = [replace(v, why=v.why * 1000, series=replace(v.series, metric="m(" + "x" * 999 + ")")) for v in hostile.verdicts]  # fmt: skip # noqa: E501
+    assert max(len(cell) for each in long for cell in row(each, {})) <= 300

@@ -1,0 +1,87 @@
+"""A judgement on a terminal, and on the page of a job's run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from torchperf_ci.actions import Annotation, Level, in_actions, one_line
+from torchperf_ci.verdicts.groups import grouped
+from torchperf_ci.verdicts.rows import COLUMNS, NUMBERS, change, row, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.verdicts.verdict import Judgement, Suite, Verdict
+
+_LISTED = 100
+"""Rows on a terminal; the file has all of them."""
+_WIDTH = 200
+"""Of a table that nobody's terminal limits."""
+_STYLES: Mapping[str, str] = {
+    "regressed": "bold red",
+    "broken": "bold red",
+    "candidate": "yellow",
+    "improved": "green",
+    "fixed": "green",
+}
+
+
+def table(judgement: Judgement, out: TextIO) -> None:
+    """Print what is not unchanged, the worst first, then the whole suite and the notes."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = _rows(judgement)
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for number, column in enumerate(COLUMNS):
+        shown.add_column(column, no_wrap=number in NUMBERS, justify="right" if number in NUMBERS else "left")
+    for cells in rows[:_LISTED]:
+        word, *others = (Text(one_line(cell)) for cell in cells)
+        word.style = _STYLES.get(word.plain, "")
+        shown.add_row(word, *others)
+    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
+    for line in _above(judgement):
+        console.print(Text(one_line(line)))
+    if rows:
+        console.print(shown)
+    for line in _below(judgement, len(rows) - _LISTED):
+        console.print(Text(one_line(line)))
+
+
+def suite_line(suite: Suite) -> str:
+    """The geometric mean in a sentence."""
+    return f"{suite.metric}: {change(suite.effect)} over {suite.series} series, geometric mean"
+
+
+def to_annotate(judgement: Judgement) -> list[Annotation]:
+    """An error for each red series, a warning for each that looks worse, a notice for each note."""
+    found = grouped(judgement.verdicts)
+    return [
+        *(_annotation("error", verdict) for verdict in (*found["regressed"], *found["broken"])),
+        *(_annotation("warning", verdict) for verdict in found["candidate"]),
+        *(Annotation("notice", note, title="torchperf") for note in judgement.notes),
+    ]
+
+
+def _annotation(level: Level, verdict: Verdict) -> Annotation:
+    word, _, _, levels, moved, *_ = row(verdict, {})
+    numbers = ": ".join(part for part in (levels, moved) if part)
+    message = f"{numbers}. {verdict.why}" if numbers else verdict.why
+    return Annotation(level, message, title=f"{word}: {verdict.series}")
+
+
+def _rows(judgement: Judgement) -> list[tuple[str, ...]]:
+    said = shared(judgement.verdicts)
+    found = grouped(judgement.verdicts)
+    return [row(verdict, said) for group in found if group != "unchanged" for verdict in found[group]]
+
+
+def _above(judgement: Judgement) -> Sequence[str]:
+    sides = f"{judgement.base} → {judgement.head}" if judgement.base or judgement.head else ""
+    return [line for line in (sides, " ".join(shared(judgement.verdicts).values())) if line]
+
+
+def _below(judgement: Judgement, hidden: int) -> Sequence[str]:
+    more = [f"and {hidden} more, all of them in the file"] if hidden > 0 else []
+    return [*more, *map(suite_line, judgement.suites), *judgement.notes]

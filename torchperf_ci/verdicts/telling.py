@@ -1,0 +1,52 @@
+"""What a command that judges says at its end: the file, a table, and the page of the job."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from torchperf_ci import actions
+from torchperf_ci.verdicts import file
+from torchperf_ci.verdicts.groups import Group, grouped, headline
+from torchperf_ci.verdicts.markdown import markdown
+from torchperf_ci.verdicts.showing import table, to_annotate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from torchperf_ci.verdicts.verdict import Judgement
+
+_OUTPUTS: Mapping[str, Group] = {
+    "regressed": "regressed",
+    "broken": "broken",
+    "candidates": "candidate",
+    "improved": "improved",
+    "fixed": "fixed",
+}
+"""Outputs of a job's step that count a group."""
+_SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
+"""The same step may have said something before."""
+
+
+def tell(judgement: Judgement, out: Path, *, json_output: bool) -> None:
+    """Write ``verdicts.json`` to ``out``; print the table, or the file itself; fill summary, annotations and outputs.
+
+    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
+    """
+    file.write(out, judgement)
+    with actions.literal():
+        if json_output:
+            sys.stdout.write(file.text_of(judgement))
+        else:
+            table(judgement, sys.stdout)
+        sys.stdout.flush()
+        sys.stderr.write(f"{headline(judgement.verdicts)}; verdicts in {actions.one_line(out)}\n")
+    if not actions.in_actions():
+        return
+    actions.append_summary(markdown([judgement], _SUMMARY_ROOM))
+    actions.annotate(to_annotate(judgement))
+    actions.set_output("verdicts", str(out.absolute()))
+    found = grouped(judgement.verdicts)
+    for name, group in _OUTPUTS.items():
+        actions.set_output(name, str(len(found[group])))

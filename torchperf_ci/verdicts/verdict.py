@@ -1,0 +1,77 @@
+"""What is said of a series, and of all series together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.series.series import Series
+    from torchperf_ci.stats.effect import Effect
+
+Word = Literal[
+    "regressed", "broken", "improved", "fixed", "noisy", "not-comparable", "missing", "new", "unchanged"
+]
+WORDS: tuple[Word, ...] = get_args(Word)
+"""Those that people want to see first come first."""
+RED: tuple[Word, ...] = ("regressed", "broken")
+"""What makes a command exit with 1."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One series judged. ``old`` and ``new`` are in the metric's unit; the rest are shares of the old value.
+
+    ``noise`` is the standard deviation between runs, ``detectable`` the smallest change that would have been seen.
+    ``candidate`` says that the series looks worse, and that there is no proof yet. ``evidence`` is what the verdict
+    rests on, as JSON: numbers of points, the tail probability, the last commit at the old level, the first at the new.
+    """
+
+    series: Series
+    verdict: Word
+    why: str
+    effect: Effect | None = None
+    old: float | None = None
+    new: float | None = None
+    noise: float | None = None
+    detectable: float | None = None
+    candidate: bool = False
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_red(self) -> bool:
+        """Whether it makes the command exit with 1."""
+        return self.verdict in RED
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The geometric mean over the series of one metric, new over old."""
+
+    metric: str
+    effect: Effect
+    series: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A whole ``verdicts.json``.
+
+    ``command`` is the verb that judged (``check``, ``compare``); empty where somebody else's tool did and does not say.
+    ``base`` and ``head`` say in words what was set against what. ``notes`` are what a reader must know beside: records
+    refused, a control that failed, a budget that ended.
+    """
+
+    command: str
+    base: str
+    head: str
+    verdicts: Sequence[Verdict]
+    suites: Sequence[Suite] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def red(self) -> Sequence[Verdict]:
+        """The verdicts that make the command exit with 1."""
+        return [verdict for verdict in self.verdicts if verdict.is_red]
