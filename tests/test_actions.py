@@ -212,3 +212,7 @@ def test_a_cell_is_one_cell_of_plain_text(text) -> None:
 def test_a_cell_neither_mentions_nor_refers() -> None:
     cell = actions.markdown_cell(HOSTILE)
     assert "@<!-- -->g #<!-- -->1" in cell
+    assert actions.markdown_cell("GH-1, gh-2, high-1") == "GH-<!-- -->1, gh-<!-- -->2, high-1"
+    assert actions.markdown_cell("see WWW.evil.example or https://evil.example") == (
+        "see WWW&#46;evil.example or https&#58;//evil.example"
+    )

@@ -44,7 +44,7 @@ def test_the_help_is_the_stored_one(command: str) -> None:
 
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
 def test_every_help_has_an_example(command: str) -> None:
-    assert re.search(rf"example:\n  torchperf {command}", torchperf(command, "--help").stdout)
+    assert re.search(rf"example:\n  torchperf {command}", torchperf(*command.split(), "--help").stdout)
 
 
 def test_help_imports_nothing_heavy() -> None:

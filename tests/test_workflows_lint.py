@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,7 +16,8 @@ import yaml
 PROJECT = Path(__file__).parents[1]
 TOOLS = Path(sys.executable).parent
 NODE_MODULES = PROJECT / ".cache/npm"
-WORKFLOWS = sorted((PROJECT / ".github/workflows").glob("*.yml"))
+TEMPLATES = sorted((PROJECT / "workflows-templates").glob("*.yml"))
+WORKFLOWS = [*sorted((PROJECT / ".github/workflows").glob("*.yml")), *TEMPLATES]
 METADATA = [PROJECT / "action.yml", *sorted((PROJECT / "actions").glob("*/action.yml"))]
 SCRIPTS = [PROJECT / ".ci/run", *sorted((PROJECT / "actions").glob("*/*.sh"))]
 
@@ -67,7 +69,8 @@ def findings(*command: str | Path, stdin: str | None = None) -> list[str]:
 
 
 def test_zizmor_finds_nothing() -> None:
-    assert findings(TOOLS / "zizmor", "--pedantic", "--strict-collection", "--offline", "--quiet", ".") == []
+    command = (TOOLS / "zizmor", "--pedantic", "--strict-collection", "--offline", "--quiet")
+    assert findings(*command, ".", *TEMPLATES) == []
 
 
 def test_actionlint_finds_nothing(tmp_path) -> None:
@@ -113,3 +116,26 @@ def test_every_job_has_a_deadline_and_grants_of_its_own(file) -> None:
     assert workflow["permissions"] == {}
     for name, job in workflow["jobs"].items():
         assert {"timeout-minutes", "permissions"} <= job.keys(), name
+
+
+@pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.name)
+def test_a_template_has_its_properties_and_says_what_to_edit(file) -> None:
+    properties = json.loads(file.with_suffix(".properties.json").read_text())
+    assert properties["name"] == load(file)["name"]
+    assert properties["description"].endswith(".")
+    placeholders = [line for line in file.read_text().splitlines() if "OWNER/" in line or "0" * 40 in line]
+    assert placeholders
+    assert all("# edit: " in line for line in placeholders)
+
+
+def test_the_comment_follows_the_run_that_measures() -> None:
+    measures, comments = (
+        load(PROJECT / f"workflows-templates/pull-request{end}.yml") for end in ("", "-comment")
+    )
+    assert comments[True]["workflow_run"]["workflows"] == [measures["name"]]  # YAML 1.1 reads "on" so
+    (uploaded,) = [
+        step["with"]
+        for step in measures["jobs"]["compare"]["steps"]
+        if "upload-artifact" in step.get("uses", "")
+    ]
+    assert comments["jobs"]["comment"]["steps"][0]["with"]["name"] == uploaded["name"]

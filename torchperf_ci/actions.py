@@ -29,7 +29,7 @@ ANNOTATION_LIMIT = 10
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
 _CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]")
+_MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]|(?<=www)\.|(?<=\bGH)-", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,15 @@ def one_line(value: object) -> str:
 def markdown_cell(text: str) -> str:
     """``text`` as one table cell of GitHub's Markdown in which nothing is markup, a mention or a reference.
 
-    Punctuation that may mean something becomes a character reference, which is never read as markup.
-    GitHub looks for ``@name`` and ``#1`` later, in the finished text, where only an empty comment helps.
+    Punctuation that may mean something becomes a character reference, which is never read as markup; the dot of
+    ``www.`` is some, too. GitHub looks for ``@name``, ``#1`` and ``GH-1`` later, in the finished text, where only an
+    empty comment helps.
     """
     return _MARKDOWN.sub(lambda found: _plain(found[0]), " ".join(text.split()))
 
 
 def _plain(character: str) -> str:
-    return f"{character}<!-- -->" if character in "@#" else f"&#{ord(character)};"
+    return f"{character}<!-- -->" if character in "@#-" else f"&#{ord(character)};"
 
 
 def _delimiter(value: str) -> str:

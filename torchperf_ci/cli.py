@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, WorkloadsFailedError
 from torchperf_ci.options import (
+    BASELINE_UPDATE_OPTIONS,
+    CHECK_OPTIONS,
+    COMPARE_OPTIONS,
     DOCTOR_OPTIONS,
+    HISTORY_OPTIONS,
     INGEST_OPTIONS,
     LIST_OPTIONS,
     QUERY_OPTIONS,
     RECEIVE_OPTIONS,
+    REPORT_OPTIONS,
     RUN_OPTIONS,
     UPLOAD_OPTIONS,
     Option,
@@ -41,7 +46,7 @@ exit codes:
 
 @dataclass(frozen=True)
 class Command:
-    """One verb: its options, an example for its help, and what it does."""
+    """One verb, or two words: its options, an example for its help, and what it does."""
 
     name: str
     help: str
@@ -94,9 +99,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    families: dict[str, Any] = {}
     for command in COMMANDS:
-        verb = verbs.add_parser(
-            command.name,
+        family, _, name = command.name.rpartition(" ")
+        if family and family not in families:
+            members = verbs.add_parser(family, help=FAMILIES[family], description=FAMILIES[family])
+            families[family] = members.add_subparsers(metavar="COMMAND", required=True)
+        verb = families.get(family, verbs).add_parser(
+            name,
             help=command.help,
             description=command.help,
             epilog=f"example:\n  {command.example}",
@@ -150,6 +160,38 @@ def _query(options: dict[str, Any]) -> int:
     return query_command(options)
 
 
+def _check(options: dict[str, Any]) -> int:
+    from torchperf_ci.check.command import check_command
+
+    return check_command(options)
+
+
+def _baseline_update(options: dict[str, Any]) -> int:
+    from torchperf_ci.check.command import baseline_update_command
+
+    return baseline_update_command(options)
+
+
+def _history(options: dict[str, Any]) -> int:
+    from torchperf_ci.history.command import history_command
+
+    return history_command(options)
+
+
+def _compare(options: dict[str, Any]) -> int:
+    from torchperf_ci.compare.command import compare_command
+
+    return compare_command(options)
+
+
+def _report(options: dict[str, Any]) -> int:
+    from torchperf_ci.report.command import report_command
+
+    return report_command(options)
+
+
+FAMILIES = {"baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint."}
+"""What commands of two words have in common, by the first."""
 COMMANDS = (
     Command(
         "run",
@@ -199,5 +241,40 @@ COMMANDS = (
         "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
         QUERY_OPTIONS,
         _query,
+    ),
+    Command(
+        "check",
+        "Say whether anything changed against history; exit code 1 where something regressed or is broken.",
+        "torchperf check records --against store --store clickhouse://user@host/benchmark",
+        CHECK_OPTIONS,
+        _check,
+    ),
+    Command(
+        "baseline update",
+        "Renew the committed baseline of the machines that measured the records, and keep the others.",
+        "torchperf baseline update --reason 'PyTorch 2.13' records",
+        BASELINE_UPDATE_OPTIONS,
+        _baseline_update,
+    ),
+    Command(
+        "history",
+        "Say what changed when: the levels of every series over the stored past.",
+        "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
+        HISTORY_OPTIONS,
+        _history,
+    ),
+    Command(
+        "compare",
+        "Measure two builds in turn on this machine, and say whether head is slower than base.",
+        "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
+        COMPARE_OPTIONS,
+        _compare,
+    ),
+    Command(
+        "report",
+        "Tell those who must know what the verdicts say: in the job's summary, or on the pull request.",
+        "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
+        REPORT_OPTIONS,
+        _report,
     ),
 )

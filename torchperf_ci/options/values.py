@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 
 def text(value: str) -> str:
@@ -22,6 +23,14 @@ def positive(value: str) -> float:
     """A number above 0."""
     number = float(value)
     if not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def share(value: str) -> float:
+    """A number between 0 and 1, such as 0.03 for 3%."""
+    number = float(value)
+    if not 0 < number < 1:
         raise ValueError
     return number
 
@@ -58,6 +67,13 @@ def moment(value: str) -> int:
     if seconds < 0:
         raise ValueError
     return seconds
+
+
+def full_sha(value: str) -> str:
+    """The 40 hexadecimal digits of a commit."""
+    if not re.fullmatch("[0-9a-f]{40}", value):
+        raise ValueError
+    return value
 
 
 def truth(value: str) -> bool:

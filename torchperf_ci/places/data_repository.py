@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.places.git import Git
+from torchperf_ci.git import Git
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from torchperf_ci.errors import UsageError
+from torchperf_ci.git import Git, GitError
 from torchperf_ci.places.deadline import Deadline
-from torchperf_ci.places.git import Git, GitError, reaching_settings, token_settings
+from torchperf_ci.places.reaching import reaching_settings, token_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchperf_ci.git import Setting
     from torchperf_ci.places.access import Access
-    from torchperf_ci.places.git import Setting
 
 LOCAL_SECONDS = 30.0
 """For git to read a checkout's own settings."""

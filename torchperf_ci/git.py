@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import signal
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +21,6 @@ _ELSEWHERE = (
     "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )  # fmt: skip
-# What a checkout's own settings say about reaching its remotes: actions/checkout keeps the job's token there.
-_REACHING = re.compile(r"(http|credential|url|ssh|protocol)\.|core\.(sshcommand|gitproxy)\n", re.IGNORECASE)
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@|(?i:(?<=basic )|(?<=bearer ))\S+")
 
 # What somebody else's push at the same moment, a network or an overloaded server makes git say.
@@ -98,24 +94,6 @@ def environment(base: Mapping[str, str], settings: Sequence[Setting]) -> dict[st
         chosen[f"GIT_CONFIG_KEY_{number}"], chosen[f"GIT_CONFIG_VALUE_{number}"] = key, value
     chosen["GIT_CONFIG_COUNT"] = str(given + len(settings))
     return {**chosen, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-
-def reaching_settings(listing: bytes) -> list[Setting]:
-    """Of ``git config --list -z`` of a checkout, what helps to reach its remotes."""
-    entries = listing.decode(errors="surrogateescape").split("\0")
-    parts = (entry.partition("\n") for entry in entries if _REACHING.match(entry))
-    return [(key, value) for key, _, value in parts]
-
-
-def token_settings(token: str, server: str) -> list[Setting]:
-    """Show ``token`` to ``server`` (``https://github.com``), and to no other."""
-    credentials = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    parts = urlsplit(server)
-    key = f"http.{parts.scheme}://{parts.netloc}/.extraheader"
-    return [
-        (key, ""),
-        (key, f"AUTHORIZATION: basic {credentials}"),
-    ]  # the empty one forgets what is set elsewhere
 
 
 def without_secrets(text: str) -> str:

@@ -1,0 +1,171 @@
+"""A simulated nightly: how many false alarms a month, and how soon are true regressions found, by which rule?
+
+    python benchmarks/nightly.py [SERIES] [MONTHS]
+
+Each series has a noise of its own (CV 0.5–10%), one run in ten from a heavy tail, a spike in one run of 200, and the
+offset of the machine that it shares with a fifth of the others. After 45 nights of the past, 30 are judged. In them
+nothing changes, and every alarm is false; then the last three are taken again with steps in one series of ten.
+
+``candidates`` and ``proven by history`` are those of `torchperf check`; ``measured again`` are the candidates that the
+test of `torchperf compare` confirms, with simulated pairs that spread by 1.2% and have a heavy tail, too. The others
+are those of the field: against the night before (TorchBench), and against the median of ten, at two bad nights in a row
+(the benchmark infrastructure's daily report).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from report import print_table
+
+from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.sprt import decide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MACHINES = 5
+OFFSET = 0.01
+PAST, NIGHTS = 45, 30
+STEPS = (0.03, 0.05, 0.10)
+SOON = (1, 2, 3)
+QUIET = 0.015
+"""CV up to which a 3% step is to be found within two nights."""
+MIN_EFFECT = 0.03
+PAIR_SPREAD, MOST_PAIRS = 0.012, 30
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """Log values, shape (series, nights), the CV of each series, and the job of each value."""
+
+    values: Floats
+    cv: Floats
+    jobs: NDArray[np.int64]
+    machines: NDArray[np.int64]
+
+    def until(self, night: int, values: Floats | None = None) -> tuple[Floats, NDArray[np.int64]]:
+        """What is known in the evening of ``night``."""
+        taken = slice(night - PAST, night + 1)
+        return (self.values if values is None else values)[:, taken], self.jobs[:, taken]
+
+
+def simulate(series: int, random: np.random.Generator) -> Nightly:
+    """A nightly without any change."""
+    shape = series, PAST + NIGHTS
+    cv = np.exp(random.uniform(np.log(0.005), np.log(0.10), series))
+    heavy = random.random(shape) < 0.1
+    noise = np.where(heavy, 1.3 * random.standard_t(3, shape), random.standard_normal(shape))
+    values = cv[:, None] * noise / noise.std()
+    values += (random.random(shape) < 0.005) * random.exponential(0.15, shape)
+    machines = random.integers(0, MACHINES, series)
+    offsets = OFFSET * random.standard_t(4, (MACHINES, shape[1])) / np.sqrt(2)
+    jobs = machines[:, None] * shape[1] + np.arange(shape[1])
+    return Nightly(values + offsets[machines], cv, jobs, machines)
+
+
+def rules(nightly: Nightly, night: int, values: Floats) -> dict[str, NDArray[np.bool_]]:
+    """What each rule alarms about in the evening of ``night``."""
+    known, jobs = nightly.until(night, values)
+    found = judge(known, np.full(len(known), np.log1p(MIN_EFFECT)), jobs, nightly.machines)
+    ratios = known - np.median(known[:, -12:-2], axis=1, keepdims=True)
+    return {
+        "candidates": found.up.candidate,
+        "proven by history": found.up.proven,
+        "7% above the night before": known[:, -1] - known[:, -2] > np.log(1.07),
+        "10% above the median of ten": ratios[:, -1] > np.log(1.10),
+        "15%, two nights in a row": (ratios[:, -2:] > np.log(1.15)).all(axis=1),
+    }
+
+
+def measured_again(
+    candidates: NDArray[np.bool_], effects: Floats, random: np.random.Generator
+) -> tuple[NDArray[np.bool_], int]:
+    """The candidates that pairs confirm, and how many pairs that took."""
+    rows, taken = np.flatnonzero(candidates), 0
+    confirmed = np.zeros(len(candidates), dtype=bool)
+    for row in rows:
+        scale = np.where(random.random(MOST_PAIRS) < 0.05, 3.0, 1.0) * PAIR_SPREAD
+        pairs = effects[row] + scale * random.standard_normal(MOST_PAIRS)
+        for count in range(6, MOST_PAIRS + 1):
+            word = decide(pairs[:count], MIN_EFFECT, cases=rows.size).word
+            if word != "open":
+                break
+        taken += count
+        confirmed[row] = word == "increase"
+    return confirmed, taken
+
+
+def false_alarms(months: Sequence[Nightly], random: np.random.Generator) -> Mapping[str, float]:
+    """Alarms a month where nothing has changed."""
+    total: dict[str, float] = {}
+    for nightly in months:
+        for night in range(PAST, PAST + NIGHTS):
+            found = rules(nightly, night, nightly.values)
+            nothing = np.zeros(len(nightly.cv))
+            found["measured again"], pairs = measured_again(found["candidates"], nothing, random)
+            for rule, alarms in found.items():
+                total[rule] = total.get(rule, 0) + alarms.sum() / len(months)
+            total["pairs"] = total.get("pairs", 0) + pairs / len(months)
+    return total
+
+
+def found_soon(
+    months: Sequence[Nightly], step: float, random: np.random.Generator
+) -> Mapping[str, Sequence[float]]:
+    """The share of quiet series with a step that each rule finds within 1, 2, 3 nights, and of all series after 3."""
+    shares: dict[str, list[list[float]]] = {}
+    for nightly in months:
+        last = PAST + NIGHTS - 1
+        stepped = random.random(len(nightly.cv)) < 0.1
+        quiet = nightly.cv[stepped] <= QUIET
+        seen: dict[str, NDArray[np.bool_]] = {}
+        for night in range(last - max(SOON) + 1, last + 1):
+            effects = stepped * np.log1p(step)
+            values = nightly.values.copy()
+            values[:, last - max(SOON) + 1 :] += effects[:, None]
+            found = rules(nightly, night, values)
+            found["measured again"], _ = measured_again(found["candidates"], effects, random)
+            for rule, alarms in found.items():
+                seen[rule] = seen.get(rule, alarms) | alarms
+                shares.setdefault(rule, []).append(
+                    [seen[rule][stepped][quiet].mean(), seen[rule][stepped].mean()]
+                )
+    every = {
+        rule: np.array(found).reshape(len(months), len(SOON), 2).mean(axis=0)
+        for rule, found in shares.items()
+    }
+    return {rule: [*found[:, 0], found[-1, 1]] for rule, found in every.items()}
+
+
+def main() -> None:
+    series = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
+    random = np.random.default_rng(20261121)
+    months = [simulate(series, random) for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 3)]
+    false = false_alarms(months, random)
+    found = {step: found_soon(months, step, random) for step in STEPS}
+    header = ["rule", "false a month"]
+    header += [f"{step:.0%} in 1 / 2 / 3 nights, and of all in 3" for step in STEPS]
+    rows = [
+        [rule, f"{false[rule]:,.1f}"]
+        + [" / ".join(f"{share:.0%}" for share in found[step][rule]) for step in STEPS]
+        for rule in false
+        if rule != "pairs"
+    ]
+    print_table(
+        f"{series:,} series, {len(months)} months; shares of those with a CV up to {QUIET:.1%}, but for the last",
+        header,
+        rows,
+    )
+    print(f"Measuring again takes {false['pairs'] / NIGHTS:.0f} pairs a night where nothing has changed.")
+
+
+if __name__ == "__main__":
+    main()

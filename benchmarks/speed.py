@@ -1,0 +1,90 @@
+"""How many series a second are judged, and segmented? Beside apache-otava, on the same data, taking turns.
+
+python benchmarks/speed.py --otava PYTHON
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+from detectors import Otava, OtavaOptions
+from report import print_table
+
+from torchperf_ci.stats.changepoints import change_points
+from torchperf_ci.stats.gate import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Method = Callable[[NDArray[np.float64]], object]
+
+
+def gate(values: NDArray[np.float64]) -> object:
+    """The statistics of `torchperf check`."""
+    return judge(values, np.full(len(values), np.log(1.03)))
+
+
+ROWS: tuple[tuple[str, Method, int, int, int], ...] = (
+    ("the gate (`check`)", gate, 100_000, 60, 300),
+    ("segmentation (`history`)", change_points, 100_000, 60, 300),
+    ("segmentation (`history`)", change_points, 1_000, 500, 40),
+)
+"""What, how, series, points of each, and how many of the series apache-otava gets in each turn."""
+TURNS = 3
+CHANGING = 0.2
+"""Share of the series with a step of 5%."""
+
+
+def histories(series: int, points: int) -> np.ndarray:
+    """Values around 20 with t₃ noise of 2%."""
+    rng = np.random.default_rng(20261121)
+    values = rng.standard_t(3, size=(series, points)) / np.sqrt(3) * 0.02
+    steps = np.arange(points) >= rng.integers(10, points - 10, size=(series, 1))
+    values += np.log(1.05) * steps * (rng.random((series, 1)) < CHANGING)
+    return 20 * np.exp(values)
+
+
+def row(otava: Otava, what: str, method: Method, series: int, points: int, sample: int) -> list[str]:
+    """Median rates over the turns, of torchperf on all series and of otava on a part."""
+    values = histories(series, points)
+    ours, theirs = [], []
+    for turn in range(TURNS):
+        start = time.perf_counter()
+        method(np.log(values))
+        ours.append(series / (time.perf_counter() - start))
+        part = list(values[turn * sample : (turn + 1) * sample])
+        theirs.append(sample / otava.analyze(part, OtavaOptions())[1])
+    rate, peer = median(ours), median(theirs)
+    seconds = f"{series / rate:.1f}"
+    return [what, f"{series:,} × {points}", seconds, f"{rate:,.0f}", f"{peer:,.0f}", f"{rate / peer:.0f}×"]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--otava", type=Path, required=True)
+    with Otava(parser.parse_args().otava) as otava:
+        rows = [row(otava, *given) for given in ROWS]
+        print_table(
+            "Series a second",
+            [
+                "",
+                "series × points",
+                "torchperf (s)",
+                "series/s",
+                f"apache-otava {otava.version}, series/s",
+                "ratio",
+            ],
+            rows,
+        )
+
+
+if __name__ == "__main__":
+    main()

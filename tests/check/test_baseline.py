@@ -1,0 +1,168 @@
+"""``torchperf baseline update``, and ``check`` against what it has written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from made_points import noisy
+
+from torchperf_ci import cli
+from torchperf_ci.check.baseline_file import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OLD_DRIVER, NEW_DRIVER = ({"driver": driver, "fingerprint_of": "driver"} for driver in ("550", "560"))
+
+
+def record(
+    metric: str, values: list[float], facts: dict[str, str] = OLD_DRIVER, **extra: Any
+) -> dict[str, Any]:
+    return {
+        "runners": [{"name": "cuda", "type": "H100", "extra_info": facts}],
+        "benchmark": {
+            "name": "nightly",
+            "mode": "inference",
+            "dtype": "bf16",
+            "extra_info": {"batch_size": "8"},
+        },
+        "model": {"name": "resnet", "backend": "eager"},
+        "metric": {"name": metric, "benchmark_values": values, "extra_info": extra},
+        "dependencies": {"pytorch": {"sha": "ab" * 20}},
+    }
+
+
+def measure(folder: Path, values: list[float], facts: dict[str, str] = OLD_DRIVER) -> Path:
+    """A run a value."""
+    for number, value in enumerate(values):
+        path = folder / f"run-{number}"
+        path.mkdir(parents=True)
+        records = [record("latency(ms)", [value], facts), record("status", [1.0], facts, status="pass")]
+        (path / "records.json").write_text(json.dumps(records))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git: Callable[..., str]) -> None:
+    """In a repository whose user is known."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTOR", raising=False)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "config", "user.name", "Ada")
+    git(tmp_path, "config", "user.email", "ada@example.org")
+
+
+def update(folder: Path, reason: str = "a reason") -> int:
+    return cli.main(["baseline", "update", "--reason", reason, str(folder)])
+
+
+def baselines() -> list[dict[str, Any]]:
+    from pathlib import Path
+
+    content = json.loads(Path("baseline.json").read_text())
+    Draft202012Validator(schema()).validate(content)
+    return content["baselines"]
+
+
+def test_it_says_where_it_comes_from_and_has_a_number_a_run(tmp_path: Path) -> None:
+    assert update(measure(tmp_path / "runs", [10.0, 10.123456789, 9.9]), "PyTorch 2.13") == 0
+    (one,) = baselines()
+    assert (one["reason"], one["by"], one["torch"], one["runs"]) == (
+        "PyTorch 2.13",
+        "Ada <ada@example.org>",
+        "ab" * 20,
+        3,
+    )
+    assert one["command"] == f"torchperf baseline update --reason 'PyTorch 2.13' {tmp_path}/runs"
+    assert one["machine"] == {"driver": "550"}
+    latency, status = one["series"]
+    assert (latency["values"], latency["facts"]) == ([10.0, 10.1235, 9.9], {"batch_size": "8"})
+    assert status["values"] == [1.0, 1.0, 1.0]
+
+
+def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path) -> None:
+    update(measure(tmp_path / "old", [10.0] * 5))
+    update(measure(tmp_path / "new", [20.0] * 5, NEW_DRIVER))
+    before = (tmp_path / "baseline.json").read_text().splitlines()
+    update(measure(tmp_path / "newer", [21.0] * 5, NEW_DRIVER), "slower, and known")
+    after = (tmp_path / "baseline.json").read_text().splitlines()
+    assert [one["machine"]["driver"] for one in baselines()] == ["550", "560"]
+    changed = [line for line in after if line not in before]
+    assert [line.split('"')[1] for line in changed if '"date"' not in line] == ["reason", "command", "repo"]
+
+
+def test_few_runs_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    update(measure(tmp_path / "runs", [10.0] * 2))
+    assert "at least 5 runs tell what is noise" in capsys.readouterr().err
+    update(measure(tmp_path / "more", [10.0] * 5))
+    assert "tell what is noise" not in capsys.readouterr().err
+
+
+def test_new_records_are_judged_by_the_baseline_of_their_fingerprint(tmp_path: Path) -> None:
+    update(measure(tmp_path / "old", noisy(10, 8)))
+    update(measure(tmp_path / "new", noisy(20, 8), NEW_DRIVER))
+    for facts, level, code in [
+        (OLD_DRIVER, 10, 0),
+        (NEW_DRIVER, 20, 0),
+        (OLD_DRIVER, 12, 1),
+        (NEW_DRIVER, 24, 1),
+    ]:
+        folder = measure(tmp_path / f"check-{level}-{facts['driver']}", noisy(level, 3, seed=1), facts)
+        assert cli.main(["check", str(folder), "--against", "baseline.json"]) == code, (facts, level)
+
+
+def test_a_machine_without_a_baseline_is_not_comparable(tmp_path: Path) -> None:
+    update(measure(tmp_path / "old", noisy(10, 8)))
+    folder = measure(tmp_path / "new", [20.0], NEW_DRIVER)
+    assert cli.main(["check", str(folder), "--against", "baseline.json"]) == 0
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert [(verdict["verdict"], verdict["why"]) for verdict in verdicts] == [
+        ("not-comparable", "the past differs in driver: 550 → 560"),
+        ("unchanged", "passes as before"),
+    ]
+
+
+def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:
+    for name, word in [("good", "pass"), ("bad", "fail_accuracy")]:
+        (tmp_path / name).mkdir()
+        accuracy = record("accuracy", []) | {
+            "metric": {"name": "accuracy", "extra_info": {"benchmark_values": [word]}}
+        }
+        (tmp_path / name / "a.json").write_text(json.dumps([accuracy]))
+    update(tmp_path / "good")
+    assert cli.main(["check", "bad", "--against", "baseline.json"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no baseline: it is not JSON"),
+        ("[]", "is no baseline: $: [] is not of type 'object'"),
+        ('{"version": 2, "baselines": []}', "is no baseline: $.version: 1 was expected"),
+        ('{"version": 1, "baselines": [{}]}', "is no baseline: $.baselines[0]: 'fingerprint' is a required"),
+    ],
+)
+def test_another_file_is_neither_read_nor_overwritten(
+    tmp_path: Path, content: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "baseline.json").write_text(content)
+    assert update(measure(tmp_path / "runs", [1.0])) == 2
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "baseline.json").read_text() == content
+
+
+@pytest.mark.parametrize("argv", [[], ["--reason", "x"], ["runs"]])
+def test_a_reason_and_records_are_needed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["baseline", "update", *argv]) == 2
+    assert "torchperf baseline update --reason TEXT DIR" in capsys.readouterr().err
+
+
+def test_refused_records_are_told_and_the_rest_is_kept(tmp_path: Path) -> None:
+    folder = measure(tmp_path / "runs", [10.0] * 5)
+    (folder / "bad.json").write_text("{}")
+    assert update(folder) == 3
+    assert len(baselines()[0]["series"]) == 2

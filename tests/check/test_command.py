@@ -1,0 +1,263 @@
+"""``torchperf check`` as people call it: against a directory, a store and a baseline."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from made_points import START, noisy
+
+from torchperf_ci import cli
+from torchperf_ci.places import open_place
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrating import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+FACTS = {"driver": "550", "fingerprint": "f00", "fingerprint_of": "driver"}
+SLOW = 1.2
+
+
+def record(metric: str, value: float, day: int | None, **changes: Any) -> dict[str, Any]:
+    """A record of a day's run; without a day one that comes fresh from a measurement."""
+    ids = {
+        "timestamp": START + (day or 0) * 86_400,
+        "repo": "octo/perf",
+        "head_branch": "refs/heads/main",
+        "head_sha": f"{day or 0:040x}",
+        "workflow_id": 100 + (day or 0),
+        "run_attempt": 1,
+        "job_id": 1,
+    }
+    return {
+        **({} if day is None else ids),
+        "runners": [{"name": "cuda", "type": "H100", "extra_info": FACTS}],
+        "benchmark": {"name": "nightly", "mode": "inference", "dtype": "bf16"},
+        "model": {"name": "resnet", "backend": "eager"},
+        "metric": {"name": metric, "benchmark_values": [value, value * 1.001, value * 1.002]},
+        **changes,
+    }
+
+
+def run(folder: Path, name: str, records: Iterable[dict[str, Any]]) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "records.json").write_text(json.dumps(list(records)))
+    return folder / name
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Thirty nights of one case."""
+    for day, value in enumerate(noisy(10, 30)):
+        run(tmp_path / "history", f"run-{day}", [record("latency(ms)", value, day)])
+    return tmp_path / "history"
+
+
+@pytest.fixture
+def dsn(history: Path, tmp_path: Path) -> str:
+    """The same in a store."""
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        ingest_place(store, open_place(str(history)))
+    return f"chdb://{tmp_path}/store"
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """Three fresh runs that are slower."""
+    for number in range(3):
+        run(tmp_path / "slow", f"run-{number}", [record("latency(ms)", 10 * SLOW + number / 100, None)])
+    return tmp_path / "slow"
+
+
+@pytest.fixture
+def fine(tmp_path: Path) -> Path:
+    """A fresh run like those before."""
+    return run(tmp_path, "fine", [record("latency(ms)", 10.03, None)])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somewhere without a configuration, and in no job."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("GITHUB_ACTIONS", "GITHUB_BASE_REF", "GITHUB_REF", "GITHUB_ACTOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def check(*argv: object) -> int:
+    return cli.main(["check", *map(str, argv)])
+
+
+def words(tmp_path: Path) -> list[str]:
+    return [
+        verdict["verdict"] for verdict in json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    ]
+
+
+def test_a_regression_against_a_directory(
+    slow: Path, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(slow, "--against", history) == 1
+    assert words(tmp_path) == ["regressed"]
+    assert "regressed" in capsys.readouterr().out
+
+
+def test_nothing_against_a_directory(fine: Path, history: Path, tmp_path: Path) -> None:
+    assert check(fine, "--against", history, "--out", "other.json") == 0
+    assert (tmp_path / "other.json").exists()
+
+
+def test_a_regression_against_a_store(slow: Path, dsn: str, tmp_path: Path) -> None:
+    assert check(slow, "--store", dsn) == 1
+    assert words(tmp_path) == ["regressed"]
+
+
+def test_the_store_is_the_configurations(slow: Path, dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "torchperf.yml").write_text(
+        f'version: 1\nstore: "{dsn}"\npolicy: {{"latency(ms)": {{min_effect: 60%}}}}\n'
+    )
+    assert check(slow) == 0
+    assert words(tmp_path) == ["unchanged"]
+    (tmp_path / "strict.yml").write_text(f'version: 1\nstore: "{dsn}"\n')
+    assert check(slow, "--policy", "strict.yml") == 1
+
+
+def test_what_was_uploaded_before_it_is_checked_is_not_its_own_past(
+    slow: Path, dsn: str, tmp_path: Path
+) -> None:
+    for number, day in enumerate((30, 31, 32)):
+        (kept,) = json.loads((slow / f"run-{number}/records.json").read_text())
+        uploaded = run(tmp_path, f"uploaded-{day}", [{**record("x", 1, day), **kept}])
+        assert cli.main(["ingest", str(uploaded), "--store", dsn]) == 0
+    assert check(slow, "--store", dsn) == 1
+    (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert verdict["evidence"]["history"] == 30
+
+
+def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        later = run(tmp_path, f"later-{day}", [record("latency(ms)", 10 * SLOW + day / 100, day)])
+        cli.main(["ingest", str(later), "--store", dsn])
+    old = run(tmp_path, "old", [record("latency(ms)", 10.02, 29)])
+    assert check(old, "--store", dsn) == 0
+    (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
+
+
+def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
+    other = record("latency(ms)", 1.0, 1, benchmark={"name": "another"})
+    assert check(slow, "--against", run(tmp_path, "others", [other])) == 0
+    judged = json.loads((tmp_path / "verdicts.json").read_text())
+    assert [note[:41] for note in judged["notes"]] == ["the past has nothing of what was measured"]
+
+
+def test_another_branch_is_told(slow: Path, dsn: str, tmp_path: Path) -> None:
+    assert check(slow, "--store", dsn, "--branch", "release/2.13") == 0
+    judged = json.loads((tmp_path / "verdicts.json").read_text())
+    assert [verdict["verdict"] for verdict in judged["verdicts"]] == ["new"]
+    assert judged["notes"] == [
+        "the past has nothing of branch release/2.13, only of main: choose with --branch"
+    ]
+    assert check(slow, "--store", dsn, "--branch", "refs/heads/main") == 1
+
+
+def test_of_a_directory_one_branch_may_be_the_past(slow: Path, history: Path, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        run(
+            history,
+            f"run-{day}",
+            [record("latency(ms)", 12 + day / 1000, day, head_branch="refs/heads/slow")],
+        )
+    assert check(slow, "--against", history, "--branch", "main") == 1
+    assert check(slow, "--against", history, "--branch", "refs/heads/slow") == 0
+    assert words(tmp_path) == ["unchanged"]
+
+
+def test_in_a_pull_request_its_base_is_the_past(
+    slow: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/1/merge")
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    assert check(slow, "--store", dsn) == 1
+
+
+def test_warnings_only(slow: Path, history: Path, tmp_path: Path) -> None:
+    assert check(slow, "--against", history, "--on-failure", "warn") == 0
+    assert words(tmp_path) == ["regressed"]
+
+
+def test_json_is_the_file(
+    slow: Path, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(slow, "--against", history, "--json") == 1
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "verdicts.json").read_text())
+
+
+def test_refused_records_are_told_and_the_rest_judged(
+    fine: Path, slow: Path, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (fine, slow / "run-0"):
+        (folder / "bad.json").write_text('{"no": "metric"}')
+    assert check(fine, "--against", history) == 3
+    assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
+    assert words(tmp_path) == ["unchanged"]
+    assert json.loads((tmp_path / "verdicts.json").read_text())["notes"] == [
+        "1 elements are no good records, and are not judged"
+    ]
+    assert check(slow, "--against", history) == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "say which records are new: torchperf check DIR"),
+        (["empty"], "empty: holds no record, so there is nothing to do"),
+        (["nowhere"], "nowhere: there is no such file or directory"),
+        (["fine", "--against", "nowhere"], "--against nowhere: there is no such directory or file"),
+        (["strange", "--against", "fine"], "1 elements are no good records; strange has no other"),
+        (["fine"], "there is no store; `torchperf ingest` makes one"),
+        (["fine", "--against", "fine/records.json"], "fine/records.json: is no baseline: $"),
+        (["--sensitivity", "--calibrate"], "are two questions"),
+        (["--sensitivity", "--against", "empty"], "empty: holds no series of numbers"),
+        (["--calibrate", "--against", "fine"], "the past has 1 runs, and calibrating takes at least 10"),
+    ],
+)
+@pytest.mark.usefixtures("fine")
+def test_what_cannot_be_done_is_told(
+    argv: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "package.json").write_text('{"name": "perf"}')
+    assert check(*argv) == (3 if "strange" in argv else 2)
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "verdicts.json").exists()
+
+
+def test_sensitivity_of_all_that_the_store_has(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("--sensitivity", "--store", dsn, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    (seen,) = shown["series"]
+    assert seen["history"] == 30
+    assert seen["noise"] == pytest.approx(0.01, rel=0.5)
+    assert 0.01 < seen["detectable"] < 0.06
+    assert [suite["series"] for suite in shown["suites"]] == [1]
+
+
+def test_sensitivity_as_a_table(fine: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(fine, "--sensitivity", "--store", dsn) == 0
+    shown = capsys.readouterr().out
+    assert "geometric mean" in shown
+    assert "resnet latency(ms) (inference bf16 eager cuda)" in shown
+
+
+def test_calibration_counts_the_alarms_of_the_past(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("--calibrate", "--against", history, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["replayed"]["runs"] == 21
+    assert shown["shuffled"]["proven"] <= 2
+    assert check("--calibrate", "--against", history) == 0
+    assert "a month of 30 nights" in capsys.readouterr().out

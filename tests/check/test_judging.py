@@ -1,0 +1,414 @@
+"""What becomes of each kind of series, whatever may have happened to it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from made_points import noisy, point, row, series
+
+from torchperf_ci import config
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.config import default_policy
+
+if TYPE_CHECKING:
+    from torchperf_ci.verdicts.verdict import Verdict
+
+LATENCY = series()
+STATUS = series("status")
+OTHER = {"driver": "560", "governor": "performance"}
+
+
+def judged(old, new, policy=None) -> dict[str, Verdict]:
+    """The verdicts by metric."""
+    verdicts = judge_all(old, new, default_policy() if policy is None else policy)
+    assert len({verdict.series for verdict in verdicts}) == len(verdicts)
+    return {verdict.series.metric: verdict for verdict in verdicts}
+
+
+def one(past, now, metric: str = "latency(ms)", policy=None) -> Verdict:
+    """The verdict on a single series with these values, a day each."""
+    name = series(metric)
+    (verdict,) = judged({name: row(past)}, {name: row(now, len(past))}, policy).values()
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("metric", "factor", "word"),
+    [
+        ("latency(ms)", 1.10, "regressed"),
+        ("latency(ms)", 0.90, "improved"),
+        ("throughput(samples/s)", 0.90, "regressed"),
+        ("throughput(samples/s)", 1.10, "improved"),
+        ("latency(ms)", 1.0, "unchanged"),
+    ],
+)
+def test_a_change_that_stays_is_proven_in_its_direction(metric: str, factor: float, word: str) -> None:
+    verdict = one(noisy(10, 30), [value * factor for value in noisy(10, 3, seed=1)], metric)
+    assert verdict.verdict == word
+    assert verdict.old == pytest.approx(10, rel=0.01)
+    assert verdict.new == pytest.approx(10 * factor, rel=0.02)
+    assert verdict.effect
+    assert verdict.effect.low < verdict.effect.ratio < verdict.effect.high
+    assert verdict.noise == pytest.approx(0.01, rel=0.5)
+    assert 0.01 < verdict.detectable < 0.1
+
+
+def test_the_evidence_names_the_commits_around_the_change() -> None:
+    verdict = one(noisy(10, 30), [11.0, 11.1, 10.9])
+    assert verdict.evidence["last_old"]["commit"] == f"{29:040d}"
+    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+    assert verdict.evidence["window"] == 3
+    assert verdict.evidence["history"] == 30
+    assert verdict.evidence["false_discovery_rate"] < 0.01
+
+
+def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
+    verdict = one(noisy(10, 30), [11.0])
+    assert (verdict.verdict, verdict.candidate, verdict.is_red) == ("noisy", True, False)
+    assert "one alone is no proof" in verdict.why
+
+
+def test_the_second_bad_night_is_proof() -> None:
+    verdict = one([*noisy(10, 30), 11.0], [11.05])
+    assert verdict.verdict == "regressed"
+    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+
+
+def test_one_spike_in_the_past_harms_nothing() -> None:
+    past = noisy(10, 30)
+    past[-1] = past[12] = 15.0
+    assert not one(past, [10.0]).is_red
+    assert one([*past, 10.0], [10.0]).verdict == "unchanged"
+
+
+def test_what_nobody_knows_the_direction_of_is_never_red() -> None:
+    for factor in (0.8, 1.2):
+        verdict = one(noisy(10, 30), [10 * factor] * 3, "quality")
+        assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+        assert "give it a direction in the policy" in verdict.why
+    assert one(noisy(10, 30), [10.0], "quality").verdict == "unchanged"
+
+
+def test_the_policy_gives_a_direction_and_what_matters() -> None:
+    up = {"quality": config.Rule(direction="up", min_effect=0.03)}
+    assert one(noisy(10, 30), [8.0] * 3, "quality", up).verdict == "regressed"
+    lenient = {"latency(ms)": config.Rule(direction="down", min_effect=0.5)}
+    assert one(noisy(10, 30), [11.0] * 3, policy=lenient).verdict == "unchanged"
+
+
+def test_a_target_gives_the_direction_of_what_is_not_known() -> None:
+    name = series("quality")
+    found = judged({name: row(noisy(10, 30))}, {name: row([8.0] * 3, 30, target=20.0)})
+    assert found["quality"].verdict == "regressed"
+
+
+def test_a_very_noisy_series_is_not_called_unchanged() -> None:
+    verdict = one(noisy(10, 30, cv=0.2), [10.0])
+    assert verdict.verdict == "noisy"
+    assert verdict.detectable > 0.1
+    assert "hardly be seen" in verdict.why
+
+
+def test_a_hopelessly_noisy_series_says_so_without_a_number_that_means_nothing() -> None:
+    verdict = one(noisy(10, 30, cv=1.0), [10.0])
+    assert (verdict.verdict, verdict.detectable) == ("noisy", None)
+    assert "too noisy to tell anything" in verdict.why
+
+
+def test_numbers_of_any_size_have_a_verdict() -> None:
+    verdict = one(list(np.exp(np.random.default_rng(0).uniform(-690, 690, 30))), [1e-300, 1e300])
+    assert verdict.verdict == "noisy"
+    assert math.isfinite(verdict.effect.high)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 4])
+def test_a_short_past_tells_nothing_about_noise(runs: int) -> None:
+    verdict = one([10.0] * runs, [20.0, 20.0])
+    assert verdict.verdict == "noisy"
+    assert verdict.effect is None
+    assert verdict.new == pytest.approx(20.0)
+    assert f"{runs} comparable runs before" in verdict.why
+
+
+def test_a_constant_series_shows_the_smallest_change_that_matters_and_not_less() -> None:
+    assert one([10.0] * 30, [10.4] * 3).verdict == "regressed"
+    assert one([10.0] * 30, [10.0]).verdict == "unchanged"
+    assert one([10.0] * 30, [10.0001] * 3).verdict == "unchanged"
+
+
+def test_ties_on_a_coarse_grid_are_no_change() -> None:
+    past = [10.0, 10.1, 10.0, 10.0, 10.1] * 6
+    assert one(past, [10.1, 10.1]).verdict == "unchanged"
+
+
+def test_missing_nights_leave_no_gap() -> None:
+    past = [value if day % 3 else None for day, value in enumerate(noisy(10, 40))]
+    assert one(past, [11.0] * 3).verdict == "regressed"
+    assert one(past, [10.0]).verdict == "unchanged"
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_zero_is_no_measurement(value: float) -> None:
+    verdict = one(noisy(10, 30), [value])
+    assert (verdict.verdict, verdict.is_red) == ("missing", False)
+    assert "is no measurement" in verdict.why
+
+
+def test_zeros_in_the_past_are_left_out() -> None:
+    past = noisy(10, 30)
+    past[5] = past[29] = 0.0
+    assert one(past, [10.0]).verdict == "unchanged"
+
+
+def test_a_run_without_a_number_is_missing() -> None:
+    assert one(noisy(10, 30), [None]).verdict == "missing"
+
+
+def test_of_several_new_runs_all_are_new() -> None:
+    verdict = one(noisy(10, 30), noisy(11, 60))
+    assert verdict.verdict == "regressed"
+    assert verdict.evidence["runs"] == 60
+    assert verdict.old == pytest.approx(10, rel=0.01)
+
+
+def test_only_points_of_the_same_machine_count() -> None:
+    past = [*row(noisy(10, 20)), *row(noisy(20, 20), 20, fingerprint=OTHER)]
+    assert judged({LATENCY: past}, {LATENCY: row([20.0, 20.1], 40, fingerprint=OTHER)})[
+        "latency(ms)"
+    ].verdict == ("unchanged")
+    back = judged({LATENCY: past}, {LATENCY: row([10.0, 10.1], 40)})["latency(ms)"]
+    assert back.verdict == "unchanged"
+    assert back.evidence["history"] < 25
+
+
+def test_a_machine_that_was_never_seen_is_not_comparable_and_says_in_what() -> None:
+    verdict = judged({LATENCY: row(noisy(10, 20))}, {LATENCY: row([20.0] * 3, 20, fingerprint=OTHER)})[
+        "latency(ms)"
+    ]
+    assert verdict.verdict == "not-comparable"
+    assert verdict.why == "the past differs in driver: 550 → 560"
+    assert verdict.evidence["differs"] == ["driver: 550 → 560"]
+
+
+def test_many_differences_are_counted() -> None:
+    facts = {f"fact{number}": "1" for number in range(9)}
+    verdict = judged({LATENCY: row([1.0] * 9)}, {LATENCY: row([2.0], 9, fingerprint=facts)})["latency(ms)"]
+    assert verdict.why.endswith("; and 8 more differences")
+
+
+def test_what_has_no_past_is_new() -> None:
+    verdict = judged({series("peak_memory(MiB)"): row([1.0])}, {LATENCY: row([10.0])})["latency(ms)"]
+    assert (verdict.verdict, verdict.old, verdict.new) == ("new", None, 10.0)
+
+
+def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> None:
+    lost, elsewhere, long_gone = series("throughput(samples/s)"), series(arch="MI300"), series(model="gone")
+    old = {
+        LATENCY: row(noisy(10, 30)),
+        lost: row(noisy(5, 30)),
+        elsewhere: row(noisy(10, 30)),
+        long_gone: row(noisy(10, 20)),
+    }
+    verdicts = judge_all(old, {LATENCY: row([10.0], 30)}, default_policy())
+    assert {verdict.series: verdict.verdict for verdict in verdicts} == {
+        LATENCY: "unchanged",
+        lost: "missing",
+    }
+    (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
+    assert missing.why == "not measured in this run"
+    assert missing.evidence["last_old"]["commit"] == f"{29:040d}"
+
+
+def test_a_status_tells_why_something_was_not_measured() -> None:
+    lost = series("memory_leak(KiB/iter)")
+    told = {"status": "pass", "not_measured": '{"memory_leak(KiB/iter)": "too few steps"}'}
+    found = judged({lost: row([0.0] * 9), STATUS: row([1.0] * 9)}, {STATUS: row([1.0], 9, info=told)})
+    assert found[lost.metric].why == "not measured: too few steps"
+
+
+def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> None:
+    other = series(model="bert")
+    old = {LATENCY: row(noisy(10, 30)), other: row(noisy(20, 30, seed=1))}
+    new = {
+        LATENCY: [point(value, 30, run=f"first/{n}") for n, value in enumerate([11.0, 11.1])],
+        other: [point(value, 30, run=f"second/{n}") for n, value in enumerate([22.0, 22.1])],
+    }
+    assert {verdict.verdict for verdict in judge_all(old, new, default_policy())} == {"regressed"}
+
+
+class TestOutcomes:
+    def words(self, past, now, **info: str) -> Verdict:
+        return judged({STATUS: row(past)}, {STATUS: row(now, len(past), info=info)})["status"]
+
+    def test_what_fails_now_is_broken_and_says_why(self) -> None:
+        verdict = self.words([1.0] * 5, [0.0], status="oom", reason="CUDA out of memory")
+        assert (verdict.verdict, verdict.is_red) == ("broken", True)
+        assert verdict.why == "oom: CUDA out of memory"
+        assert verdict.evidence["last_old"]["commit"] == f"{4:040d}"
+
+    def test_one_good_run_before_is_enough(self) -> None:
+        assert self.words([1.0], [0.0]).verdict == "broken"
+
+    def test_what_was_failing_is_not_red_again(self) -> None:
+        verdict = self.words([1.0, 1.0, 0.0, 0.0], [0.0], status="crashed")
+        assert (verdict.verdict, verdict.is_red) == ("unchanged", False)
+        assert verdict.why == f"still failing since 2026-09-23 {0:010d}: crashed"
+
+    def test_what_passes_again_is_fixed(self) -> None:
+        assert self.words([1.0, 0.0, 0.0], [1.0]).verdict == "fixed"
+
+    def test_what_passes_as_before_is_unchanged(self) -> None:
+        assert self.words([1.0, 1.0], [1.0]).verdict == "unchanged"
+
+    def test_what_fails_now_and_then_is_no_news(self) -> None:
+        verdict = self.words([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0.0])
+        assert (verdict.verdict, verdict.is_red, verdict.candidate) == ("noisy", False, True)
+
+    def test_what_is_not_supported_is_missing(self) -> None:
+        verdict = self.words([1.0], [0.0], status="unsupported", reason="no torchvision")
+        assert verdict.verdict == "missing"
+        assert verdict.why == "there is nothing to measure: unsupported: no torchvision"
+
+    def test_a_failure_on_another_machine_counts_and_says_so(self) -> None:
+        verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
+        assert verdict.verdict == "broken"
+        assert verdict.why == "failed (the machine changed, too: driver: 550 → 560)"
+
+    def test_a_case_that_fails_from_its_first_run_on_is_new(self) -> None:
+        assert judged({}, {STATUS: row([0.0])})["status"].verdict == "new"
+
+    def test_an_accuracy_in_words_is_an_outcome(self) -> None:
+        accuracy = series("accuracy")
+        good, bad = ({"benchmark_values": f'["{word}"]'} for word in ("pass", "fail_accuracy"))
+        found = judged({accuracy: row([None] * 3, info=good)}, {accuracy: row([None], 3, info=bad)})
+        assert found["accuracy"].verdict == "broken"
+        assert found["accuracy"].why == "fail_accuracy"
+
+    def test_an_accuracy_in_numbers_is_a_ratio(self) -> None:
+        verdict = one(noisy(0.8, 30, cv=0.002), [0.7, 0.7, 0.7], "accuracy")
+        assert verdict.verdict == "regressed"
+        assert verdict.effect
+
+    def test_a_case_that_breaks_is_one_red_line(self) -> None:
+        metrics = ["accuracy", "latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "graph_breaks"]
+        old = {series(metric): row([1.0] * 30) for metric in metrics} | {STATUS: row([1.0] * 30)}
+        new = {
+            STATUS: row([0.0], 30, info={"status": "oom"}),
+            LATENCY: row([None], 30),
+            series("accuracy"): row([0.0], 30),
+        }
+        found = judged(old, new)
+        assert found.pop("status").verdict == "broken"
+        assert {verdict.verdict for verdict in found.values()} == {"missing"}
+        assert {verdict.why for verdict in found.values()} == {"status of its case: oom"}
+        assert set(found) == set(metrics)
+
+    def test_wrong_results_make_their_speed_worthless(self) -> None:
+        old = {series("accuracy"): row([1.0] * 30), LATENCY: row(noisy(10, 30)), STATUS: row([1.0] * 30)}
+        new = {series("accuracy"): row([0.0], 30), LATENCY: row([5.0], 30), STATUS: row([1.0], 30)}
+        found = judged(old, new)
+        assert {metric: verdict.verdict for metric, verdict in found.items()} == {
+            "accuracy": "broken",
+            "latency(ms)": "missing",
+            "status": "unchanged",
+        }
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "word"),
+    [
+        ([0.0], [1.0], "regressed"),
+        ([2.0] * 9, [3.0], "regressed"),
+        ([2.0] * 9, [2.0], "unchanged"),
+        ([2.0] * 9, [1.0], "improved"),
+        ([2.0, 3.0, 2.0], [3.0], "unchanged"),
+        ([2.0, 3.0, 2.0], [4.0], "regressed"),
+        ([9.0, *[2.0] * 5], [3.0], "regressed"),
+        ([2.0] * 9, [3.0, 2.0], "unchanged"),
+        ([2.0] * 9, [3.0, 4.0], "regressed"),
+    ],
+)
+def test_any_increase_of_a_count_counts(past: list[float], now: list[float], word: str) -> None:
+    verdict = one(past, now, "graph_breaks")
+    assert verdict.verdict == word
+    assert (verdict.old, verdict.new) == (past[-1], now[-1])
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "word"),
+    [
+        ([0.0] * 20, [1044.0] * 3, "regressed"),
+        ([0.0] * 20, [0.0], "unchanged"),
+        ([0.0] * 20, [0.3] * 3, "unchanged"),
+        ([-2.0, 1.0, 0.0, 2.0, -1.0] * 4, [1.0, -1.0], "unchanged"),
+        ([-2.0, 1.0, 0.0, 2.0, -1.0] * 4, [60.0] * 3, "regressed"),
+        ([1000.0, 1001.0, 1002.0, 999.0] * 5, [1.0] * 3, "improved"),
+    ],
+)
+def test_an_amount_is_judged_by_its_difference(past: list[float], now: list[float], word: str) -> None:
+    verdict = one(past, now, "memory_leak(KiB/iter)")
+    assert verdict.verdict == word
+    assert verdict.effect is None
+    assert verdict.new == pytest.approx(sum(now) / len(now) if word != "unchanged" else now[-1], abs=0.01)
+
+
+def test_a_metric_that_was_always_zero_is_judged_by_its_difference() -> None:
+    assert one([0.0] * 20, [0.0], "peak_memory(MiB)").verdict == "unchanged"
+    assert one([0.0] * 20, [90.0] * 3, "peak_memory(MiB)").verdict == "regressed"
+
+
+ANCHORED = series("latency_vs_anchor(ratio)")
+THROUGHPUT = series("throughput(samples/s)")
+ANCHOR = {"anchor": "torch 2.12.0 abc"}
+
+
+class TestAnchored:
+    def verdicts(self, ratio: float, runs: int = 30, **fresh) -> dict[str, Verdict]:
+        old = {
+            ANCHORED: row(noisy(1.0, runs, cv=0.004), fingerprint=ANCHOR),
+            LATENCY: row(noisy(10, 30, cv=0.01)),
+            THROUGHPUT: row(noisy(100, 30, cv=0.01)),
+        }
+        new = {
+            ANCHORED: row([ratio] * 3, 30, fingerprint=ANCHOR),
+            LATENCY: row([14.0] * 3, 30, **fresh),
+            THROUGHPUT: row([100 / 1.4] * 3, 30, **fresh),
+        }
+        return judged(old, new)
+
+    def test_it_speaks_for_latency_and_throughput(self) -> None:
+        found = self.verdicts(1.0)
+        assert {verdict.verdict for verdict in found.values()} == {"unchanged"}
+        assert found["latency(ms)"].why.startswith("the anchored series speaks for it")
+        assert found["latency(ms)"].new == 14.0
+
+    def test_its_regression_is_theirs(self) -> None:
+        found = self.verdicts(1.05)
+        assert {verdict.verdict for verdict in found.values()} == {"regressed"}
+        slower, less = found["latency(ms)"].effect, found["throughput(samples/s)"].effect
+        assert less.ratio == pytest.approx(1 / slower.ratio)
+        assert less.low < less.ratio < less.high
+
+    def test_it_survives_a_change_of_machine(self) -> None:
+        assert self.verdicts(1.05, fingerprint=OTHER)["latency(ms)"].verdict == "regressed"
+
+    def test_while_it_is_young_the_others_speak_for_themselves(self) -> None:
+        found = self.verdicts(1.0, runs=3)
+        assert found["latency_vs_anchor(ratio)"].verdict == "noisy"
+        assert found["latency(ms)"].verdict == "regressed"
+
+
+def test_all_are_judged_together_under_false_discovery_control() -> None:
+    """Of a thousand series without any change a fixed threshold of 3% would call dozens, the gate none."""
+    old, new = {}, {}
+    for number in range(1000):
+        values = noisy(10, 31, cv=0.02, seed=number)
+        name = series(model=f"m{number}")
+        old[name], new[name] = row(values[:-1]), row(values[-1:], 30)
+    verdicts = judge_all(old, new, default_policy())
+    assert sum(math.log(verdict.effect.ratio) > math.log(1.03) for verdict in verdicts) > 30
+    assert not [verdict for verdict in verdicts if verdict.is_red]
+    assert sum(verdict.candidate for verdict in verdicts) < 30

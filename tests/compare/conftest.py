@@ -1,0 +1,62 @@
+"""Cases and pairs that nobody had to measure."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from checkout import Checkout
+
+from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.pairs import Pair
+from torchperf_ci.compare.trial import Trial
+from torchperf_ci.series.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from checkout import Git
+
+MIB = 2**20
+
+
+@pytest.fixture
+def a_case() -> Callable[..., Case]:
+    return lambda name="one", backend="eager": Case(f"made/{name}", "inference", "fp32", backend, 4)
+
+
+@pytest.fixture
+def a_pair() -> Callable[..., Pair]:
+    def pair(log_ratio: float = 0.0, peaks=(100, 100), graph_breaks=(None, None)) -> Pair:
+        return Pair((log_ratio,) * 3, 0.002, 0.003, peaks[0] * MIB, peaks[1] * MIB, *graph_breaks)
+
+    return pair
+
+
+@pytest.fixture
+def a_trial(a_case, a_pair) -> Callable[..., Trial]:
+    """A case measured ``pairs`` times with a change and a spread."""
+
+    def trial(change: float = 0.0, pairs: int = 12, sd: float = 0.005, **more) -> Trial:
+        noise = random.Random(pairs)
+        return Trial(a_case(**more), [a_pair(change + noise.gauss(0, sd)) for _ in range(pairs)])
+
+    return trial
+
+
+@pytest.fixture
+def naming() -> Callable[[Case, str], Series]:
+    def series(case: Case, metric: str) -> Series:
+        return Series("", "b", case.workload, case.mode, case.dtype, case.backend, "cpu", "x", metric)
+
+    return series
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, git: Git) -> Checkout:
+    """The repository of a user who is in the middle of something."""
+    folder = tmp_path / "repo with a space"
+    folder.mkdir()
+    return Checkout(folder, git)

@@ -1,0 +1,194 @@
+"""The command as people call it, with real workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci import cli
+from torchperf_ci.compare import command
+from torchperf_ci.verdicts.file import read
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+SUITE = """
+import os
+import torch
+from torchperf_ci.suite import Task, workload
+
+def fails_on(*sides):
+    def model(x):
+        if os.environ.get("SIDE") in sides:
+            raise ZeroDivisionError("on purpose")
+        return x + 1
+    return model
+
+def one(name, *sides):
+    return workload(f"made/{name}", "a sum", modes=("inference",))(lambda n: Task(fails_on(*sides), (torch.ones(64),)))
+
+runs = one("runs")
+breaks = one("breaks", "head")
+never = one("never", "base", "head")
+"""
+
+
+@pytest.fixture
+def suite(tmp_path) -> str:
+    path = tmp_path / "suite.py"
+    path.write_text(SUITE)
+    return str(path)
+
+
+@pytest.fixture
+def pythons(tmp_path, torch_environment) -> dict[str, str]:
+    """Two environments under test that know which side they are."""
+    found = {}
+    for side in ("base", "head"):
+        python = tmp_path / f"python-{side}"
+        python.write_text(f'#!/bin/sh\nSIDE={side} exec {torch_environment}/bin/python "$@"\n')
+        python.chmod(0o755)
+        found[side] = str(python)
+    return found
+
+
+def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, capsys) -> None:
+    sides = ("--base", pythons["base"], "--head", pythons["head"])
+    out = tmp_path / "verdicts.json"
+    code = cli.main(
+        ["compare", *sides, "--suite", suite, "--filter", "made/breaks", "made/never", "--out", str(out)]
+    )
+    assert code == 1
+    judgement = read(out)
+    words = {verdict.series.model: (verdict.verdict, verdict.why) for verdict in judgement.verdicts}
+    reason = "failed: ZeroDivisionError: on purpose"
+    assert words == {
+        "made/breaks": ("broken", f"passes on base, on head {reason}"),
+        "made/never": ("missing", f"runs on neither side: {reason}"),
+    }
+    assert judgement.base.startswith(f"{pythons['base']} (torch 2.")
+    assert "1 broken, 1 missing" in capsys.readouterr().err
+
+
+def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path, torch_environment) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    before = checkout.state()
+    process = subprocess.Popen(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "torchperf_ci",
+                "compare",
+                "--base",
+                checkout.first,
+                "--head",
+                checkout.second,
+            ),
+            *("--repo", str(checkout.folder), "--python", str(torch_environment / "bin/python")),
+            *("--suite", suite, "--filter", "made/runs", "--out", str(tmp_path / "verdicts.json")),
+        ],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert "pair 1" in process.stderr.readline()
+        workers = _workers_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 5, said
+    judgement = read(tmp_path / "verdicts.json")
+    assert judgement.notes[0].startswith("stopped from outside")
+    assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
+    assert not [pid for pid in workers if _runs(pid)]
+    assert list(temporary.iterdir()) == []
+    assert checkout.state() == before
+
+
+def _workers_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _runs(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_repository_that_must_be_built_is_told_so(
+    checkout, tmp_path, git, torch_environment, capsys
+) -> None:
+    """As PyTorch's own: the folder of its sources cannot be imported."""
+    (checkout.folder / "torch").mkdir()
+    (checkout.folder / "torch/__init__.py").write_text("import torch._C\n")
+    git(checkout.folder, "add", "torch")
+    git(checkout.folder, "commit", "--quiet", "--message", "Add sources")
+    python = str(torch_environment / "bin/python")
+    arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--python", python)
+    assert cli.main(["compare", *arguments]) == 2
+    assert "has to be built before it is imported, say how with --build" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "compare what? give a Python, a wheel, a revision or a directory of records with --base"),
+        (["--base", "x"], "with --head"),
+        (["--base", "records", "--head", sys.executable], "--base records holds records"),
+        (["--base", "nonsense", "--head", "nonsense"], "'nonsense' is not a file that can be run"),
+        (
+            ["--base", "/bin/false", "--head", "/bin/false"],
+            "--base /bin/false: the worker exited with code 1",
+        ),
+        (["--base", "x", "--head", "x", "--min-effect", "3"], "--min-effect cannot be '3'"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_told(tmp_path, monkeypatch, capsys, arguments, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/one.json").write_text("[]")
+    assert cli.main(["compare", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_directories_without_a_record_are_told(tmp_path, capsys) -> None:
+    (tmp_path / "one.json").write_text("{}")
+    assert cli.main(["compare", "--base", str(tmp_path), "--head", str(tmp_path)]) == 2
+    assert "holds no records" in capsys.readouterr().err
+
+
+def test_directories_of_records_are_compared(tmp_path, capsys) -> None:
+    for side, value in (("base", 1.0), ("head", 2.0)):
+        (tmp_path / side).mkdir()
+        values = ", ".join(str(value + step / 1000) for step in range(8))
+        metric = f'{{"name": "latency(ms)", "benchmark_values": [{values}]}}'
+        (tmp_path / side / "records.json").write_text(
+            f'[{{"benchmark": {{"name": "b"}}, "model": {{"name": "m"}}, "metric": {metric}}}]'
+        )
+    sides = ("--base", str(tmp_path / "base"), "--head", str(tmp_path / "head"))
+    assert cli.main(["compare", *sides, "--out", str(tmp_path / "verdicts.json"), "--json"]) == 1
+    assert '"verdict": "regressed"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["unchanged", "improved", "missing"], 0),
+        (["unchanged", "noisy"], 5),
+        (["unchanged", "not-comparable"], 5),
+        (["missing"], 5),
+        ([], 5),
+        (["noisy", "regressed"], 1),
+        (["broken", "missing"], 1),
+    ],
+)
+def test_the_exit_code_says_whether_head_is_worse_and_whether_that_is_known(
+    naming, a_case, words, code
+) -> None:
+    verdicts = [Verdict(naming(a_case(), "m"), word, "") for word in words]
+    assert command._exit_code(Judgement("compare", "", "", verdicts)) == code

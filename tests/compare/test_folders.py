@@ -1,0 +1,205 @@
+"""Two directories of records."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.compare.folders import compare_folders, holds_records
+from torchperf_ci.compare.question import Policy
+from torchperf_ci.config import Config
+from torchperf_ci.errors import RecordsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLICY = Policy(Config())
+
+
+def spread(level: float, values: int = 8, sd: float = 0.01) -> list[float]:
+    noise = random.Random(level)
+    return [level * (1 + noise.gauss(0, sd)) for _ in range(values)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A directory with one record a metric."""
+
+    def write(name: str, facts: dict[str, str] | None = None, **metrics) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        machine = {"governor": "performance", **(facts or {})}
+        for number, (metric, values) in enumerate(metrics.items()):
+            extra = values if isinstance(values, dict) else {}
+            record = {
+                "benchmark": {"name": "b", "mode": "inference", "dtype": "fp32"},
+                "model": {"name": "m", "backend": "eager"},
+                "metric": {
+                    "name": METRICS.get(metric, metric),
+                    "benchmark_values": extra.pop("values", []) if extra else values,
+                    "extra_info": extra,
+                },
+                "runners": [
+                    {"name": "cpu", "type": "x", "extra_info": {**machine, "fingerprint_of": "governor"}}
+                ],
+            }
+            (tmp_path / name / f"{number}.json").write_text(json.dumps([record]))
+        return tmp_path / name
+
+    return write
+
+
+METRICS = {
+    "latency": "latency(ms)",
+    "throughput": "throughput(samples/s)",
+    "leak": "memory_leak(KiB/iter)",
+}
+
+
+def judged(base: Path, head: Path, policy: Policy = POLICY):
+    [verdict] = compare_folders(base, head, policy).verdicts
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("metric", "new", "word"),
+    [
+        ("latency", 2.2, "regressed"),
+        ("latency", 1.8, "improved"),
+        ("latency", 2.0, "unchanged"),
+        ("throughput", 2.2, "improved"),
+        ("throughput", 1.8, "regressed"),
+    ],
+)
+def test_numbers_are_judged_in_the_direction_of_their_metric(folder, metric, new, word) -> None:
+    verdict = judged(folder("base", **{metric: spread(2.0)}), folder("head", **{metric: spread(new)}))
+    assert verdict.verdict == word
+    assert verdict.effect.low < new / 2.0 < verdict.effect.high
+    assert verdict.old == pytest.approx(2.0, rel=0.02)
+
+
+def test_weaker_evidence_is_called_so(folder) -> None:
+    judgement = compare_folders(folder("base", latency=[1.0]), folder("head", latency=[1.0]), POLICY)
+    assert "not pairs" in judgement.notes[0]
+
+
+@pytest.mark.parametrize("values", [1, 3, 4])
+def test_few_values_are_never_red(folder, values) -> None:
+    base, head = folder("base", latency=spread(1.0, values)), folder("head", latency=spread(2.0, values))
+    assert judged(base, head).verdict == "noisy"
+
+
+def test_few_values_that_are_alike_are_unchanged(folder) -> None:
+    base, head = (
+        folder("base", latency=spread(1.0, 3, 0.003)),
+        folder("head", latency=spread(1.001, 3, 0.003)),
+    )
+    assert judged(base, head).verdict == "unchanged"
+
+
+def test_values_that_spread_tell_nothing(folder) -> None:
+    verdict = judged(folder("base", latency=spread(1.0, sd=0.3)), folder("head", latency=spread(1.1, sd=0.3)))
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert "spread too much" in verdict.why
+
+
+def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
+    base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.01])
+    verdict = judged(base, folder("head", latency=[1.1, 1.11, 1.12, 1.1, 1.1]))
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+
+
+def test_what_nobody_gave_a_direction_is_never_red(folder) -> None:
+    verdict = judged(folder("base", wobbles=spread(1.0)), folder("head", wobbles=spread(9.0)))
+    assert verdict.verdict == "noisy"
+    assert "direction in the policy" in verdict.why
+
+
+def test_what_matters_can_be_asked_for(folder) -> None:
+    base, head = folder("base", latency=spread(1.0)), folder("head", latency=spread(1.1))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(base, head, Policy(Config(), 0.2)).verdict == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ([0] * 5, [1] * 5, "regressed"),
+        ([2] * 5, [1] * 5, "improved"),
+        ([1], [1], "unchanged"),
+        ([1], [2], "noisy"),
+        ([1] * 5, [1, 2, 1, 1, 1], "unchanged"),
+    ],
+)
+def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
+    assert judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new)).verdict == word
+
+
+@pytest.mark.parametrize(
+    ("new", "word"), [([900.0] * 5, "regressed"), ([0.5] * 5, "unchanged"), ([-900.0] * 5, "improved")]
+)
+def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
+    assert judged(folder("base", leak=[0.0, 0.1, -0.1, 0.0, 0.0]), folder("head", leak=new)).verdict == word
+
+
+def test_a_latency_of_zero_is_no_division_by_zero(folder) -> None:
+    assert judged(folder("base", latency=[0.0] * 5), folder("head", latency=[0.0] * 5)).verdict == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("pass", "oom", "broken"),
+        ("oom", "pass", "fixed"),
+        ("pass", "pass", "unchanged"),
+        ("oom", "oom", "unchanged"),
+        ("pass", "unsupported", "missing"),
+    ],
+)
+def test_outcomes(folder, old, new, word) -> None:
+    def status(how: str) -> dict:
+        return {
+            "values": [float(how == "pass")],
+            "status": how,
+            "reason": "" if how == "pass" else "too large",
+        }
+
+    assert judged(folder("base", status=status(old)), folder("head", status=status(new))).verdict == word
+
+
+def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
+    failing = {"values": [0.0], "status": "oom", "reason": "too large"}
+    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
+    verdicts = compare_folders(base, folder("head", status=failing, latency=[0.0]), POLICY).verdicts
+    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
+    assert words["status"][0] == "broken"
+    assert words["latency(ms)"] == ("missing", "head has no number: oom: too large")
+
+
+def test_other_conditions_are_not_comparable(folder) -> None:
+    verdict = judged(folder("base", latency=[1.0]), folder("head", {"governor": "powersave"}, latency=[2.0]))
+    assert verdict.verdict == "not-comparable"
+    assert "governor: performance → powersave" in verdict.why
+
+
+def test_what_only_one_side_has_is_new_or_missing(folder) -> None:
+    judgement = compare_folders(folder("base", latency=[1.0]), folder("head", throughput=[1.0]), POLICY)
+    words = {verdict.series.metric: verdict.verdict for verdict in judgement.verdicts}
+    assert words == {"latency(ms)": "missing", "throughput(samples/s)": "new"}
+
+
+def test_a_directory_holds_records_where_there_is_json(folder, tmp_path) -> None:
+    assert holds_records(folder("base", latency=[1.0]))
+    assert not holds_records(tmp_path / "base/0.json")
+    (tmp_path / "empty").mkdir()
+    assert not holds_records(tmp_path / "empty")
+
+
+def test_json_without_records_is_told(folder, tmp_path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "package.json").write_text('{"name": "x"}')
+    with pytest.raises(RecordsError, match="holds no records"):
+        compare_folders(folder("base", latency=[1.0]), other, POLICY)

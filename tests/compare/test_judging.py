@@ -1,0 +1,186 @@
+"""From pairs to verdicts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.process import Outcome
+from torchperf_ci.compare.control import judge_control
+from torchperf_ci.compare.judging import judge, suites
+from torchperf_ci.compare.question import Policy
+from torchperf_ci.compare.rounds import Measured
+from torchperf_ci.compare.trial import Trial
+from torchperf_ci.config import Config, Rule
+
+POLICY = Policy(Config())
+PASS, FAIL = Outcome("pass"), Outcome("crashed", "killed by SIGSEGV")
+
+
+@pytest.fixture
+def judged(naming):
+    """The verdicts of trials by metric."""
+
+    def verdicts(*trials: Trial, control=(), policy: Policy = POLICY):
+        measured = Measured(trials, trials[0].case, list(control))
+        found = judge(
+            measured, policy, naming, judge_control(measured, policy.rule("latency(ms)").min_effect)
+        )
+        return {verdict.series.metric: verdict for verdict in found}
+
+    return verdicts
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "why"),
+    [
+        (
+            0.1,
+            "regressed",
+            "slower: over 12 pairs a change of 3.0% or more is more than 1,000,000 times as likely",
+        ),
+        (-0.1, "improved", "faster: over 12 pairs"),
+        (0.0, "unchanged", "over 12 pairs no change is"),
+    ],
+)
+def test_latency_is_judged_by_the_sequential_test(judged, a_trial, change, word, why) -> None:
+    verdict = judged(a_trial(change))["latency(ms)"]
+    assert verdict.verdict == word
+    assert verdict.why.startswith(why)
+    assert verdict.effect.low < math.exp(change) < verdict.effect.high
+    assert (verdict.old, verdict.new) == (pytest.approx(2), pytest.approx(3))
+    assert verdict.evidence["pairs"] == len(verdict.evidence["log_ratios"]) == 12
+
+
+def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(judged, a_trial) -> None:
+    verdict = judged(a_trial(0.05, sd=0.05))["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert "they do not tell a change of 3.0% or more" in verdict.why
+    assert 0.03 < verdict.detectable < 0.1
+
+
+def test_what_looks_faster_is_no_candidate(judged, a_trial) -> None:
+    assert not judged(a_trial(-0.02, sd=0.05))["latency(ms)"].candidate
+
+
+@pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (5, "after 5 of the 6 pairs")])
+def test_too_few_pairs_are_told(judged, a_trial, pairs, why) -> None:
+    verdict = judged(a_trial(0.5, pairs=pairs))["latency(ms)"]
+    assert verdict.verdict == "noisy"
+    assert why in verdict.why
+
+
+def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_trial) -> None:
+    trials = [a_trial(name=str(number)) for number in range(20)]
+    assert judged(*trials)["latency(ms)"].evidence["alpha"] == pytest.approx(0.01 / 20)
+
+
+def test_what_matters_is_the_policys_or_what_was_asked_for(judged, a_trial) -> None:
+    lenient = Config(policy={"latency(ms)": Rule("down", 0.2)})
+    assert judged(a_trial(0.06), policy=Policy(lenient))["latency(ms)"].verdict == "unchanged"
+    assert judged(a_trial(0.06), policy=Policy(lenient, 0.03))["latency(ms)"].verdict == "regressed"
+
+
+def test_a_control_that_shows_a_change_makes_timings_void_and_nothing_else(judged, a_case, a_pair) -> None:
+    slow = Trial(a_case(), [a_pair(0.1, peaks=(100, 120))] * 8)
+    found = judged(slow, control=[0.02, 0.021, 0.019, 0.02, 0.022])
+    assert found["latency(ms)"].verdict == "noisy"
+    assert found["latency(ms)"].why.startswith("void")
+    assert found["latency(ms)"].evidence["control"]["void"]
+    assert found["peak_memory(MiB)"].verdict == "regressed"
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        [0.005, 0.006, 0.005, 0.004, 0.005],  # sure, and too little to harm
+        [0.05, -0.04, 0.06, 0.01, -0.03],  # large, and nothing but noise
+        [0.5],
+        [],
+    ],
+)
+def test_a_control_that_shows_none_leaves_them(judged, a_trial, control) -> None:
+    assert judged(a_trial(0.1), control=control)["latency(ms)"].verdict == "regressed"
+
+
+@pytest.mark.parametrize(
+    ("peaks", "word"),
+    [
+        ([(100, 104)] * 6, "regressed"),
+        ([(104, 100)] * 6, "improved"),
+        ([(100, 102)] * 6, "unchanged"),
+        ([(100, 104)] * 4, "noisy"),
+        ([(100, 104)] * 2 + [(100, 100)] * 4, "unchanged"),
+        ([(100, 120)] * 5 + [(100, 100)], "noisy"),
+    ],
+)
+def test_memory_regresses_where_every_pair_shows_it(judged, a_case, a_pair, peaks, word) -> None:
+    verdict = judged(Trial(a_case(), [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
+    assert verdict.verdict == word
+    assert verdict.effect.pairs == len(peaks)
+
+
+def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> None:
+    assert "peak_memory(MiB)" not in judged(Trial(a_case(), [a_pair(peaks=(0, 0))] * 6))
+
+
+@pytest.mark.parametrize(
+    ("breaks", "word"),
+    [
+        ([(0, 1)] * 6, "regressed"),
+        ([(3, 2)] * 6, "improved"),
+        ([(2, 2)] * 6, "unchanged"),
+        ([(0, 1)] * 5 + [(0, 0)], "noisy"),
+        ([(0, 1)] * 4, "noisy"),
+    ],
+)
+def test_one_graph_break_more_is_a_regression(judged, a_case, a_pair, breaks, word) -> None:
+    trial = Trial(a_case(backend="inductor"), [a_pair(graph_breaks=each) for each in breaks])
+    verdict = judged(trial)["graph_breaks"]
+    assert verdict.verdict == word
+    assert (verdict.old, verdict.new) == (breaks[0][0], breaks[0][1])
+
+
+def test_an_eager_case_has_no_graph_breaks(judged, a_trial) -> None:
+    assert "graph_breaks" not in judged(a_trial())
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "word", "why"),
+    [
+        (PASS, FAIL, "broken", "passes on base, on head crashed: killed by SIGSEGV"),
+        (FAIL, PASS, "fixed", "passes on head, on base crashed: killed by SIGSEGV"),
+        (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
+    ],
+)
+def test_a_case_that_fails_has_one_verdict(judged, a_trial, base, head, word, why) -> None:
+    trial = a_trial(0.5)
+    trial.alone.update(base=base, head=head)
+    found = judged(trial)
+    assert [*found] == ["status"]
+    assert (found["status"].verdict, found["status"].why) == (word, why)
+    assert (found["status"].old, found["status"].new) == (base.passed, head.passed)
+
+
+def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
+    lost = [ArmFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
+    verdict = judged(Trial(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
+    assert verdict.verdict == "missing"
+    assert "each side runs alone, but not beside the other: head: oom: CUDA out of memory" in verdict.why
+
+
+def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_trial) -> None:
+    broken = a_trial(5.0)
+    broken.alone.update(base=PASS, head=FAIL)
+    measured = Measured([a_trial(0.1), a_trial(-0.1), a_trial(pairs=1), broken])
+    [suite] = suites(measured)
+    assert (suite.metric, suite.series) == ("latency(ms)", 2)
+    assert suite.effect.ratio == pytest.approx(1, abs=0.002)
+    assert suite.effect.low < 1 < suite.effect.high
+
+
+def test_nothing_measured_is_no_suite(a_trial) -> None:
+    assert list(suites(Measured([a_trial(pairs=0)]))) == []

@@ -1,0 +1,181 @@
+"""Who gets the next pair, and when it ends; pairs come from a script."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.process import Outcome
+from torchperf_ci.compare import rounds
+from torchperf_ci.compare.progress import PlainProgress
+from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
+from torchperf_ci.compare.trial import Trial
+from torchperf_ci.machine.devices import device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PASS, FAIL = Outcome("pass"), Outcome("failed", "on purpose")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass only where a script says so."""
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(rounds, "time", clock)
+    return clock
+
+
+def crash() -> ArmFailure:
+    return ArmFailure("head", WorkerFailure("crashed", "killed"))
+
+
+@dataclass
+class Script:
+    """What happens to each workload: seconds a pair takes, how many pairs are lost first, how its sides run alone."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+    head_alone: dict[str, Outcome] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def script(clock, a_pair, monkeypatch) -> Script:
+    script = Script()
+
+    def measure_pair(case, base, head, scratch):
+        name = case.workload
+        script.log.append(f"control {name}" if base == head else name)
+        clock.now += script.seconds.get(name, 1.0)
+        if script.lost.get(name, 0) > 0:
+            script.lost[name] -= 1
+            raise crash()
+        return a_pair()
+
+    def measure(case, settings, device, scratch, *, first):
+        script.log.append(f"{settings.python} alone {case.workload}")
+        assert first == case.compiled
+        return script.head_alone.get(case.workload, PASS) if settings.python == "head" else PASS
+
+    monkeypatch.setattr(rounds, "measure_pair", measure_pair)
+    monkeypatch.setattr(rounds, "measure", measure)
+    return script
+
+
+@pytest.fixture
+def run(script):
+    """Take all pairs, two of each workload if nothing else is said; the log of what was measured."""
+
+    def run(
+        measured: Measured, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
+    ) -> list[str]:
+        arms = Arms(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
+        shown = PlainProgress(len(measured.trials), budget, sys.stderr)
+        measure_rounds(
+            measured, arms, budget, lambda trial: len(trial.pairs) >= pairs.get(trial.case.workload, 2), shown
+        )
+        return script.log
+
+    return run
+
+
+def trials(a_case, *names: str, backend: str = "eager") -> Measured:
+    return Measured([Trial(a_case(name, backend)) for name in names])
+
+
+def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> None:
+    measured = trials(a_case, "a", "b", "c")
+    log = run(measured, pairs={"made/a": 1, "made/b": 3, "made/c": 2})
+    assert [entry for entry in log if not entry.startswith("control")] == [
+        *("made/a", "made/b", "made/c"),
+        *("made/b", "made/c"),
+        "made/b",
+    ]
+    assert not measured.out_of_time
+
+
+def test_the_control_is_the_quickest_case_once_a_round(run, script, a_case) -> None:
+    script.seconds.update({"made/a": 5.0, "made/b": 2.0})
+    measured = trials(a_case, "a", "b")
+    log = run(measured, pairs={"made/a": 3, "made/b": 1})
+    assert [entry for entry in log if entry.startswith("control")] == ["control made/b"] * 3
+    assert measured.control_case.workload == "made/b"
+    assert len(measured.control) == 3
+
+
+def test_no_pair_begins_when_the_time_is_up(run, script, a_case) -> None:
+    measured = trials(a_case, "a", "b")
+    run(measured, budget=4, pairs={"made/a": 99, "made/b": 99})
+    assert measured.out_of_time
+    assert [len(trial.pairs) for trial in measured.trials] == [2, 1]
+    assert len(measured.control) == 1
+
+
+def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case) -> None:
+    script.lost["made/a"] = 9
+    script.head_alone["made/a"] = FAIL
+    measured = trials(a_case, "a", "b")
+    log = run(measured)
+    assert log.count("made/a") == 1
+    assert log.count("head alone made/a") == 1
+    assert measured.trials[0].failed
+    assert len(measured.trials[1].pairs) == 2
+
+
+def test_a_pair_that_is_lost_once_is_taken_again(run, script, a_case) -> None:
+    script.lost["made/a"] = 1
+    measured = trials(a_case, "a")
+    run(measured)
+    assert not measured.trials[0].failed
+    assert len(measured.trials[0].pairs) == 2
+
+
+def test_pairs_that_are_lost_again_and_again_are_given_up(run, script, a_case) -> None:
+    script.lost["made/a"] = 99
+    measured = trials(a_case, "a")
+    run(measured)
+    assert measured.trials[0].failed
+    assert len(measured.trials[0].lost) == 2
+    assert measured.control == []
+
+
+def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a_case) -> None:
+    """Whether it computes what the eager one does is more than a pair asks."""
+    script.head_alone["made/a"] = Outcome("inaccurate", "outputs differ")
+    measured = trials(a_case, "a", backend="inductor")
+    assert run(measured) == ["base alone made/a", "head alone made/a"]
+    assert measured.trials[0].failed
+
+
+def test_a_lost_control_spoils_nothing(run, script, a_case, monkeypatch) -> None:
+    monkeypatch.setattr(Arms, "control", lambda *_: None)
+    measured = trials(a_case, "a")
+    run(measured)
+    assert measured.trials[0].settled
+    assert measured.control == []
+
+
+def test_every_pair_is_a_line_for_a_jobs_log(run, script, a_case, capsys) -> None:
+    script.lost["made/b"] = 9
+    script.head_alone["made/b"] = FAIL
+    run(trials(a_case, "a", "b"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("0 of 2 settled] made/a inference fp32 eager batch 4: pair 1, +0.0%")
+    assert lines[1].endswith("1 of 2 settled] made/b inference fp32 eager batch 4: head failed")
+    assert lines[2].endswith("2 of 2 settled] made/a inference fp32 eager batch 4: pair 2, +0.0%, settled")

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci.environments import venv
+from torchperf_ci.environments.environment import Builder, opened
+from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.spec import Python, Wheel
+from torchperf_ci.errors import EnvironmentUnderTestError
+
+BUILDER = Builder(sys.executable)
+
+
+@pytest.fixture
+def quick(tmp_path) -> str:
+    """A Python whose virtual environments have no pip, which takes seconds to install."""
+    python = tmp_path / "quick-python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" --without-pip\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """Where everything temporary goes; it must be empty in the end."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def imported(environment, statement: str) -> str:
+    """What the environment's Python prints."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(environment.path), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [environment.python, "-c", statement]
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
+
+
+def first(checkout) -> Revision:
+    return Revision(checkout.folder, checkout.first, "Say red")
+
+
+def test_a_python_is_taken_as_it_is() -> None:
+    with opened(Python(Path(sys.executable)), BUILDER) as environment:
+        assert (environment.python, environment.path) == (sys.executable, ())
+
+
+def test_a_revision_is_imported_from_a_worktree_that_leaves_no_trace(checkout, temporary) -> None:
+    before = checkout.state()
+    with opened(first(checkout), BUILDER) as environment:
+        assert environment.python == sys.executable
+        assert imported(environment, "import colour; print(colour.NAME)") == "red"
+        assert environment.description == f"{checkout.first[:10]} Say red"
+    assert checkout.state() == before
+    assert list(temporary.iterdir()) == []
+
+
+def test_packages_below_src_are_imported_as_well(checkout, temporary, git) -> None:
+    (checkout.folder / "src").mkdir()
+    (checkout.folder / "src/shape.py").write_text("NAME = 'round'\n")
+    git(checkout.folder, "add", "src")
+    git(checkout.folder, "commit", "--quiet", "--message", "Add a shape")
+    sha = git(checkout.folder, "rev-parse", "HEAD").strip()
+    with opened(Revision(checkout.folder, sha, ""), BUILDER) as environment:
+        assert imported(environment, "import shape; print(shape.NAME)") == "round"
+
+
+def test_an_exception_inside_leaves_no_trace_either(checkout, temporary) -> None:
+    before = checkout.state()
+    with pytest.raises(StopIteration), opened(first(checkout), BUILDER) as environment:
+        next(Path(environment.path[0]).glob("nothing"))
+    assert checkout.state() == before
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_build_runs_the_users_line_in_a_fresh_environment(checkout, temporary, quick) -> None:
+    command = (
+        'test "$(git rev-parse HEAD)" = {sha} && test "$PWD" = "$WORKTREE" && test {worktree} = "$WORKTREE" && '
+        'test "$(command -v python)" = {env}/bin/python && test "$SHA" = {sha} && '
+        "cp colour.py \"$(python -c 'import site; print(site.getsitepackages()[0])')\""
+    )
+    with opened(first(checkout), Builder(quick, command)) as environment:
+        assert environment.path == ()
+        assert imported(environment, "import colour; print(colour.NAME)") == "red"
+        assert "colour" not in imported(environment, "import sys; print(*sys.path)")
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_build_that_fails_shows_the_end_of_its_log(checkout, temporary, quick) -> None:
+    before = checkout.state()
+    builder = Builder(quick, "seq 100; echo https://me:secret@host/x; exit 3")
+    with pytest.raises(EnvironmentUnderTestError) as error, opened(first(checkout), builder):
+        pass
+    message = str(error.value)
+    assert message.startswith(f"--build of {checkout.first[:10]} Say red ended with 3:\n")
+    assert message.endswith("\n100\nhttps://***host/x")
+    assert "\n50\n" not in message
+    assert checkout.state() == before
+
+
+def test_a_build_that_takes_too_long_is_ended_with_all_that_it_started(
+    checkout, temporary, tmp_path, quick
+) -> None:
+    builder = Builder(
+        quick, f"(sleep 60; touch {tmp_path}/late) & echo $! > {tmp_path}/pid; wait", seconds=0.5
+    )
+    with (
+        pytest.raises(EnvironmentUnderTestError, match="was not done after"),
+        opened(first(checkout), builder),
+    ):
+        pass
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def assert_gone(pid: int) -> None:
+    """The process has ended, or is a zombie that nobody reaps in this container."""
+    status = Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + 10
+    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline, f"{pid} still runs"
+        time.sleep(0.02)
+
+
+def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary, monkeypatch) -> None:
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+    wheel = tmp_path / "colour-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("colour.py", "NAME = 'green'\n")
+        archive.writestr("colour-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: colour\nVersion: 1\n")
+        archive.writestr(
+            "colour-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("colour-1.dist-info/RECORD", "")
+    with opened(Wheel(str(wheel)), BUILDER) as environment:
+        assert imported(environment, "import colour; print(colour.NAME)") == "green"
+        assert environment.description == wheel.name
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_requirement_is_never_an_option_of_pip(monkeypatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(EnvironmentUnderTestError, match="pip install --help== ended with 1"):
+        venv.install(Path(sys.executable), "--help==", 60)
+
+
+def test_a_python_that_makes_no_environment_is_told(tmp_path) -> None:
+    with pytest.raises(EnvironmentUnderTestError, match="/bin/false -m venv ended with 1"):
+        venv.make("/bin/false", tmp_path / "env")
+
+
+INTERRUPTED = """
+import signal, sys, time
+from pathlib import Path
+from torchperf_ci.environments import venv
+from torchperf_ci.environments.environment import Builder, opened
+from torchperf_ci.environments.repository import Revision
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, stop)
+with opened(Revision(Path(sys.argv[1]), sys.argv[2], ""), Builder(*sys.argv[3:])):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("command", ["true", "touch $READY; sleep 60"])
+def test_an_interruption_leaves_no_trace(checkout, temporary, tmp_path, quick, command) -> None:
+    """Whether it comes while the environment is used, or while it is built."""
+    before, ready = checkout.state(), tmp_path / "ready"
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(checkout.folder), checkout.first, quick, command],
+        env={**os.environ, "TMPDIR": str(temporary), "READY": str(ready)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        if command == "true":
+            process.stdout.readline()
+        while command != "true" and not ready.exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert checkout.state() == before
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,187 @@
+"""The command from its arguments to what it prints, on files, records and in the real engine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from made_points import DAY, START, noisy
+
+from torchperf_ci.cli import main
+from torchperf_ci.places import open_place
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrating import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LATENCY = [*noisy(10, 30), *noisy(11, 30, seed=1), *noisy(10, 30, seed=2)]
+MEMORY = noisy(500, 90)
+
+
+def record(model: str, metric: str, value: float, day: int, branch: str = "main") -> dict[str, Any]:
+    return {
+        "timestamp": START + day * DAY,
+        "repo": "octo/perf",
+        "head_branch": f"refs/heads/{branch}",
+        "head_sha": f"{day:040x}",
+        "workflow_id": 1000 + day,
+        "run_attempt": 1,
+        "job_id": 2000 + day,
+        "runners": [{"name": "cuda", "type": "H100"}],
+        "dependencies": {"pytorch": {"sha": f"{day + 500:040x}", "extra_info": {}}},
+        "benchmark": {"name": "nightly", "mode": "inference", "dtype": "bf16"},
+        "model": {"name": model, "backend": "eager"},
+        "metric": {"name": metric, "benchmark_values": [value]},
+    }
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Ninety nights in which the latency of one of two series regressed and recovered."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    for day, values in enumerate(zip(LATENCY, MEMORY, strict=True)):
+        metrics = zip(("latency(ms)", "peak_memory(MiB)"), values, strict=True)
+        found = [record("resnet | *50*", metric, value, day) for metric, value in metrics]
+        (folder / f"run-{day}.json").write_text(json.dumps(found))
+    return folder
+
+
+def write_csv(path: Path, values: list[float]) -> Path:
+    path.write_text("index,value\n" + "".join(f"b{i},{value}\n" for i, value in enumerate(values)))
+    return path
+
+
+def printed_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    assert main(["history", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_file_of_values_is_segmented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed, steady = write_csv(tmp_path / "a.csv", LATENCY), write_csv(tmp_path / "b.csv", MEMORY)
+    found = printed_json(capsys, "--csv", changed, steady)
+    assert [(one["file"], one["n"]) for one in found] == [(str(changed), 90), (str(steady), 90)]
+    assert found[1]["change_points"] == []
+    up, down = found[0]["change_points"]
+    assert (up["index"], down["index"]) == (30, 60)
+    assert up["low"] < 1.1 < up["high"]
+    assert (up["verdict"], up["run"], up["last_old"]) == ("changed", "b30", {"run": "b29"})
+
+
+def test_the_table_of_files_says_what_and_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--csv", str(write_csv(tmp_path / "a.csv", LATENCY))]) == 0
+    out, err = capsys.readouterr()
+    header, first, second = out.splitlines()
+    assert "verdict" in header
+    assert "commits" not in header
+    assert "point 30 (b30)" in first
+    assert "+1" in first
+    assert "point 60 (b60)" in second
+    assert err == "2 changes in 1 of 1 series: 2 where nobody knows which way is better\n"
+
+
+def test_records_tell_when_which_commits_and_what_recovered(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latency, memory = printed_json(capsys, "--records", records)
+    assert latency["series"]["model"] == "resnet | *50*"
+    assert memory["change_points"] == []
+    up, down = latency["change_points"]
+    assert (up["verdict"], down["verdict"]) == ("regressed", "improved")
+    assert (up["timestamp"], up["commit"], up["torch"]) == (START + 30 * DAY, f"{30:040x}", f"{530:040x}")
+    assert up["last_old"]["commit"] == f"{29:040x}"
+    assert up["recovered"] == {key: down[key] for key in ("timestamp", "commit", "torch")}
+
+
+def test_the_table_of_records_has_the_newest_first(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--records", str(records)]) == 0
+    out, err = capsys.readouterr()
+    _, first, second = out.splitlines()
+    assert "improved" in first
+    assert "regressed" in second
+    assert "resnet | *50*" in second
+    assert f"{529:040x}"[:10] + ".." + f"{530:040x}"[:10] in second
+    assert "recovered 20" in second
+    assert (
+        err == "2 changes in 1 of 2 series: 1 regressed, 1 improved; 1 of the regressions recovered since\n"
+    )
+
+
+def test_since_leaves_out_what_is_older_and_still_knows_the_level_before(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latency, _ = printed_json(capsys, "--records", records, "--since", START + 59 * DAY)
+    (down,) = latency["change_points"]
+    assert down["timestamp"] == START + 60 * DAY
+    assert (down["old"], down["new"]) == pytest.approx((11, 10), rel=0.01)
+
+
+def test_another_branch_is_left_out(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoiled = [record("resnet | *50*", "latency(ms)", 20, day, "try") for day in range(5, 25)]
+    (records / "try.json").write_text(json.dumps(spoiled))
+    latency, _ = printed_json(capsys, "--records", records, "--branch", "main")
+    assert [change["index"] for change in latency["change_points"]] == [30, 60]
+    spoilt, _ = printed_json(capsys, "--records", records)
+    assert spoilt["n"] == 110
+
+
+def test_a_store_tells_the_same(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dsn = f"chdb://{tmp_path / 'store'}"
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(records)))
+    latency, memory = sorted(printed_json(capsys, "--store", dsn), key=lambda one: one["series"]["metric"])
+    expected, _ = printed_json(capsys, "--records", records)
+    assert (latency["n"], memory["n"], memory["change_points"]) == (90, 90, [])
+    assert latency["series"] == expected["series"]
+    for change, other in zip(latency["change_points"], expected["change_points"], strict=True):
+        for key in ("index", "verdict", "timestamp", "commit", "torch", "last_old"):
+            assert change[key] == other[key]
+        # The store keeps values in single precision.
+        assert change["ratio"] == pytest.approx(other["ratio"], rel=1e-6)
+
+
+def test_no_record_is_refused_silently(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (records / "bad.json").write_text('[{"benchmark": 3}]')
+    assert main(["history", "--records", str(records)]) == 3
+    out, err = capsys.readouterr()
+    assert "regressed" in out
+    assert "bad.json" in err
+    assert "are no good records; the rest is looked at" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--records", "x", "--csv", "y"], "--records and --csv: give one of them"),
+        (["--csv", "y", "--since", "2026-01-01"], "--since and --branch do not go with --csv"),
+        (["--records", "nowhere"], "there is no such file or directory"),
+        (["--store", "chdb://nowhere"], "there is no store"),
+    ],
+)
+def test_a_call_that_cannot_be_answered_says_why(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["history", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_change_of_machine_is_told_once_for_all_series(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in range(45, 90):
+        found = json.loads((records / f"run-{day}.json").read_text())
+        for one in found:
+            one["runners"][0]["extra_info"] = {"fingerprint_of": "driver", "driver": "560"}
+        (records / f"run-{day}.json").write_text(json.dumps(found))
+    assert main(["history", "--records", str(records)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].endswith(
+        "machine changed, so nothing is compared across it in 2 series: driver: not known → 560"
+    )

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from github_api import LOGINS, PERSON, Fault, Pull
+
+from torchperf_ci.places import deadline
+from torchperf_ci.report import command
+from torchperf_ci.report.comment import LIMIT, MARKER, body
+from torchperf_ci.report.measured import Measured
+
+if TYPE_CHECKING:
+    from conftest import Job
+    from github_api import GitHub
+
+    from torchperf_ci.verdicts.verdict import Judgement
+
+SHA = "a" * 40
+
+
+@pytest.fixture(autouse=True)
+def pull(github: GitHub, job: Job, monkeypatch: pytest.MonkeyPatch) -> Pull:
+    """An open pull request, for which the job runs."""
+    monkeypatch.setattr(deadline, "LONGEST_PAUSE", 0.01)
+    job.event(
+        pull_request={"number": 7, "head": {"sha": SHA, "ref": "topic", "repo": {"full_name": "octo/perf"}}}
+    )
+    return github.add(Pull(7, SHA))
+
+
+def bodies(github: GitHub) -> list[str]:
+    return [comment.body for comment in github.comments.values()]
+
+
+def test_the_first_report_is_a_comment_with_the_verdict_and_its_run(job: Job, github: GitHub) -> None:
+    assert job.comment() == 0
+    (text,) = bodies(github)
+    assert text.startswith(f"{MARKER}\n### ❌ Performance: 1 regressed\n")
+    assert text.rstrip().endswith(
+        f"<sub>Measured at {SHA} in [this run](https://github.example/octo/perf/actions/runs/72).</sub>"
+    )
+    (number,) = github.comments
+    assert f"https://github.example/octo/perf/pull/7#issuecomment-{number}\n" in job.output
+
+
+def test_further_reports_update_it(job: Job, github: GitHub) -> None:
+    assert [job.comment(ratio=ratio) for ratio in (1.05, 1.06, 1.07)] == [0, 0, 0]
+    (text,) = bodies(github)
+    assert "+7.0%" in text
+    assert github.written == ["POST", "PATCH", "PATCH"]
+
+
+def test_an_unchanged_report_edits_nothing(job: Job, github: GitHub) -> None:
+    job.comment()
+    (comment,) = github.comments.values()
+    comment.body = comment.body.replace("\n", "\r\n").rstrip()
+    assert job.comment() == 0
+    assert github.written == ["POST"]
+
+
+def test_a_deleted_comment_is_made_anew(job: Job, github: GitHub) -> None:
+    job.comment()
+    github.comments.clear()
+    assert job.comment() == 0
+    assert github.written == ["POST", "POST"]
+
+
+def test_older_ones_are_not_piled_up(job: Job, github: GitHub) -> None:
+    for _ in range(3):
+        github.comment(7, f"{MARKER}\nold")
+    first = min(github.comments)
+    assert job.comment() == 0
+    assert list(github.comments) == [first]
+    assert "1 regressed" in bodies(github)[0]
+
+
+@pytest.mark.parametrize(
+    ("login", "text"),
+    [("mallory", f"{MARKER}\nmine"), ("other[bot]", MARKER), (LOGINS["ghs_token-of-the-job"], f"> {MARKER}")],
+)
+def test_what_is_not_ours_is_left_alone(job: Job, github: GitHub, login: str, text: str) -> None:
+    """A marker in somebody else's comment, or in a quotation."""
+    theirs = github.comment(7, text, login)
+    assert job.comment() == 0
+    assert theirs.body == text
+    assert len(github.comments) == 2
+
+
+def test_ours_is_found_on_a_later_page(job: Job, github: GitHub) -> None:
+    for number in range(250):
+        github.comment(7, f"chatter {number}", "octocat")
+    ours = github.comment(7, f"{MARKER}\nold")
+    assert job.comment() == 0
+    assert "1 regressed" in ours.body
+    assert github.written == ["PATCH"]
+
+
+def test_a_person_updates_their_own_comment(
+    job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", PERSON)
+    ours = github.comment(7, MARKER, "octocat")
+    github.comment(7, MARKER)
+    assert job.comment() == 0
+    assert "1 regressed" in ours.body
+    assert len(github.comments) == 2
+
+
+def test_an_app_that_cannot_ask_who_it_is_learns_it_from_its_own_comment(
+    job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LOGINS, "ghs_token-of-the-job", "perf-app[bot]")
+    first = github.comment(7, f"{MARKER}\nold")
+    assert job.comment() == 0
+    assert list(github.comments) == [first.id]
+    assert "1 regressed" in first.body
+
+
+def test_two_racing_jobs_end_with_one_comment(job: Job, github: GitHub) -> None:
+    """Both look, see nothing, and write at the same moment."""
+    both = threading.Barrier(2, timeout=30)
+    github.before = lambda method: both.wait() if method == "POST" else None  # type: ignore[assignment,return-value]
+    codes: list[int] = []
+    jobs = [
+        threading.Thread(target=lambda ratio=ratio: codes.append(job.comment(ratio=ratio)))
+        for ratio in (1.1, 1.2)
+    ]
+    for thread in jobs:
+        thread.start()
+    for thread in jobs:
+        thread.join(60)
+    assert codes == [0, 0]
+    assert sorted(method for method in github.written if method != "PATCH") == ["DELETE", "POST", "POST"]
+    assert len(bodies(github)) == 1
+
+
+def test_a_comment_that_vanishes_before_it_is_updated_is_made_anew(job: Job, github: GitHub) -> None:
+    github.comment(7, f"{MARKER}\nold")
+
+    def vanish(method: str) -> None:
+        if method == "PATCH":
+            github.comments.clear()
+
+    github.before = vanish
+    assert job.comment() == 0
+    assert github.written == ["PATCH", "POST"]
+
+
+def test_a_duplicate_that_vanishes_is_no_failure(job: Job, github: GitHub) -> None:
+    github.comment(7, f"{MARKER}\nold")
+    github.comment(7, f"{MARKER}\nold")
+
+    def vanish(method: str) -> None:
+        if method == "DELETE":
+            del github.comments[max(github.comments)]
+
+    github.before = vanish
+    assert job.comment() == 0
+    assert len(github.comments) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_what_may_pass_is_tried_again_where_that_is_safe(job: Job, github: GitHub, status: int) -> None:
+    github.comment(7, f"{MARKER}\nold")
+    github.faults = [Fault("GET", status), Fault("PATCH", status, late=True), Fault("GET", status)]
+    assert job.comment() == 0
+    assert github.written == ["PATCH", "PATCH"]
+    assert not github.faults
+
+
+def test_a_comment_that_may_have_been_made_is_not_made_twice(job: Job, github: GitHub, capsys: Any) -> None:
+    github.faults = [Fault("POST", 502, late=True)]
+    assert job.comment() == 4
+    assert "GitHub answered 502: not now; run the same again later" in capsys.readouterr().err
+    assert github.written == ["POST"]
+    assert job.comment() == 0
+    assert github.written == ["POST"]
+
+
+def test_github_says_when_to_come_back(job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("torchperf_ci.report.github.time.sleep", slept.append)
+    github.faults = [Fault("GET", 403, "secondary rate limit", {"Retry-After": "17"})]
+    assert job.comment() == 0
+    assert 17.0 in slept
+
+
+def test_who_is_to_come_back_after_the_deadline_gives_up(job: Job, github: GitHub, capsys: Any) -> None:
+    github.faults = [Fault("GET", 429, "slow down", {"Retry-After": "3600"})]
+    assert job.comment() == 4
+    assert "GitHub answered 429: slow down" in capsys.readouterr().err
+    assert len(github.asked) == 1
+
+
+def test_no_answer_in_time_is_told(
+    job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(command, "_SECONDS", 0.2)
+    monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
+    assert job.comment() == 4
+    assert "GitHub cannot be reached: ConnectionError" in capsys.readouterr().err
+
+
+def test_a_missing_permission_is_named(job: Job, github: GitHub, capsys: Any) -> None:
+    github.writable = False
+    assert job.comment() == 4
+    told = capsys.readouterr().err
+    assert "may not comment on octo/perf#7" in told
+    assert "pull-requests: write" in told
+
+
+def test_a_locked_conversation_is_told(job: Job, pull: Pull, capsys: Any) -> None:
+    pull.locked = True
+    assert job.comment() == 4
+    assert "the conversation of octo/perf#7 is locked" in capsys.readouterr().err
+
+
+def test_a_bad_token_is_told_and_not_shown(job: Job, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghs_expired")
+    assert job.comment() == 4
+    told = capsys.readouterr().err
+    assert "GitHub refuses the token in GITHUB_TOKEN" in told
+    assert "ghs_expired" not in told
+
+
+def test_a_comment_fits_into_what_github_takes(judgement: Judgement) -> None:
+    many = replace(judgement, verdicts=[*judgement.verdicts] * 5000)
+    text = body([many], Measured(SHA, run_url="https://github.example/" + "x" * 100))
+    assert LIMIT - 400 < len(text.encode()) <= LIMIT
+    assert text.rstrip().endswith("</sub>")
+
+
+def test_of_a_report_by_hand_no_run_is_known(judgement: Judgement) -> None:
+    assert "<sub>" not in body([judgement], Measured())

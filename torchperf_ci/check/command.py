@@ -1,0 +1,160 @@
+"""What ``torchperf check`` and ``torchperf baseline update`` do with their options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions, config
+from torchperf_ci.check import baseline_file
+from torchperf_ci.check.baseline import baselines_of, updated
+from torchperf_ci.check.branch import branch_of
+from torchperf_ci.check.gauging import show_calibration, show_sensitivity
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.naming import names, renamed
+from torchperf_ci.check.own import without_own
+from torchperf_ci.check.past import STORE, Past, Source
+from torchperf_ci.check.provenance import provenance
+from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.series.records import points_of_records
+from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.verdicts.telling import tell
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.check.baseline import Baseline
+    from torchperf_ci.series.records import Collected
+    from torchperf_ci.series.series import Points
+
+DEFAULT_OUT = "verdicts.json"
+DEFAULT_BASELINE = "baseline.json"
+_SHOWN = 20
+
+
+def check_command(options: Mapping[str, Any]) -> int:
+    """Judge new records, or gauge the gate itself; 1 where something is red.
+
+    Raises :class:`RecordsRefusedError` where some elements are no records, and nothing is red.
+    """
+    settings = config.find(options["policy"])
+    collected = _collected(options["new_dir"]) if options["new_dir"] else None
+    if options["sensitivity"] or options["calibrate"]:
+        _gauge(collected.points if collected else {}, options, settings)
+        return 0
+    if collected is None:
+        msg = "say which records are new: torchperf check DIR"
+        raise UsageError(msg)
+    judgement = _judgement(collected, options, settings)
+    _show_refused(collected)
+    tell(judgement, Path(options["out"] or DEFAULT_OUT), json_output=bool(options["json"]))
+    if options["on_failure"] == "warn":
+        return 0
+    if judgement.red:
+        return 1
+    _raise_refused(collected, "the rest is judged")
+    return 0
+
+
+def baseline_update_command(options: Mapping[str, Any]) -> int:
+    """Renew the baselines of the machines that measured the records, and leave the others as they are."""
+    if not (options["dir"] and options["reason"]):
+        msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
+        raise UsageError(msg)
+    collected = _collected(options["dir"])
+    path = Path(options["baseline"] or DEFAULT_BASELINE)
+    command = ["torchperf", "baseline", "update", "--reason", options["reason"], options["dir"]]
+    new = baselines_of(collected.points, provenance(options["reason"], command))
+    baseline_file.write(path, updated(baseline_file.read(path) if path.exists() else [], new))
+    _show_refused(collected)
+    for one in new:
+        sys.stderr.write(f"{actions.one_line(path)}: {_told(one)}\n")
+    _raise_refused(collected, "the rest is in the baseline")
+    return 0
+
+
+def _collected(folder: str) -> Collected:
+    """What a directory or file holds: at least one good record."""
+    found = points_of_records([Path(folder)])
+    if found.points:
+        return found
+    if found.refused:
+        _show_refused(found)
+        _raise_refused(found, f"{folder} has no other")
+    msg = f"{folder}: holds no record, so there is nothing to do; give what `torchperf run` has written"
+    raise RecordsError(msg)
+
+
+def _judgement(collected: Collected, options: Mapping[str, Any], settings: config.Config) -> Judgement:
+    past = _past(collected.points, options, settings)
+    groups = {series.group for series in collected.points}
+    new = renamed(collected.points, names(groups, past.groups, options["repo_name"] or ""))
+    verdicts = judge_all(without_own(past.points, new), new, settings.policy)
+    return Judgement(
+        "check", past.name, _head(options["new_dir"], new), verdicts, notes=_notes(collected, past)
+    )
+
+
+def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> None:
+    """Without new records all that the past has is looked at, else what they belong to."""
+    if options["sensitivity"] and options["calibrate"]:
+        msg = "--sensitivity and --calibrate are two questions: ask one"
+        raise UsageError(msg)
+    past = _past(new, options, settings)
+    show = show_sensitivity if options["sensitivity"] else show_calibration
+    show(past, settings.policy, json_output=bool(options["json"]))
+
+
+def _past(new: Points, options: Mapping[str, Any], settings: config.Config) -> Past:
+    """The past of what is new, or all of it."""
+    against = options["against"] or STORE
+    branch = options["branch"] or (branch_of(new) if against == STORE else "")
+    times = {point.timestamp for row in new.values() for point in row}
+    stop = max(times) + 1 if times and all(times) else 0
+    source = Source(against, options["store"] or settings.store, branch.removeprefix("refs/heads/"), stop)
+    groups = {series.group for series in new}
+    return source.read(
+        {group.benchmark for group in groups},
+        lambda known: {*names(groups, known, options["repo_name"] or "").values()} if groups else known,
+    )
+
+
+def _head(folder: str, new: Points) -> str:
+    """The directory, and the commit where there is only one."""
+    commits = {point.info.get("torch") or point.commit for row in new.values() for point in row}
+    (commit,) = commits if len(commits) == 1 else ("",)
+    return f"{folder} ({commit[:10]})" if commit else folder
+
+
+def _notes(collected: Collected, past: Past) -> Sequence[str]:
+    refused = (
+        f"{len(collected.refused)} elements are no good records, and are not judged"
+        if collected.refused
+        else ""
+    )
+    twice = f"{collected.duplicates} records are there twice, and count once" if collected.duplicates else ""
+    strange = "the past has nothing of what was measured, neither on this machine nor under these names"
+    unknown = past.note or ("" if past.points else strange)
+    return [note for note in (unknown, refused, twice) if note]
+
+
+def _show_refused(collected: Collected) -> None:
+    with actions.literal():
+        sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in collected.refused[:_SHOWN])
+
+
+def _raise_refused(collected: Collected, rest: str) -> None:
+    if collected.refused:
+        msg = f"{len(collected.refused)} elements are no good records; {rest}"
+        raise RecordsRefusedError(msg)
+
+
+def _told(one: Baseline) -> str:
+    device = one.machine.get("device_type") or one.machine.get("device") or "machines that are not described"
+    text = f"{len(one.rows)} series of {one.runs} runs on {device} ({one.digest})"
+    few = (
+        f"; at least {MIN_HISTORY} runs tell what is noise, so measure more" if one.runs < MIN_HISTORY else ""
+    )
+    return text + few

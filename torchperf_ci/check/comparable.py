@@ -1,0 +1,68 @@
+"""New points beside those of the past that they may be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchperf_ci.series.comparability import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.series.series import Point, Points, Series
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A series that has new points. ``old`` and ``new`` have one fingerprint and numbers, and are oldest first.
+
+    ``differs`` says in what the past differs, where there is a past and none of it can be compared.
+    """
+
+    series: Series
+    old: Sequence[Point]
+    new: Sequence[Point]
+    differs: Sequence[str] = ()
+
+    @property
+    def newest(self) -> Point:
+        """The last new point."""
+        return self.new[-1]
+
+
+def pair(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Pairing:
+    """Set the new points, of which there is at least one with a number, against the comparable ones of the past.
+
+    Where the new ones themselves come from several machines, those of the newest count.
+    """
+    measured = [point for point in new if point.value is not None]
+    facts = measured[-1].fingerprint
+    past = [point for point in old if point.value is not None]
+    comparable = [point for point in past if point.fingerprint == facts]
+    return Pairing(
+        series,
+        comparable,
+        [point for point in measured if point.fingerprint == facts],
+        difference(past[-1].fingerprint, facts) if past and not comparable else (),
+    )
+
+
+def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
+    """Of each series the points that have a number, and are comparable with the last of them."""
+    measured = {series: [point for point in row if point.value is not None] for series, row in points.items()}
+    return {
+        series: [point for point in row if point.fingerprint == row[-1].fingerprint]
+        for series, row in measured.items()
+        if row
+    }
+
+
+def commits(old: Sequence[Point], new: Sequence[Point]) -> Mapping[str, object]:
+    """For the evidence: the last point at the old level, and the first at the new."""
+    return {"last_old": _named(old[-1]) if old else None, "first_new": _named(new[0]) if new else None}
+
+
+def _named(point: Point) -> Mapping[str, object]:
+    named = {"commit": point.commit, "torch": point.info.get("torch", ""), "timestamp": point.timestamp}
+    return {name: value for name, value in named.items() if value}

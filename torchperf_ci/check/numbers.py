@@ -1,0 +1,122 @@
+"""Series of measured numbers, all of them judged together by the gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import isnan, log1p, nan
+from operator import mul
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.check.comparable import commits
+from torchperf_ci.check.finding import HOPELESS, evidence, finding
+from torchperf_ci.check.logs import log_values, ratio, share
+from torchperf_ci.series.matrix import Matrix, matrix
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.past import NEWEST
+from torchperf_ci.stats.single_run import FEWEST_REPETITIONS, Repetitions
+from torchperf_ci.verdicts.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torchperf_ci.check.comparable import Pairing
+    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.series import Series
+    from torchperf_ci.stats.gate import Judged
+
+MOST_NEW = NEWEST
+"""Of more new points than these only the newest are judged."""
+LEAST_AMOUNT = 1.0
+"""The smallest difference of an amount that matters, in its own unit: 1 KiB a step is 1 GiB in a million steps."""
+
+
+def judge_numbers(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+    """Judge series that have a past. Ratios and amounts are two families: their noise has nothing in common."""
+    ratios = [one for one in pairings if rules[one.series].kind == "ratio"]
+    amounts = [one for one in pairings if rules[one.series].kind == "amount"]
+    return [*_judge_ratios(ratios, rules), *_judge_amounts(amounts, rules)]
+
+
+def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+    if not pairings:
+        return []
+    found = _matrix(pairings)
+    min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
+    judged = judge(log_values(found.values), min_effect, found.jobs, found.groups, _repetitions(pairings))
+    return [_ratio_verdict(one, judged, row, rules[one.series]) for row, one in enumerate(pairings)]
+
+
+def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: Rule) -> Verdict:
+    verdict = _verdict(pairing, judged, row, rule, ratio)
+    if isnan(judged.up.rate[row]):
+        return verdict
+    detectable = share(judged.detectable[row])
+    return replace(
+        verdict,
+        effect=Effect(ratio(judged.change[row]), ratio(judged.low[row]), ratio(judged.high[row]), 0),
+        noise=share(judged.sigma[row]),
+        detectable=detectable if detectable <= HOPELESS else None,
+    )
+
+
+def _repetitions(pairings: Sequence[Pairing]) -> Repetitions:
+    """What the processes of the newest run have measured."""
+    several = [
+        one.newest.repetitions if len(one.newest.repetitions) >= FEWEST_REPETITIONS else (nan,)
+        for one in pairings
+    ]
+    lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))
+    return Repetitions(log_values(lowest), log_values(highest))
+
+
+def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+    """Differences are given to the gate as multiples of the smallest that matters, as if they were logarithms."""
+    if not pairings:
+        return []
+    found = _matrix(pairings)
+    min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
+    least = [max(LEAST_AMOUNT, rules[one.series].min_effect * abs(_level(one))) for one in pairings]
+    units = np.array(least) / min_effect
+    judged = judge(found.values / units[:, None], min_effect)
+    return [
+        _verdict(one, judged, row, rules[one.series], partial(mul, units[row]))
+        for row, one in enumerate(pairings)
+    ]
+
+
+def _verdict(
+    pairing: Pairing, judged: Judged, row: int, rule: Rule, restored: Callable[[float], float]
+) -> Verdict:
+    """``restored`` makes the gate's numbers the metric's own again."""
+    said = finding(judged, row, rule, len({point.run for point in pairing.old}))
+    return Verdict(
+        pairing.series,
+        said.word,
+        said.why,
+        old=float(restored(judged.old[row])),
+        new=float(restored(judged.new[row])),
+        candidate=said.candidate,
+        evidence={**evidence(judged, row), **_turn(pairing, int(judged.runs[row]))},
+    )
+
+
+def _matrix(pairings: Sequence[Pairing]) -> Matrix:
+    """The rows are in the order of ``pairings``."""
+    return matrix(
+        {one.series: one.old for one in pairings}, {one.series: one.new[-MOST_NEW:] for one in pairings}
+    )
+
+
+def _level(pairing: Pairing) -> float:
+    return median(point.value or 0.0 for point in pairing.old)
+
+
+def _turn(pairing: Pairing, window: int) -> Mapping[str, object]:
+    """Between which commits the change is, if it is one: the window's runs are the new ones."""
+    points = [*pairing.old, *pairing.new]
+    return {"runs": len(pairing.new), **commits(points[:-window], points[-window:])}

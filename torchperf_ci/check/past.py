@@ -1,0 +1,94 @@
+"""The past that new records are judged against: of the store, of a directory of records, or of a baseline file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.check.baseline import points_of
+from torchperf_ci.check.baseline_file import read
+from torchperf_ci.errors import UsageError
+from torchperf_ci.series.records import points_of_records
+from torchperf_ci.series.store import groups_of_store, points_of_store
+from torchperf_ci.store.migrating import open_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from torchperf_ci.series.series import Group, Points
+
+STORE = "store"
+NEWEST = 100
+"""Points of each series that are read from a store: more than twice what the gate looks at, if the machine changed."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """The points of some groups of a source that knows ``groups``. ``name`` is the source's, ``note`` for a reader."""
+
+    name: str
+    groups: Collection[Group]
+    points: Points
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the past is: ``store``, or the path of a directory or a baseline; of one ``branch``, if it is given.
+
+    Of a store, it ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then.
+    """
+
+    against: str
+    dsn: str
+    branch: str = ""
+    stop: int = 0
+
+    def read(
+        self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
+    ) -> Past:
+        """The past of those groups that ``chosen`` chooses among all that measure ``benchmarks``, if any are given.
+
+        Raises :class:`UsageError`, and what reading the source raises.
+        """
+        if self.against == STORE:
+            return self._of_store(benchmarks, chosen)
+        path = Path(self.against)
+        if path.is_dir():
+            return self._of_points(points_of_records([path]).points, chosen)
+        if path.is_file():
+            return self._of_points(points_of(read(path)), chosen)
+        msg = f"--against {self.against}: there is no such directory or file; give one, or `{STORE}`"
+        raise UsageError(msg)
+
+    def _of_store(
+        self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
+    ) -> Past:
+        with open_existing(self.dsn) as store:
+            known = groups_of_store(store, benchmarks)
+            groups = chosen(known)
+            points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST)
+            note = ""
+            if not points and self.branch:
+                note = self._other_branches(points_of_store(store, groups, last=1))
+            return Past(store.name, known, points, note)
+
+    def _of_points(self, points: Points, chosen: Callable[[Collection[Group]], Collection[Group]]) -> Past:
+        known = {series.group for series in points}
+        groups = chosen(known)
+        wanted = {series: row for series, row in points.items() if series.group in groups}
+        ours = {
+            series: [point for point in row if self._is_ours(point.branch)] for series, row in wanted.items()
+        }
+        found = {series: row for series, row in ours.items() if row}
+        return Past(self.against, known, found, "" if found else self._other_branches(wanted))
+
+    def _is_ours(self, branch: str) -> bool:
+        return not (self.branch and branch) or branch == self.branch
+
+    def _other_branches(self, points: Points) -> str:
+        branches = sorted({point.branch for row in points.values() for point in row})
+        if not branches:
+            return ""
+        return f"the past has nothing of branch {self.branch}, only of {', '.join(branches)}: choose with --branch"

@@ -1,0 +1,85 @@
+"""Two builds on one machine, from options to a judgement."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.pairs import on_same_cpus
+from torchperf_ci.compare.cases import known_to, one_sided, select_cases
+from torchperf_ci.compare.control import judge_control
+from torchperf_ci.compare.judging import judge, suites
+from torchperf_ci.compare.latency import METRIC as LATENCY
+from torchperf_ci.compare.latency import is_settled
+from torchperf_ci.compare.progress import progress
+from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
+from torchperf_ci.compare.sides import open_sides
+from torchperf_ci.compare.trial import Trial
+from torchperf_ci.errors import InterruptedRunError
+from torchperf_ci.series.series import Series
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.compare.judging import Naming
+    from torchperf_ci.compare.question import Policy
+    from torchperf_ci.compare.sides import Side
+    from torchperf_ci.config import Config
+
+BUDGET = 600.0
+
+
+def compare_builds(
+    options: Mapping[str, Any], config: Config, policy: Policy, told: Callable[[Judgement], Judgement]
+) -> Judgement:
+    """Measure both builds and judge them; ``told`` what is known before anything else is taken away.
+
+    What was measured until an interruption is judged, too; :class:`InterruptedRunError` is raised only before that.
+    """
+    budget, min_effect = options["budget"] or BUDGET, policy.rule(LATENCY).min_effect
+    with ExitStack() as stack:
+        base, head = open_sides(stack, options, config)
+        cases, naming = select_cases(base, head, options, config), _naming(config, head)
+        scratch = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True)
+        )
+        arms = Arms(*on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch))
+        of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
+        measured = Measured([Trial(case) for case in of_both])
+        ending = _measure(measured, arms, budget, min_effect)
+        control = judge_control(measured, min_effect)
+        verdicts = [
+            *judge(measured, policy, naming, control),
+            *(one_sided(case, base, head, naming) for case in cases if case not in of_both),
+        ]
+        means = [] if control.void else list(suites(measured))
+        return told(Judgement("compare", base.words, head.words, verdicts, means, [*ending, str(control)]))
+
+
+def _measure(measured: Measured, arms: Arms, budget: float, min_effect: float) -> list[str]:
+    """Why the rounds ended, where that was not because everything was settled."""
+    settled = partial(is_settled, min_effect=min_effect, cases=len(measured.trials))
+    try:
+        with closing(progress(len(measured.trials), budget)) as shown:
+            measure_rounds(measured, arms, budget, settled, shown)
+    except InterruptedRunError:
+        return ["stopped from outside: this is what was known until then"]
+    if measured.out_of_time:
+        return [f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"]
+    return []
+
+
+def _naming(config: Config, side: Side) -> Naming:
+    machine, repo = side.under_test.device.identity(), os.environ.get("GITHUB_REPOSITORY", "")
+
+    def series(case: Case, metric: str) -> Series:
+        how = (case.workload, case.mode, case.dtype, case.backend)
+        return Series(repo, config.name, *how, machine.name, machine.type, metric)
+
+    return series

@@ -1,0 +1,64 @@
+"""What ``torchperf compare`` does with its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import config
+from torchperf_ci.compare.builds import compare_builds
+from torchperf_ci.compare.folders import compare_folders, holds_records
+from torchperf_ci.compare.interruption import interruptible
+from torchperf_ci.compare.question import Policy
+from torchperf_ci.errors import UsageError
+from torchperf_ci.verdicts.telling import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.config import Config
+    from torchperf_ci.verdicts.verdict import Judgement
+
+DEFAULT_OUT = "verdicts.json"
+SETTLED = ("regressed", "broken", "improved", "fixed", "unchanged")
+INCONCLUSIVE = 5
+
+
+def compare_command(options: Mapping[str, Any]) -> int:
+    """Compare, tell people, and say with the exit code whether head is worse."""
+    for flag in ("base", "head"):
+        if not options[flag]:
+            msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
+            raise UsageError(msg)
+    given = config.find(options["config"])
+    with interruptible():
+        code = _exit_code(_compared(options, given))
+    return 0 if options["on_failure"] == "warn" else code
+
+
+def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
+    records = [flag for flag in ("base", "head") if holds_records(Path(options[flag]))]
+    out, json_output = Path(options["out"] or DEFAULT_OUT), bool(options["json"])
+    policy = Policy(given, options["min_effect"])
+
+    def told(judgement: Judgement) -> Judgement:
+        tell(judgement, out, json_output=json_output)
+        return judgement
+
+    if len(records) == 1:
+        [flag] = records
+        msg = f"--{flag} {options[flag]} holds records, and records are only compared with records"
+        raise UsageError(msg)
+    if records:
+        return told(compare_folders(Path(options["base"]), Path(options["head"]), policy))
+    return compare_builds(options, given, policy, told)
+
+
+def _exit_code(judgement: Judgement) -> int:
+    """1 for what is red; 5 where something is not known, or nothing at all."""
+    if judgement.red:
+        return 1
+    words = [verdict.verdict for verdict in judgement.verdicts]
+    settled = any(word in SETTLED for word in words)
+    open_ends = any(word in ("noisy", "not-comparable") for word in words)
+    return INCONCLUSIVE if open_ends or not settled else 0

@@ -1,0 +1,56 @@
+"""Base against itself: if that shows a change, the machine cannot tell any."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.stats.means import geometric_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.compare.rounds import Measured
+    from torchperf_ci.stats.effect import Effect
+
+CONFIDENCE = 0.99
+SHARE = 1 / 3
+"""Of the change that matters: what the control may be off by without harm."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the A/A pairs gave. ``effect`` has a 99% interval; it is None with fewer than two pairs."""
+
+    case: str
+    effect: Effect | None
+    void: bool
+
+    def evidence(self) -> Mapping[str, Any]:
+        """As JSON."""
+        return {"case": self.case, "effect": self.effect, "void": self.void}
+
+    def __str__(self) -> str:
+        if self.effect is None:
+            return "no A/A control: it takes two pairs of base against itself"
+        low, middle, high = (
+            f"{value - 1:+.1%}" for value in (self.effect.low, self.effect.ratio, self.effect.high)
+        )
+        found = f"{middle} ({low}…{high}, 99%) over {self.effect.pairs} pairs of {self.case}"
+        if self.void:
+            return (
+                f"the timings are VOID: base against itself seems to differ by {found}, so this machine tells a change "
+                "where there is none; find out what disturbs it with torchperf doctor, and compare again"
+            )
+        return f"A/A control: base against itself {found}"
+
+
+def judge_control(measured: Measured, min_effect: float) -> Control:
+    """The control is void if its interval excludes 1 and it is off by more than a third of what matters."""
+    case = str(measured.control_case or "")
+    if len(measured.control) < 2:
+        return Control(case, None, void=False)
+    effect = geometric_mean([measured.control], CONFIDENCE)
+    differs = effect.low > 1 or effect.high < 1
+    return Control(case, effect, differs and abs(math.log(effect.ratio)) > math.log1p(min_effect) * SHARE)

@@ -1,0 +1,55 @@
+"""From what was measured to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from torchperf_ci.compare.latency import METRIC as LATENCY
+from torchperf_ci.compare.latency import judge_latency
+from torchperf_ci.compare.outcomes import judge_outcome
+from torchperf_ci.compare.repeatable import MEMORY, judge_graph_breaks, judge_memory
+from torchperf_ci.stats.means import geometric_mean
+from torchperf_ci.verdicts.verdict import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.compare.control import Control
+    from torchperf_ci.compare.question import Policy
+    from torchperf_ci.compare.rounds import Measured
+    from torchperf_ci.series.series import Series
+    from torchperf_ci.verdicts.verdict import Verdict
+
+Naming = Callable[["Case", str], "Series"]
+"""The series of a case's metric."""
+VOID = "void: the A/A control shows a change where there is none"
+
+
+def judge(measured: Measured, policy: Policy, naming: Naming, control: Control) -> Iterator[Verdict]:
+    """The verdicts on every case that was measured, or tried."""
+    for trial in measured.trials:
+        series = partial(naming, trial.case)
+        if trial.failed:
+            yield judge_outcome(series, trial)
+            continue
+        latency = judge_latency(series, trial, policy.rule(LATENCY).min_effect, len(measured.trials))
+        yield _controlled(latency, control)
+        if trial.pairs:
+            yield from judge_memory(series, trial, policy.rule(MEMORY).min_effect)
+            yield from judge_graph_breaks(series, trial)
+
+
+def _controlled(latency: Verdict, control: Control) -> Verdict:
+    latency = replace(latency, evidence={**latency.evidence, "control": control.evidence()})
+    return replace(latency, verdict="noisy", candidate=False, why=VOID) if control.void else latency
+
+
+def suites(measured: Measured) -> Iterator[Suite]:
+    """The geometric mean over the cases that have an interval of their own."""
+    rows = [trial.log_ratios for trial in measured.trials if len(trial.pairs) > 1 and not trial.failed]
+    if rows:
+        yield Suite(LATENCY, geometric_mean(rows), len(rows))

@@ -1,0 +1,83 @@
+"""Latency, by the sequential test on the pairs."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+from typing import TYPE_CHECKING
+
+from torchperf_ci.stats.sprt import ALPHA, FEWEST_PAIRS, Decision, decide
+from torchperf_ci.verdicts.verdict import Verdict, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.series.series import Series
+    from torchperf_ci.stats import sprt
+
+METRIC = "latency(ms)"
+WORDS: Mapping[sprt.Word, Word] = {
+    "increase": "regressed",
+    "decrease": "improved",
+    "none": "unchanged",
+    "open": "noisy",
+}
+MOST_TOLD = 1_000_000
+"""Times as likely; what is beyond is not better known, since no machine is that honest."""
+
+
+def is_settled(trial: Trial, min_effect: float, cases: int) -> bool:
+    """Whether another pair would change nothing."""
+    return decide(trial.log_ratios, min_effect, cases=cases).word != "open"
+
+
+def judge_latency(series: Callable[[str], Series], trial: Trial, min_effect: float, cases: int) -> Verdict:
+    """The verdict after the last pair; ``cases`` share the chance of a false alarm."""
+    if not trial.pairs:
+        return Verdict(series(METRIC), "noisy", "the time was up before its first pair")
+    decision = decide(trial.log_ratios, min_effect, cases=cases)
+    return Verdict(
+        series(METRIC),
+        WORDS[decision.word],
+        _why(decision, min_effect),
+        effect=decision.effect,
+        old=median(pair.base_seconds for pair in trial.pairs) * 1e3,
+        new=median(pair.head_seconds for pair in trial.pairs) * 1e3,
+        noise=decision.noise,
+        detectable=decision.detectable,
+        candidate=decision.word == "open" and decision.increase > 0 and _is_half(decision, min_effect),
+        evidence={
+            "pairs": len(trial.pairs),
+            "log_ratios": trial.log_ratios,
+            "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
+            "alpha": ALPHA / cases,
+            "batch_size": trial.case.batch_size,
+        },
+    )
+
+
+def _is_half(decision: Decision, min_effect: float) -> bool:
+    return math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
+
+
+def _why(decision: Decision, min_effect: float) -> str:
+    pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
+    match decision.word:
+        case "increase":
+            return f"slower: over {pairs} pairs {change} is {_times(decision.increase)} as likely as none"
+        case "decrease":
+            return f"faster: over {pairs} pairs {change} is {_times(decision.decrease)} as likely as none"
+        case "none":
+            return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
+    if pairs < FEWEST_PAIRS:
+        return f"the time was up after {pairs} of the {FEWEST_PAIRS} pairs that it takes at least"
+    return f"the time was up after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
+
+
+def _times(log_ratio: float) -> str:
+    """How many times as likely, to a digit or two."""
+    if log_ratio > math.log(MOST_TOLD):
+        return f"more than {MOST_TOLD:,} times"
+    times = math.exp(log_ratio)
+    return f"{times:,.0f} times" if times >= 10 else f"{times:.2g} times"

@@ -1,0 +1,101 @@
+"""What a person sees meanwhile: a bar of the budget on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, TextIO
+
+from torchperf_ci.actions import in_actions, literal, one_line
+
+if TYPE_CHECKING:
+    from torchperf_ci.compare.trial import Trial
+
+
+class Progress(ABC):
+    """Told of each pair before and after."""
+
+    def __init__(self, cases: int, budget: float) -> None:
+        self._cases, self._budget = cases, budget
+        self._start = time.monotonic()
+        self._done: set[int] = set()
+
+    @abstractmethod
+    def starts(self, trial: Trial) -> None:
+        """A pair of the case begins."""
+
+    def ends(self, trial: Trial) -> None:
+        """It has ended."""
+        if trial.settled or trial.failed:
+            self._done.add(id(trial))
+        self._show(f"{len(self._done)} of {self._cases} settled", one_line(_said(trial)))
+
+    @abstractmethod
+    def _show(self, settled: str, said: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+    def _elapsed(self) -> float:
+        return min(time.monotonic() - self._start, self._budget)
+
+
+class PlainProgress(Progress):
+    """One line a pair, for a job's log."""
+
+    def __init__(self, cases: int, budget: float, out: TextIO) -> None:
+        super().__init__(cases, budget)
+        self._out = out
+
+    def starts(self, trial: Trial) -> None:
+        """Nothing: the line that says what it gave says more."""
+
+    def _show(self, settled: str, said: str) -> None:
+        with literal():
+            self._out.write(f"[{self._elapsed():.0f} of {self._budget:.0f} s, {settled}] {said}\n")
+            self._out.flush()
+
+    def close(self) -> None:
+        """Nothing: every line is out."""
+
+
+class BarProgress(Progress):
+    """The budget as a bar."""
+
+    def __init__(self, cases: int, budget: float) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        super().__init__(cases, budget)
+        columns = (BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+        self._bar = Bar(*columns, console=Console(stderr=True))
+        self._task = self._bar.add_task("", total=budget)
+        self._bar.start()
+
+    def starts(self, trial: Trial) -> None:
+        self._bar.update(self._task, completed=self._elapsed(), description=str(trial.case))
+
+    def _show(self, settled: str, said: str) -> None:
+        self._bar.update(self._task, completed=self._elapsed(), description=f"{settled}; {said}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def progress(cases: int, budget: float) -> Progress:
+    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
+    if sys.stderr.isatty() and not in_actions():
+        return BarProgress(cases, budget)
+    return PlainProgress(cases, budget, sys.stderr)
+
+
+def _said(trial: Trial) -> str:
+    if trial.failed or not trial.pairs:
+        words = [f"{side} {outcome.status}" for side, outcome in trial.alone.items() if not outcome.passed]
+        return f"{trial.case}: {', '.join(words) or 'the pair failed'}"
+    number, change = len(trial.pairs), math.expm1(trial.pairs[-1].log_ratio)
+    return f"{trial.case}: pair {number}, {change:+.1%}{', settled' if trial.settled else ''}"

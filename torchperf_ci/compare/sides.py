@@ -1,0 +1,72 @@
+"""The two builds: opened, asked what they are, and told apart in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench import planning
+from torchperf_ci.environments.environment import Builder, Environment, opened
+from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.spec import Python, Spec, recognise
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import ExitStack
+
+    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.planning import UnderTest
+    from torchperf_ci.config import Config
+
+
+@dataclass(frozen=True)
+class Side:
+    """A build that can be measured. ``words`` say what it is."""
+
+    settings: Settings
+    under_test: UnderTest
+    words: str
+
+
+def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> tuple[Side, Side]:
+    """Base and head, which are there until ``stack`` closes.
+
+    Raises :class:`UsageError` for what is no build, or where the two see different devices, and
+    :class:`EnvironmentUnderTestError` for one that cannot be made, or has no torch.
+    """
+    repo = Path(options["repo"] or ".")
+    specs = {flag: recognise(options[flag], repo) for flag in ("base", "head")}
+    # The budget is that of the whole comparison here, and not of a process.
+    settings = planning.settings({**options, "budget": None}, config)
+    builder = Builder(settings.python, options["build"], options["build_timeout"] or Builder.seconds)
+    base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
+    if base.settings.device != head.settings.device:
+        msg = (
+            f"base would be measured on {base.settings.device} and head on {head.settings.device}: "
+            "name one that both have with --device"
+        )
+        raise UsageError(msg)
+    return base, head
+
+
+def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: Settings) -> Side:
+    environment = stack.enter_context(opened(spec, builder))
+    settings = replace(settings, python=environment.python, path=environment.path)
+    try:
+        under_test = planning.describe(settings, f"--{flag}" if isinstance(spec, Python) else planning.PYTHON)
+    except EnvironmentUnderTestError as error:
+        if not isinstance(spec, Revision) or builder.command:
+            raise
+        hint = "if this repository has to be built before it is imported, say how with --build"
+        msg = f"--{flag} {spec}: {error}\n{hint}"
+        raise EnvironmentUnderTestError(msg) from error
+    settings = replace(settings, device=under_test.device.torch_type)
+    return Side(settings, under_test, _words(environment, under_test))
+
+
+def _words(environment: Environment, under_test: UnderTest) -> str:
+    facts = under_test.environment
+    torch = f"torch {facts['torch_version']} {facts['torch_commit'][:10]}".rstrip()
+    return f"{environment.description} ({torch})"

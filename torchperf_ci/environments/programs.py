@@ -1,0 +1,68 @@
+"""Programs that make an environment: with a deadline, and ended with all that they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
+
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.git import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+TAIL_LINES = 40
+"""Of what a program printed, in the message that says that it failed."""
+
+
+def run_program(
+    command: Sequence[str], what: str, seconds: float, *, cwd: Path, environ: Mapping[str, str]
+) -> None:
+    """Run ``command`` to its end; raises :class:`EnvironmentUnderTestError` with the last lines of what it printed."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            status = _status(command, seconds, log, cwd, environ)
+        except OSError as error:
+            msg = f"{what}: {command[0]} does not start: {error.strerror}"
+            raise EnvironmentUnderTestError(msg) from None
+        if status == 0:
+            return
+        how = f"was not done after {seconds:.0f} s" if status is None else f"ended with {status}"
+        msg = f"{what} {how}:\n{_tail(log)}"
+        raise EnvironmentUnderTestError(msg)
+
+
+def _status(
+    command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
+) -> int | None:
+    """The exit code; None when the time was up."""
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(
+            ProcessLookupError, PermissionError
+        ):  # nobody is left of the group; macOS says it the second way
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").splitlines()
+    return without_secrets("\n".join(lines[-TAIL_LINES:])) or "(it printed nothing)"

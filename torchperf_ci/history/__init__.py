@@ -1,0 +1,1 @@
+"""What changed when: the levels of every series over the stored past."""

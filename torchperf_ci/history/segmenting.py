@@ -1,0 +1,116 @@
+"""The past of many series, each judged as its kind demands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.config import UP
+from torchperf_ci.history.found import Change, Name, Past, Word
+from torchperf_ci.history.levels import Step, amount_steps, ratio_steps
+from torchperf_ci.history.parts import Part, machine_changes, parts_of
+from torchperf_ci.history.settled import settled_steps
+from torchperf_ci.series.outcome import passed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.series import Point
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The known values of one part of a series, and the index of each in the series."""
+
+    name: Name
+    rule: Rule
+    values: Sequence[float]
+    indices: Sequence[int]
+
+
+def segment_all(
+    points: Mapping[Name, Sequence[Point]], rule_of: Callable[[Name, Sequence[Point]], Rule]
+) -> list[Past]:
+    """The changes of level of each series, in the order of ``points``."""
+    parts = {name: parts_of(row) for name, row in points.items()}
+    rows = [
+        _row(name, rule, points[name], part)
+        for name, found in parts.items()
+        for rule in [rule_of(name, points[name])]
+        for part in found
+    ]
+    changes: dict[Name, list[Change]] = {name: [] for name in points}
+    for row, steps in _steps(rows):
+        changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
+    return [
+        Past(name, len(row), _with_recoveries(changes[name]), machine_changes(row, parts[name]))
+        for name, row in points.items()
+    ]
+
+
+def _row(name: Name, rule: Rule, points: Sequence[Point], part: Part) -> _Row:
+    known = [(value, index) for index in part.indices if (value := _value(points[index], rule)) is not None]
+    return _Row(name, rule, [value for value, _ in known], [index for _, index in known])
+
+
+def _value(point: Point, rule: Rule) -> float | None:
+    if rule.kind == "outcome":
+        fine = passed(point)
+        return None if fine is None else float(fine)
+    if rule.kind == "ratio" and point.value is not None and point.value <= 0:
+        return None
+    return point.value
+
+
+def _steps(rows: Sequence[_Row]) -> Iterable[tuple[_Row, Sequence[Step]]]:
+    """The steps of all rows. Those that stand still, as most counts and outcomes do, are looked at one by one."""
+    for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
+        some = [row for row in rows if row.rule.kind == kind]
+        yield from zip(some, find([row.values for row in some]), strict=True)
+    for row in rows:
+        if row.rule.kind in ("count", "outcome"):
+            yield row, settled_steps(row.values)
+
+
+def _change(row: _Row, step: Step, points: Sequence[Point]) -> Change:
+    index, before = row.indices[step.place], row.indices[step.place - 1]
+    return Change(
+        index,
+        _word(step, row.rule),
+        step.old,
+        step.new,
+        step.effect,
+        last=points[before],
+        first=points[index],
+        is_outcome=row.rule.kind == "outcome",
+    )
+
+
+def _word(step: Step, rule: Rule) -> Word:
+    if not rule.direction:
+        return "changed"
+    return "improved" if (step.new > step.old) == (rule.direction == UP) else "regressed"
+
+
+def _with_recoveries(changes: Iterable[Change]) -> list[Change]:
+    ordered = sorted(changes, key=lambda change: change.index)
+    return [
+        replace(change, recovered=_recovery(change, ordered[number + 1 :]))
+        if change.word == "regressed"
+        else change
+        for number, change in enumerate(ordered)
+    ]
+
+
+def _recovery(change: Change, later: Sequence[Change]) -> Point | None:
+    return next(
+        (
+            other.first
+            for other in later
+            if other.first.fingerprint == change.first.fingerprint
+            and (other.new > other.old) != (change.new > change.old)
+            and abs(other.new - change.old) < abs(other.new - change.new)
+        ),
+        None,
+    )

@@ -1,0 +1,145 @@
+"""What changed when, on a terminal: the newest first, and of one run the largest first."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from itertools import compress
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from torchperf_ci.actions import in_actions, one_line
+from torchperf_ci.series.outcome import word
+from torchperf_ci.verdicts.rows import case, short
+from torchperf_ci.verdicts.rows import change as ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.table import Table
+
+    from torchperf_ci.history.found import Change, Name, Past, Word
+    from torchperf_ci.series.series import Point
+
+_COLUMNS = ("when", "verdict", "series", "metric", "old → new", "change (95%)", "commits", "since then")
+_LISTED = 100
+"""Rows on a terminal; ``--json`` has all of them."""
+_WIDTH = 240
+"""Of a table that nobody's terminal limits."""
+_NAME_LENGTH = 120
+_STYLES: Mapping[Word, str] = {"regressed": "bold red", "improved": "green", "changed": "yellow"}
+_WORDS: Mapping[Word, str] = {
+    "regressed": "regressed",
+    "improved": "improved",
+    "changed": "where nobody knows which way is better",
+}
+
+
+def table(pasts: Sequence[Past], out: TextIO) -> None:
+    """Print a line for each change of level, then one for each change of machine."""
+    from rich.console import Console
+    from rich.text import Text
+
+    found = _ordered(pasts)
+    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
+    if found:
+        console.print(_lines(found[:_LISTED]))
+    if len(found) > _LISTED:
+        console.print(Text(f"and {len(found) - _LISTED} more, all of them with --json"))
+    for line in _machines(pasts):
+        console.print(Text(one_line(line)))
+
+
+def headline(pasts: Sequence[Past]) -> str:
+    """All of it in a sentence."""
+    changes = [change for past in pasts for change in past.changes]
+    counts = Counter(change.word for change in changes)
+    recovered = sum(change.recovered is not None for change in changes)
+    changed = sum(bool(past.changes) for past in pasts)
+    told = [f"{count} {text}" for word, text in _WORDS.items() if (count := counts[word])]
+    since = f"; {recovered} of the regressions recovered since" if recovered else ""
+    return (
+        f"{len(changes)} change{'' if len(changes) == 1 else 's'} in {changed} of {len(pasts)} series"
+        f"{': ' if told else ''}{', '.join(told)}{since}"
+    )
+
+
+def _lines(found: Sequence[tuple[Name, Change]]) -> Table:
+    """Columns that say nothing are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [[one_line(cell) for cell in _row(name, change)] for name, change in found]
+    used = [any(cells) for cells in zip(*rows, strict=True)]
+    shown = Table(*compress(_COLUMNS, used), box=None, header_style="bold", pad_edge=False)
+    for cells, (_, change) in zip(rows, found, strict=True):
+        when, word, *others = (Text(cell) for cell in compress(cells, used))
+        word.style = _STYLES[change.word]
+        shown.add_row(when, word, *others)
+    return shown
+
+
+def _ordered(pasts: Sequence[Past]) -> list[tuple[Name, Change]]:
+    found = [(past.name, change) for past in pasts for change in past.changes]
+    return sorted(found, key=lambda one: (-one[1].first.timestamp, -_size(one[1])))
+
+
+def _size(change: Change) -> float:
+    """What has no ratio comes first: outcomes, and counts that were zero."""
+    return abs(log(change.effect.ratio)) if change.effect else float("inf")
+
+
+def _row(name: Name, change: Change) -> tuple[str, ...]:
+    first = change.first
+    return (
+        _when(first)
+        or f"point {change.index}{f' ({first.run})' if isinstance(name, Path) and first.run else ''}",
+        change.word,
+        str(name) if isinstance(name, Path) else case(name),
+        "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
+        _levels(change),
+        ratio(change.effect) if change.effect else "",
+        _commits(change),
+        _since(change),
+    )
+
+
+def _levels(change: Change) -> str:
+    if change.is_outcome:
+        return f"{word(change.last)} → {word(change.first)}"
+    return f"{change.old:.5g} → {change.new:.5g}"
+
+
+def _commits(change: Change) -> str:
+    commits = [_commit(point) for point in (change.last, change.first)]
+    return "..".join(commits) if any(commits) else ""
+
+
+def _commit(point: Point) -> str:
+    """That of PyTorch where the record says it, since it is PyTorch that is measured."""
+    return (point.info.get("torch") or point.commit)[:10]
+
+
+def _since(change: Change) -> str:
+    if change.recovered is None:
+        return ""
+    when = _when(change.recovered)
+    return f"recovered {when}" if when else "recovered"
+
+
+def _when(point: Point) -> str:
+    if not point.timestamp:
+        return ""
+    return f"{datetime.datetime.fromtimestamp(point.timestamp, datetime.timezone.utc):%Y-%m-%d}"
+
+
+def _machines(pasts: Iterable[Past]) -> list[str]:
+    """One line for all series that changed machines alike on the same day."""
+    counts = Counter(
+        (_when(change.first), "; ".join(change.differs)) for past in pasts for change in past.machines
+    )
+    return [
+        f"{when or 'once'}: machine changed, so nothing is compared across it in {count} series: {differs}"
+        for (when, differs), count in sorted(counts.items(), reverse=True)
+    ]

@@ -1,0 +1,1 @@
+"""``torchperf report``: who must know, and what do they need?"""

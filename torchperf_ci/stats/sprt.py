@@ -1,0 +1,150 @@
+"""Is one build slower than another? A sequential test on paired log-ratios whose noise nobody knows.
+
+After each pair three hypotheses are weighed: the ratio is 1, it is ``1 + min_effect`` or more, or it is the inverse of
+that or less. The test ends as soon as one is likely enough (Wald, *Annals of Mathematical Statistics* 16, 1945);
+looking after every pair costs nothing, since the boundaries hold for all pairs together. σ is integrated out of the
+likelihoods, which makes it a sequential t-test (Rushton, *Biometrika* 37, 1950), and a change of more than
+``min_effect`` is met by a mixture of effects (Robbins, *Annals of Mathematical Statistics* 41, 1970). Errors are
+Student's, so that a spoiled pair counts for little (Lange, Little & Taylor, *Journal of the American Statistical
+Association* 84, 1989).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchperf_ci.stats.effect import Effect, paired_effect
+from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Word = Literal["increase", "decrease", "none", "open"]
+
+ALPHA = 0.01
+"""Chance that any of the cases judged together is called slower although none is."""
+BETA = 0.05
+"""Chance that a case which is slower by ``min_effect`` is called unchanged."""
+FEWEST_PAIRS = 6
+"""The fewest that a distribution-free 95% interval can be had from."""
+PRIOR_SIGMA = 0.025
+"""The scale of pairs that is believed beforehand. Measured ones spread by 0.9–1.5%; but the smaller this is, the sooner
+pairs that agree by luck are believed where they spread by 3%: so false alarms stay below ``ALPHA`` there, too."""
+PRIOR_DF = 4.0
+"""How many pairs that belief is worth."""
+ERROR_DF = 4.0
+"""Degrees of freedom of the errors: 1 pair in 100 may lie 3.7 scales away."""
+MULTIPLES = 2.0 ** np.arange(6)
+"""Of the smallest effect: what a change may be as large as. The nearest one is off by a third at most."""
+
+_WEIGHTS = np.append(0.5 ** np.arange(1, MULTIPLES.size), 0.5 ** (MULTIPLES.size - 1))
+_SIGMAS = np.geomspace(1e-3, 0.3, 49)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log-likelihood ratios against no change, each of the shape of the log-ratios: row by row, after each pair.
+
+    ``increase`` and ``decrease`` are those of a change of the smallest effect or more, ``least_increase`` and
+    ``least_decrease`` those of a change of just that.
+    """
+
+    increase: NDArray[np.float64]
+    decrease: NDArray[np.float64]
+    least_increase: NDArray[np.float64]
+    least_decrease: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is known after some pairs; ``open`` is to be continued.
+
+    ``increase``, ``decrease`` and ``none`` are log-likelihood ratios: of a change against none, and of none against the
+    likelier of the least changes. ``noise`` is the standard deviation of the log-ratios, taken robustly, ``detectable``
+    the smallest relative change that as many pairs would have been expected to show:
+    ``exp(noise · √(2 · ln((1 − beta)/alpha) / pairs)) − 1``.
+    """
+
+    word: Word
+    effect: Effect
+    noise: float
+    detectable: float
+    increase: float
+    decrease: float
+    none: float
+
+
+def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decision:
+    """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
+
+    ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
+    ``ln((1 − beta)/alpha)``, a distribution-free 95% interval above 1, and an estimate of half of ``min_effect``; a
+    decrease likewise. Neither is there where the ratios of both least changes are below ``ln(beta/(1 − alpha))``.
+    """
+    x = np.asarray(log_ratios, dtype=np.float64)
+    effect, delta = paired_effect(x), math.log1p(min_effect)
+    found = evidence(x[np.newaxis], delta)
+    noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
+    confirm, _ = boundaries(cases)
+    return Decision(
+        _word(found, effect, delta, cases),
+        effect,
+        noise,
+        math.expm1(noise * math.sqrt(2 * confirm / x.size)),
+        float(found.increase[0, -1]),
+        float(found.decrease[0, -1]),
+        -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
+    )
+
+
+def boundaries(cases: int) -> tuple[float, float]:
+    """The log-likelihood ratios that confirm a change and that refute it, where ``cases`` share alpha."""
+    alpha = ALPHA / cases
+    return math.log((1 - BETA) / alpha), math.log(BETA / (1 - alpha))
+
+
+def evidence(log_ratios: NDArray[np.float64], delta: float) -> Evidence:
+    """The evidence in rows of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
+    sizes = delta * MULTIPLES
+    likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
+    up, down = np.split(likelihoods[..., 1:] - likelihoods[..., :1], 2, axis=-1)
+    return Evidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
+
+
+def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, less a constant; σ² is scaled inverse χ².
+
+    The last axis of the result is that of ``means``.
+    """
+    prior = -PRIOR_DF * (np.log(_SIGMAS) + (PRIOR_SIGMA / _SIGMAS) ** 2 / 2)
+    squares = ((log_ratios[..., np.newaxis] - means)[..., np.newaxis] / _SIGMAS) ** 2
+    each = -(ERROR_DF + 1) / 2 * np.log1p(squares / ERROR_DF) - np.log(_SIGMAS)
+    return _log_of_sum(np.cumsum(each, axis=1) + prior)
+
+
+def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _log_of_sum(ratios + np.log(_WEIGHTS))
+
+
+def _log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln ∑ exp over the last axis."""
+    most = logs.max(axis=-1, keepdims=True)
+    total: NDArray[np.float64] = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))
+    return total
+
+
+def _word(found: Evidence, effect: Effect, delta: float, cases: int) -> Word:
+    if effect.pairs < FEWEST_PAIRS:
+        return "open"
+    confirm, refute = boundaries(cases)
+    if found.increase[0, -1] >= confirm and effect.low > 1 and math.log(effect.ratio) >= delta / 2:
+        return "increase"
+    if found.decrease[0, -1] >= confirm and effect.high < 1 and math.log(effect.ratio) <= -delta / 2:
+        return "decrease"
+    if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
+        return "none"
+    return "open"
