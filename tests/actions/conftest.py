@@ -71,7 +71,7 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CALLER, copy, dirs_exist_ok=True)
     workflows = copy / ".github" / "workflows"
     workflows.mkdir(parents=True)
-    for name in ("benchmarks.yml", "uploads.yml"):
+    for name in ("benchmarks.yml", "checks.yml", "compares.yml", "uploads.yml"):
         (copy / name).rename(workflows / name)
     git = ("git", "-c", "user.name=caller", "-c", "user.email=caller@localhost", "-c", "commit.gpgsign=false")
     for step in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Benchmarks")):
@@ -81,7 +81,7 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs workflows of the repository ``caller`` as after a push whose commit message is an attack."""
+    """Runs workflows of the repository ``caller``, by default as after a push whose commit message is an attack."""
 
     caller: Path
     project: Path
@@ -90,13 +90,19 @@ class Runner:
 
     def push(self, workflow: str, *arguments: str) -> Act:
         """Run one workflow to its end; ``arguments`` are further ones for ``act``."""
+        return self.run(
+            "push", {"head_commit": {"message": HOSTILE, "id": HOSTILE_NAME}}, workflow, *arguments
+        )
+
+    def run(self, trigger: str, payload: dict[str, Any], workflow: str, *arguments: str) -> Act:
+        """The same after any event."""
         home, evidence = self.folder / workflow / "home", self.folder / workflow / "evidence"
         for folder in (home, evidence):
             folder.mkdir(parents=True)
         event = home / "event.json"
-        event.write_text(json.dumps({"head_commit": {"message": HOSTILE, "id": HOSTILE_NAME}}))
+        event.write_text(json.dumps(payload))
         command = [
-            *(str(Path(sys.executable).with_name("act")), "push", "--json", "--eventpath", str(event)),
+            *(str(Path(sys.executable).with_name("act")), trigger, "--json", "--eventpath", str(event)),
             f"--workflows=.github/workflows/{workflow}.yml",
             *("--action-cache-path", str(home / "cache"), "--no-cache-server", "--action-offline-mode"),
             *(f"--platform={label}=-self-hosted" for label in LABELS),

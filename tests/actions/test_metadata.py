@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from torchperf_ci.options import RUN_OPTIONS, UPLOAD_OPTIONS
+from torchperf_ci.options import CHECK_OPTIONS, COMPARE_OPTIONS, REPORT_OPTIONS, RUN_OPTIONS, UPLOAD_OPTIONS
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option
 
 PROJECT = Path(__file__).parents[2]
-ROOT, RUN, UPLOAD, SETUP = (
+ROOT, RUN, UPLOAD, CHECK, COMPARE, REPORT, SETUP = (
     "action.yml",
     "actions/run/action.yml",
     "actions/upload/action.yml",
+    "actions/check/action.yml",
+    "actions/compare/action.yml",
+    "actions/report/action.yml",
     "actions/setup/action.yml",
 )
 ACTIONS: dict[str, dict[str, Any]] = {
-    file: yaml.safe_load((PROJECT / file).read_text()) for file in (ROOT, RUN, UPLOAD, SETUP)
+    file: yaml.safe_load((PROJECT / file).read_text())
+    for file in (ROOT, RUN, UPLOAD, CHECK, COMPARE, REPORT, SETUP)
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
 # name, or decides by itself.
 NOT_FOR_A_JOB = {"json", "benchmark-results", "rename-benchmark", "if-no-target"}
-NAMES = {"DIR": "benchmark-results-dir"}
+NAMES = {"DIR": "benchmark-results-dir", "NEW_DIR": "dir"}
 
 
 def by_input(options: tuple[Option, ...]) -> dict[str, Option]:
@@ -35,10 +39,17 @@ def by_input(options: tuple[Option, ...]) -> dict[str, Option]:
     return {name: option for name, option in named.items() if name not in NOT_FOR_A_JOB}
 
 
-OPTIONS = {RUN: by_input(RUN_OPTIONS), UPLOAD: by_input(UPLOAD_OPTIONS)}
+OPTIONS = {
+    RUN: by_input(RUN_OPTIONS),
+    UPLOAD: by_input(UPLOAD_OPTIONS),
+    CHECK: by_input(CHECK_OPTIONS),
+    COMPARE: by_input(COMPARE_OPTIONS),
+    REPORT: by_input(REPORT_OPTIONS),
+}
+TOKEN = {"github-token": "${{ github.token }}"}
 # What the action of test-infra has beyond the command's options, and what it defaults to.
-OF_TEST_INFRA = {"github-token": "${{ github.token }}", "schema-version": "v3", "venv": ""}
-GIVEN = {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"}
+OF_TEST_INFRA = {**TOKEN, "schema-version": "v3", "venv": ""}
+GIVEN = {UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"}, REPORT: TOKEN}
 # What an action fills in by itself, because a job has a better default than a command line.
 DEFAULTS_OF_A_JOB = {
     (RUN, "python"): "the job's python, else its python3",
@@ -51,6 +62,17 @@ DEFAULTS_OF_A_JOB = {
     (UPLOAD, "spool"): "one in the runner's temporary folder",
     (UPLOAD, "if-no-files-found"): "warn",
     (UPLOAD, "dry-run"): "true",
+    (CHECK, "dir"): "none, which only sensitivity and calibrate allow",
+    (CHECK, "out"): "a new one in the runner's temporary folder",
+    (COMPARE, "base"): "none, but there must be one",
+    (COMPARE, "head"): "none, but there must be one",
+    (COMPARE, "repo"): 'the working directory, "."',
+    (COMPARE, "python"): "the job's python, else its python3",
+    (COMPARE, "out"): "a new one in the runner's temporary folder",
+    (REPORT, "pull-request"): "the job's, also where workflow_run runs it after the one that measured",
+    (REPORT, "head-sha"): "the job's, or that of the run that measured",
+    (REPORT, "head-repository"): "the job's, or that of the run that measured",
+    (REPORT, "head-branch"): "the job's, or that of the run that measured",
 }
 
 
@@ -62,29 +84,35 @@ def step(action: str, name: str) -> dict[str, Any]:
 def default_of(action: str, name: str) -> str:
     """In words; an option without a default is a switch that is off, or narrows nothing, or adds nothing."""
     option = OPTIONS[action][name]
-    nothing = "false" if option.is_switch else {RUN: "all", UPLOAD: "none"}[action]
+    nothing = (
+        "false"
+        if option.is_switch
+        else {RUN: "all", UPLOAD: "none", CHECK: "none", COMPARE: "all", REPORT: "none"}[action]
+    )
     return DEFAULTS_OF_A_JOB.get((action, name)) or option.default or nothing
 
 
-@pytest.mark.parametrize(("action", "more"), [(RUN, {}), (UPLOAD, OF_TEST_INFRA)])
+@pytest.mark.parametrize(
+    ("action", "more"), [(RUN, {}), (UPLOAD, OF_TEST_INFRA), (CHECK, {}), (COMPARE, {}), (REPORT, TOKEN)]
+)
 def test_an_action_has_an_input_for_each_option_of_its_command(action, more) -> None:
     assert set(ACTIONS[action]["inputs"]) == OPTIONS[action].keys() | more.keys()
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD])
+@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, REPORT])
 def test_each_input_reaches_the_command_as_its_variable(action) -> None:
-    name = {RUN: "run", UPLOAD: "upload"}[action]
+    name = {RUN: "run", UPLOAD: "upload", CHECK: "check", COMPARE: "compare", REPORT: "report"}[action]
     inputs = {key: value for key, value in step(action, name)["env"].items() if "inputs." in value}
-    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action == UPLOAD else {}
+    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in (UPLOAD, REPORT) else {}
     assert (
         inputs
         == {option.env: f"${{{{ inputs.{name} }}}}" for name, option in OPTIONS[action].items()} | token
     )
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD])
+@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, REPORT])
 def test_each_input_says_its_default_and_leaves_it_to_the_command(action) -> None:
-    given = GIVEN if action == UPLOAD else {}
+    given = GIVEN.get(action, {})
     for name, declared in ACTIONS[action]["inputs"].items():
         assert declared["default"] == given.get(name, ""), name
         if name in OPTIONS[action]:
@@ -98,15 +126,27 @@ def test_an_upload_takes_what_the_action_of_test_infra_takes() -> None:
 
 def test_the_root_action_has_the_inputs_and_outputs_of_the_others() -> None:
     inputs, uploads = ACTIONS[ROOT]["inputs"], ACTIONS[UPLOAD]["inputs"]
-    own = {name: inputs[name] for name in ("on-failure", "upload-to")}
-    assert inputs.items() <= {**uploads, **ACTIONS[RUN]["inputs"], **own}.items()
-    outputs = {**ACTIONS[RUN]["outputs"], **ACTIONS[UPLOAD]["outputs"]}
-    assert ACTIONS[ROOT]["outputs"] == outputs
+    own = {name: inputs[name] for name in ("on-failure", "upload-to", "against")}
+    known = {**ACTIONS[CHECK]["inputs"], **uploads, **ACTIONS[RUN]["inputs"], **own}
+    assert inputs.items() <= known.items()
+    shown = ("verdicts", "regressed", "broken", "candidates")
+    judged = {
+        name: {
+            **ACTIONS[CHECK]["outputs"][name],
+            "description": ACTIONS[ROOT]["outputs"][name]["description"],
+        }
+        for name in shown
+    }
+    assert ACTIONS[ROOT]["outputs"] == {
+        **ACTIONS[RUN]["outputs"],
+        **ACTIONS[UPLOAD]["outputs"],
+        **judged,
+    }
 
 
 def test_the_root_action_hands_each_input_on() -> None:
     inputs = ACTIONS[ROOT]["inputs"].keys()
-    runs, uploads = step(ROOT, "run")["env"], step(ROOT, "upload")["env"]
+    runs, uploads, checks = (step(ROOT, name)["env"] for name in ("run", "upload", "check"))
     of_run = {name for name in inputs if name in OPTIONS[RUN]}
     assert {key: value for key, value in runs.items() if "inputs." in value} == {
         OPTIONS[RUN][name].env: f"${{{{ inputs.{name} }}}}" for name in of_run
@@ -119,7 +159,14 @@ def test_the_root_action_hands_each_input_on() -> None:
             for name in ("config", "on-failure", "role", "region")
         },
     }
-    assert inputs == of_run | {"upload-to", "role", "region", "github-token"}
+    assert {key: value for key, value in checks.items() if "inputs." in value} == {
+        OPTIONS[CHECK]["policy"].env: "${{ inputs.config }}",
+        **{
+            OPTIONS[CHECK][name].env: f"${{{{ inputs.{name} }}}}"
+            for name in ("against", "store", "on-failure")
+        },
+    }
+    assert inputs == of_run | {"upload-to", "role", "region", "github-token", "against", "store"}
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -129,7 +176,7 @@ def test_no_expression_reaches_a_shell(action) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD])
+@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD, COMPARE, REPORT])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
     assert [shared(action, name) for name in ("host", "fetched", "toolkit")] == [
         shared(SETUP, name) for name in ("host", "fetched", "toolkit")

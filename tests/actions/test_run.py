@@ -96,6 +96,12 @@ def test_the_road_takes_the_options_that_it_has_no_input_for_from_the_environmen
     assert (outputs["passed"], outputs["failed"]) == ("1", "0")
 
 
+def test_only_what_has_an_anchor_is_set_against_it(benchmarks) -> None:
+    events = benchmarks.commands("remote", "summary")
+    anchored = {event["stepID"][0] for event in events if "| vs anchor |" in event["content"]}
+    assert anchored == {"road"}
+
+
 def test_the_road_keeps_nothing_where_nobody_says_where(benchmarks) -> None:
     outputs = benchmarks.steps("remote")["road"]["outputs"]
     assert outputs.get("uploaded", "") == ""

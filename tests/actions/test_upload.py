@@ -153,6 +153,13 @@ def test_the_road_keeps_also_what_a_failing_run_has_measured(uploads) -> None:
     assert outputs["uploaded"] == str(len(kept))
 
 
+def test_the_road_judges_what_it_has_measured_and_is_no_past_of_its_own(uploads) -> None:
+    outputs = uploads.steps("upload")["road"]["outputs"]
+    assert (outputs["regressed"], outputs["broken"], outputs["candidates"]) == ("0", "0", "0")
+    words = {verdict["verdict"] for verdict in json.loads(Path(outputs["verdicts"]).read_text())["verdicts"]}
+    assert words <= {"new", "missing"}
+
+
 def test_each_secret_is_masked_and_in_no_log_output_or_artifact(uploads, issuer) -> None:
     masked = {event["arg"] for event in uploads.commands("upload", "add-mask")}
     assert issuer.issued

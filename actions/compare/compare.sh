@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Compare. Every input is in TORCHPERF_<FLAG>, where the command looks by itself: no value passes through a shell.
+#
+# TORCHPERF  the toolkit's command
+#
+# Outputs: exit-code, and those of the command.
+set -euo pipefail
+
+readonly inconclusive=5
+
+if [[ -z ${TORCHPERF_PYTHON:-} ]]; then
+  # Two directories of records, or two Pythons, need none.
+  TORCHPERF_PYTHON=$(command -v python || command -v python3 || true)
+fi
+if [[ -z ${TORCHPERF_OUT:-} ]]; then
+  TORCHPERF_OUT=$(mktemp -d "$RUNNER_TEMP/torchperf-verdicts.XXXXXX")/verdicts.json
+fi
+export TORCHPERF_PYTHON TORCHPERF_OUT
+status=0
+"$TORCHPERF" compare || status=$?
+printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
+# A red mark must mean that something is worse.
+if [[ $status == "$inconclusive" ]]; then
+  echo '::warning title=torchperf::Nobody can tell for every case whether head is slower than base; the summary says why'
+  exit 0
+fi
+exit "$status"

@@ -1,0 +1,13 @@
+"""What the library's pull requests are measured with."""
+
+from __future__ import annotations
+
+import torch
+from library import work
+
+from torchperf_ci.suite import Task, workload
+
+
+@workload("caller/library", "the library's work")
+def library(batch_size: int) -> Task:
+    return Task(work, (torch.randn(batch_size, 32, 32),))

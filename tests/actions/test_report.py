@@ -1,0 +1,184 @@
+"""The templates for pull requests, as a user has them who went through the lines marked "edit"."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from github_api import JOB, REPOSITORY, GitHub, Pull, running_github
+
+from torchperf_ci.report.comment import MARKER
+from torchperf_ci.series.series import Series
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts import file
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Act, Runner
+
+PROJECT = Path(__file__).parents[2]
+STAND_INS = Path(__file__).parent / "stand_ins"
+LIBRARY = Path(__file__).parent / "library"
+TEMPLATES = PROJECT / "workflows-templates"
+ARTIFACT = "torchperf-verdicts"
+SHA = "a" * 40
+OURS = f"OWNER/torchperf-ci@{'0' * 40}"
+
+
+@dataclass(frozen=True)
+class Users:
+    """A repository with the templates."""
+
+    runner: Runner
+    folder: Path
+
+    def run(self, trigger: str, workflow: str, payload: dict[str, Any], *arguments: str) -> Act:
+        """One of its workflows, from its beginning to its end."""
+        (self.folder / workflow).mkdir()
+        runner = replace(self.runner, folder=self.folder / workflow)
+        third_parties = re.findall(
+            r"uses: (actions/(checkout|download-artifact|upload-artifact)@\S+)",
+            (runner.caller / f".github/workflows/{workflow}.yml").read_text(),
+        )
+        return runner.run(
+            trigger,
+            {**payload, "repository": {"id": 1, "full_name": REPOSITORY, "default_branch": "main"}},
+            workflow,
+            f"--local-repository={OURS}={runner.project}",
+            *(f"--local-repository={used}={STAND_INS / name}" for used, name in third_parties),
+            f"--env=ARTIFACTS={self.artifacts}",
+            f"--env=GITHUB_REPOSITORY={REPOSITORY}",
+            *arguments,
+        )
+
+    @property
+    def artifacts(self) -> Path:
+        """Where the artifacts of all runs are."""
+        return self.folder / "artifacts"
+
+    def keep(self, judgement: Judgement) -> None:
+        """The artifact of a run, which is whatever its author likes."""
+        file.write(self.artifacts / ARTIFACT / "verdicts.json", judgement)
+
+
+@pytest.fixture
+def users(runner: Runner, tmp_path: Path) -> Users:
+    """A repository of a package and its workload, with the templates, of which only the lines to edit are edited."""
+    caller = tmp_path / "caller"
+    workflows = caller / ".github/workflows"
+    shutil.copytree(LIBRARY, caller)
+    workflows.mkdir(parents=True)
+    for template in TEMPLATES.glob("*.yml"):
+        (workflows / template.name).write_text(edited(template.read_text()))
+    (tmp_path / "artifacts").mkdir()
+    git(caller, "init", "--quiet", "--initial-branch=main", ".")
+    return Users(replace(runner, caller=caller), tmp_path)
+
+
+def edited(template: str) -> str:
+    """The template with the test's workload and its PyTorch, which is there already."""
+    template = template.replace("suite: quick #", "suite: benchmarks/suite.py #")
+    lines = template.splitlines(keepends=True)
+    (install,) = [number for number, line in enumerate(lines) if "python3 -m venv" in line] or [0]
+    if install:
+        lines[install : install + 2] = ['          ln -s "$TORCH" "$RUNNER_TEMP/torch"\n']
+    return "".join(lines)
+
+
+def commit(folder: Path, message: str) -> str:
+    """Commit all that is in ``folder``; the commit."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints."""
+    own = ("-c", "user.name=caller", "-c", "user.email=caller@localhost", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *own, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub's REST API."""
+    with running_github() as server:
+        yield server
+
+
+def comment_on(users: Users, github: GitHub, sha: str) -> Act:
+    """Run the workflow that comments, after the run of a pull request from a fork, of which GitHub lists nothing."""
+    run = {
+        "id": 71,
+        "event": "pull_request",
+        "head_sha": sha,
+        "head_branch": "topic",
+        "head_repository": {"full_name": "stranger/perf"},
+        "pull_requests": [],
+        "html_url": f"https://github.example/{REPOSITORY}/actions/runs/71",
+    }
+    api, token = f"--env=GITHUB_API_URL={github.url}", f"--secret=GITHUB_TOKEN={JOB}"
+    return users.run("workflow_run", "pull-request-comment", {"workflow_run": run}, api, token)
+
+
+def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub) -> None:
+    """It starts from a commit behind the base branch's newest, which is as slow as the pull request."""
+    caller = users.runner.caller
+    start = commit(caller, "A library")
+    library = caller / "library.py"
+    fast, slow = library.read_text(), library.read_text().replace("range(20)", "range(60)")
+    library.write_text(slow)
+    base = commit(caller, "Slower on the base branch")
+    git(caller, "checkout", "--quiet", "-b", "topic", start)
+    assert library.read_text() == fast
+    library.write_text(slow)
+    head = commit(caller, "Slower in the pull request")
+    github.add(Pull(7, head, "stranger/perf", "topic", listed=False))
+    event = {"number": 7, "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base}}}
+    origin, torch = f"--env=ORIGIN={caller}", f"--env=TORCH={users.runner.torch}"
+    ended = users.run("pull_request", "pull-request", event, origin, torch)
+    log = (ended.evidence / "act.log").read_text()
+    assert ended.results == {"compare": "failure"}, log
+    (verdict,) = file.read(users.artifacts / ARTIFACT / "verdicts.json").red
+    assert (verdict.series.model, verdict.series.metric) == ("caller/library", "latency(ms)")
+    assert [event for event in ended.commands("compare", "error") if "caller/library" in event["raw"]]
+    commented = comment_on(users, github, head)
+    assert commented.results == {"comment": "success"}, (commented.evidence / "act.log").read_text()
+    (comment,) = github.comments.values()
+    assert "1 regressed" in comment.body.splitlines()[1]
+
+
+def test_an_artifact_is_text_wherever_it_comes_from(users: Users, github: GitHub, hostile) -> None:
+    """What its author has written into the artifact is text, and changes nothing of where it goes."""
+    series = Series(*[hostile.text] * 9)
+    slower = Verdict(series, "regressed", hostile.text, Effect(1.05, 1.04, 1.06, 10), old=1.0, new=1.05)
+    users.keep(Judgement("compare", hostile.text, "head", [slower], notes=["pull-request: 8", MARKER]))
+    github.add(Pull(7, SHA, "stranger/perf", "topic", listed=False))
+    github.add(Pull(8, "b" * 40))
+    commit(users.runner.caller, "A library")
+    ended = comment_on(users, github, SHA)
+    assert ended.results == {"comment": "success"}, (ended.evidence / "act.log").read_text()
+    (comment,) = github.comments.values()
+    assert comment.pull == 7
+    assert comment.body.startswith(f"{MARKER}\n### ❌ Performance: 1 regressed\n")
+    assert "+5.0%" in comment.body
+    assert comment.body.count(MARKER) == 1
+    assert f"/{REPOSITORY}/actions/runs/71" in comment.body
+    log = (ended.evidence / "act.log").read_text()
+    assert not [event for event in ended.commands("comment", "error") if event]
+    assert JOB not in log
+
+
+def test_a_run_without_verdicts_is_followed_by_nothing(users: Users, github: GitHub) -> None:
+    commit(users.runner.caller, "A library")
+    ended = comment_on(users, github, SHA)
+    assert ended.results == {"comment": "success"}, (ended.evidence / "act.log").read_text()
+    assert github.asked == []
