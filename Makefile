@@ -1,4 +1,4 @@
-# make demo   measures the quick suite on this machine, keeps the results in an embedded store, and asks it for them
+# make demo   measures the quick suite on this machine, keeps the results, and judges them against the demos before
 # make test   runs every linter and every test
 # make clean  removes what the two have made
 #
@@ -27,12 +27,13 @@ endif
 .PHONY: demo test lint clean $(TORCH) $(NPM)
 
 demo: $(TOOLKIT)/.base $(TORCH)
-	rm -rf build/demo
+	rm -rf build/demo/records
 	$(TOOLKIT)/bin/torchperf run --suite quick --python $(TORCH)/bin/python --out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
 		--head-sha "$$($(TORCH)/bin/python -W ignore -c 'import torch; print(torch.version.git_version)')"
 	$(TOOLKIT)/bin/torchperf query --store $(STORE) --metrics 'latency(ms)' 'peak_memory(MiB)'
+	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json
 
 test: lint $(TORCH) $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest

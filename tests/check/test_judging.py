@@ -128,7 +128,9 @@ def test_numbers_of_any_size_have_a_verdict() -> None:
 def test_a_short_past_tells_nothing_about_noise(runs: int) -> None:
     verdict = one([10.0] * runs, [20.0, 20.0])
     assert verdict.verdict == "noisy"
-    assert verdict.effect is None
+    assert verdict.effect is not None
+    assert verdict.effect.ratio == pytest.approx(2)
+    assert (verdict.effect.low, verdict.effect.high) == (0, math.inf)
     assert verdict.new == pytest.approx(20.0)
     assert f"{runs} comparable runs before" in verdict.why
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import isnan, log1p, nan
+from math import inf, isnan, log1p, nan
 from operator import mul
 from statistics import median
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> 
 def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: Rule) -> Verdict:
     verdict = _verdict(pairing, judged, row, rule, ratio)
     if isnan(judged.up.rate[row]):
-        return verdict
+        return replace(verdict, effect=Effect(ratio(judged.change[row]), 0.0, inf, 0))
     detectable = share(judged.detectable[row])
     return replace(
         verdict,
