@@ -54,7 +54,8 @@ def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> 
 def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: Rule) -> Verdict:
     verdict = _verdict(pairing, judged, row, rule, ratio)
     if isnan(judged.up.rate[row]):
-        return replace(verdict, effect=Effect(ratio(judged.change[row]), 0.0, inf, 0))
+        old, new = _level(pairing), pairing.newest.value or nan
+        return replace(verdict, effect=Effect(new / old, 0.0, inf, 0), old=old, new=new)
     detectable = share(judged.detectable[row])
     return replace(
         verdict,
