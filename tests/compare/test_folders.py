@@ -134,7 +134,9 @@ def test_what_matters_can_be_asked_for(folder) -> None:
     ],
 )
 def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
-    assert judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new)).verdict == word
+    verdict = judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new))
+    assert verdict.verdict == word
+    assert verdict.candidate == (word == "noisy")
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,13 @@ def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_trial) -> 
     assert judged(*trials)["latency(ms)"].evidence["alpha"] == pytest.approx(0.01 / 20)
 
 
+def test_what_is_proof_of_one_case_is_none_of_one_among_many(judged, a_trial) -> None:
+    others = [a_trial(name=str(number), pairs=0) for number in range(200)]
+    slower = a_trial(0.03, pairs=7)
+    assert judged(slower)["latency(ms)"].verdict == "regressed"
+    assert judged(*others, slower)["latency(ms)"].verdict == "noisy"
+
+
 def test_what_matters_is_the_policys_or_what_was_asked_for(judged, a_trial) -> None:
     lenient = Config(policy={"latency(ms)": Rule("down", 0.2)})
     assert judged(a_trial(0.06), policy=Policy(lenient))["latency(ms)"].verdict == "unchanged"

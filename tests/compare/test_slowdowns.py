@@ -29,7 +29,7 @@ def judgement(tmp_path_factory: pytest.TempPathFactory, torch_environment: Path)
             [
                 *("compare", "--base", "base", "--head", "main", "--repo", str(folder / "repo")),
                 *("--python", str(torch_environment / "bin/python"), "--suite", str(folder / "suite.py")),
-                *("--out", str(folder / "verdicts.json"), "--min-effect", "0.1", "--budget", "400"),
+                *("--out", str(folder / "verdicts.json"), "--min-effect", "0.1", "--budget", "900"),
             ]
         )
     found = read(folder / "verdicts.json")

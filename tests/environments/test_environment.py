@@ -31,7 +31,7 @@ def quick(tmp_path) -> str:
 @pytest.fixture
 def temporary(tmp_path, monkeypatch) -> Path:
     """Where everything temporary goes; it must be empty in the end."""
-    folder = tmp_path / "temporary"
+    folder = tmp_path / "temporary files"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder

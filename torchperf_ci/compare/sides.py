@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bench import planning
 from torchperf_ci.environments.environment import Builder, Environment, opened
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.environments.spec import Python, Spec, recognise
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.planning import UnderTest
     from torchperf_ci.config import Config
+
+UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class Side:
 def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> tuple[Side, Side]:
     """Base and head, which are there until ``stack`` closes.
 
-    Raises :class:`UsageError` for what is no build, or where the two see different devices, and
-    :class:`EnvironmentUnderTestError` for one that cannot be made, or has no torch.
+    Raises :class:`UsageError` for what is no build, or where the two see different devices,
+    :class:`EnvironmentUnderTestError` for one that cannot be made, or has no torch, and :class:`SuiteFileError`.
     """
     repo = Path(options["repo"] or ".")
     specs = {flag: recognise(options[flag], repo) for flag in ("base", "head")}
@@ -52,16 +56,18 @@ def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> 
 
 
 def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: Settings) -> Side:
+    with literal():
+        sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # what follows may take long
     environment = stack.enter_context(opened(spec, builder))
     settings = replace(settings, python=environment.python, path=environment.path)
     try:
         under_test = planning.describe(settings, f"--{flag}" if isinstance(spec, Python) else planning.PYTHON)
-    except EnvironmentUnderTestError as error:
-        if not isinstance(spec, Revision) or builder.command:
+    except (EnvironmentUnderTestError, SuiteFileError) as error:
+        if isinstance(spec, Python):
             raise
-        hint = "if this repository has to be built before it is imported, say how with --build"
-        msg = f"--{flag} {spec}: {error}\n{hint}"
-        raise EnvironmentUnderTestError(msg) from error
+        unbuilt = isinstance(spec, Revision) and builder.command is None
+        msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
+        raise type(error)(msg) from error
     settings = replace(settings, device=under_test.device.torch_type)
     return Side(settings, under_test, _words(environment, under_test))
 
