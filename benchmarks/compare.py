@@ -79,10 +79,13 @@ def compared(arms: Arms) -> tuple[dict[str, str], float]:
     measured = Measured([Trial(case) for case in CASES.values()])
     settled = partial(is_settled, min_effect=MIN_EFFECT, cases=len(CASES))
     measure_rounds(measured, arms, BUDGET, settled, progress(len(CASES), BUDGET))
-    void = judge_control(measured, MIN_EFFECT).void
+    control = judge_control(measured, MIN_EFFECT)
+    sys.stderr.write(f"{control}\n")
     verdicts = [judge_latency(unnamed, trial, MIN_EFFECT, len(CASES)).verdict for trial in measured.trials]
     seconds = (time.monotonic() - start) / len(CASES)
-    return {name: "noisy" if void else word for name, word in zip(CASES, verdicts, strict=True)}, seconds
+    return {
+        name: "void" if control.void else word for name, word in zip(CASES, verdicts, strict=True)
+    }, seconds
 
 
 def thresholded(arms: Arms) -> tuple[dict[str, str], float]:
@@ -132,7 +135,7 @@ def main() -> None:
                 for case, word in words.items():
                     tallies[name, case].words[word] += 1
                     tallies[name, case].seconds.append(seconds)
-    columns = ("regressed", "improved", "unchanged", "noisy")
+    columns = ("regressed", "improved", "unchanged", "noisy", "void")
     rows = [
         [
             method,
