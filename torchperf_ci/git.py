@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.places.deadline import Deadline
+    from torchperf_ci.deadline import Deadline
 
 # Variables that would point git at another repository or index than the one that it is told.
 _ELSEWHERE = (

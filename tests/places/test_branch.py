@@ -14,10 +14,10 @@ import pytest
 from contents import contents
 from scripted_http import scripted_server
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UsageError
 from torchperf_ci.places import Access, open_place
 from torchperf_ci.places.data_repository import DataRepository
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.places.remotes import Remote
 
 if TYPE_CHECKING:

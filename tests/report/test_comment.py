@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from github_api import LOGINS, PERSON, Fault, Pull
 
-from torchperf_ci.places import deadline
+from torchperf_ci import deadline
 from torchperf_ci.report import command
 from torchperf_ci.report.comment import LIMIT, MARKER, body
 from torchperf_ci.report.measured import Measured

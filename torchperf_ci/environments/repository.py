@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.places.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError
 from torchperf_ci.git import GitError, without_secrets
 from torchperf_ci.places.base import Outcome, Place, Put
 from torchperf_ci.places.content import same_content
 from torchperf_ci.places.data_repository import DataRepository, blob_id
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.places.keys import check_keys
 from torchperf_ci.places.remotes import Remote, locate
 

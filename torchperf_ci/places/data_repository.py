@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from torchperf_ci.places.deadline import Deadline
+    from torchperf_ci.deadline import Deadline
     from torchperf_ci.places.remotes import Remote
 
 IDENTITY = "torchperf <noreply@torchperf.invalid>"

@@ -19,8 +19,8 @@ from botocore.config import Config
 from botocore.credentials import CredentialProvider, RefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError
-from torchperf_ci.places.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

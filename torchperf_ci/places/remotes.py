@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.places.reaching import reaching_settings, token_settings
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import (
     ConflictError,
     NotDeliveredError,
@@ -22,7 +23,6 @@ from torchperf_ci.errors import (
 )
 from torchperf_ci.places.base import Outcome, Place, Put
 from torchperf_ci.places.content import is_gzip, same_content
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.places.keys import check_keys
 from torchperf_ci.places.s3_client import WORKERS, OutOfTimeError, make_client, until
 from torchperf_ci.places.s3_errors import S3_ERRORS, code, explain, is_refusal

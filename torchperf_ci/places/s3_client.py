@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from types_boto3_s3 import S3Client
 
+    from torchperf_ci.deadline import Deadline
     from torchperf_ci.places.access import Access
-    from torchperf_ci.places.deadline import Deadline
 
 WORKERS = 16
 """Requests at a time: they wait for the network most of the time."""

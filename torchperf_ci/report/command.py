@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import OutputDirectoryError, UsageError
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.report import comment
 from torchperf_ci.report.github import asking

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from github import Github, GithubException
     from github.Repository import Repository
 
-    from torchperf_ci.places.deadline import Deadline
+    from torchperf_ci.deadline import Deadline
 
 Answer = TypeVar("Answer")
 

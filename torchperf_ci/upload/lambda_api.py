@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.post import checked_url, never_arrived, post, reason
 

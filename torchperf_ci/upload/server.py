@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import Access, open_place
-from torchperf_ci.places.deadline import Deadline
 from torchperf_ci.upload.receiver import PUT_SECONDS, keep, log
 from torchperf_ci.upload.request import RefusedError, Response, check_size, credentials, read_request
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.places import deadline as module
-from torchperf_ci.places.deadline import FIRST_PAUSE, LONGEST_PAUSE, Deadline
+from torchperf_ci import deadline as module
+from torchperf_ci.deadline import FIRST_PAUSE, LONGEST_PAUSE, Deadline
 
 
 @pytest.fixture
