@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.cuda import Cuda
-from torchperf_ci.machine.fingerprint import Fingerprint, difference, take
+from torchperf_ci.machine.fingerprint import Fingerprint, take
 from torchperf_ci.machine.tuning import TuningReport
+from torchperf_ci.series.comparability import difference
 
 CPU = "sys/devices/system/cpu"
 FACTS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=5)
@@ -32,16 +33,6 @@ def test_digests_are_equal_where_the_comparable_facts_are(a, b):
     assert (one.digest == other.digest) == (a == b)
     assert re.fullmatch("[0-9a-f]{12}", one.digest)
     assert Fingerprint(dict(reversed(a.items())), {}).digest == one.digest
-
-
-@given(FACTS, FACTS)
-def test_a_difference_is_empty_where_facts_are_equal(a, b):
-    assert (difference(a, b) == []) == (a == b)
-
-
-def test_a_difference_reads_well():
-    a, b = {"governor": "powersave", "smt": "on"}, {"governor": "performance", "smt": "on", "turbo": "off"}
-    assert difference(a, b) == ["governor: powersave → performance", "turbo: not known → off"]
 
 
 def test_a_machine_is_described(server):

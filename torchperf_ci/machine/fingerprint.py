@@ -73,15 +73,6 @@ def take(
     return Fingerprint(comparable, {name: v for name, v in observed.items() if name not in comparable})
 
 
-def difference(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
-    """Where two maps of comparable facts differ, as ``governor: powersave → performance``."""
-    return [
-        f"{name}: {a.get(name, 'not known')} → {b.get(name, 'not known')}"
-        for name in sorted({*a, *b})
-        if a.get(name) != b.get(name)
-    ]
-
-
 def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> dict[str, str]:
     applied = tuning.applied if tuning else {}
     return {
