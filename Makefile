@@ -36,7 +36,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json
 
 test: lint $(TORCH) $(NPM)
-	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile
+	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(TOOLKIT)/.dev
 	$(TOOLKIT)/bin/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 
 PROJECT = Path(__file__).parents[1]
+DESCRIPTORS = 8192
+
+
+def pytest_configure() -> None:
+    """The embedded engine keeps some twenty files of every database open that a process has ever opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
 
 
 @pytest.fixture(scope="session")
