@@ -28,7 +28,8 @@ endif
 
 demo: $(TOOLKIT)/.base $(TORCH)
 	rm -rf build/demo/records
-	$(TOOLKIT)/bin/torchperf run --suite quick --python $(TORCH)/bin/python --out build/demo/records
+	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --python $(TORCH)/bin/python \
+		--out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
 		--head-sha "$$($(TORCH)/bin/python -W ignore -c 'import torch; print(torch.version.git_version)')"

@@ -26,6 +26,13 @@ def test_a_run_that_the_store_has_already_is_no_past() -> None:
     assert without_own(kept, fresh) == {A: row([1.0, 1.0]), BREAKS: row([0.0, 0.0])}
 
 
+def test_the_engine_may_round_the_other_way() -> None:
+    """ClickHouse 26 makes 22.2705 of 22.27049921979466; the nearest Float32 is one less."""
+    fresh = {A: [measured(28.191726291801732, 26.841045783840162, 22.27049921979466, run="records")]}
+    kept = {A: [measured(28.191727, 26.841045, 22.2705, run="77.1")]}
+    assert without_own(kept, fresh) == {A: []}
+
+
 def test_a_run_of_the_same_name_is_the_same() -> None:
     assert without_own({A: row([1.0, 2.0])}, {A: row([2.5], 1)}) == {A: row([1.0])}
 

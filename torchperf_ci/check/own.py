@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
+from math import isclose
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,13 +17,15 @@ TELLING = 2
 """Different fine numbers that a run and a new one agree in, from which on they are the same run."""
 COARSE = 4
 """Digits of numbers that are equal by chance, now and then."""
+FLOAT32 = 2.0**-22
+"""A store keeps Float32, and its engine does not always round to the nearest: relative difference of two in a row."""
 
 
 def without_own(old: Points, new: Points) -> Points:
     """The past without the new runs.
 
-    A run is one of them where it has the same name, or the same numbers in everything that both have measured, as
-    Float32, which a store makes of them: records that come fresh from a measurement do not know what run they are.
+    A run is one of them where it has the same name, or the same numbers in everything that both have measured, up to
+    what a store makes of them: records that come fresh from a measurement do not know what run they are.
     """
     own = {point.run for row in new.values() for point in row} | _agreeing(old, new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
@@ -33,9 +35,9 @@ def _agreeing(old: Points, new: Points) -> set[str]:
     shared: dict[str, set[float]] = defaultdict(set)
     different: set[str] = set()
     for series, row in new.items():
-        fresh = {_stored(point.repetitions) for point in row if point.repetitions}
+        fresh = [point.repetitions for point in row if point.repetitions]
         for point in old.get(series, ())[-RECENT:] if fresh else ():
-            if _stored(point.repetitions) in fresh:
+            if any(_is_same(point.repetitions, values) for values in fresh):
                 shared[point.run].update(filter(_is_fine, point.repetitions))
             elif point.repetitions:
                 different.add(point.run)
@@ -46,9 +48,7 @@ def _is_fine(value: float) -> bool:
     return float(f"{value:.{COARSE}g}") != value
 
 
-def _stored(values: Sequence[float]) -> bytes:
-    """The values as a store keeps them."""
-    try:
-        return struct.pack(f"{len(values)}f", *values)
-    except OverflowError:  # beyond Float32
-        return struct.pack(f"{len(values)}d", *values)
+def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
+    return len(kept) == len(fresh) and all(
+        isclose(a, b, rel_tol=FLOAT32) for a, b in zip(kept, fresh, strict=True)
+    )
