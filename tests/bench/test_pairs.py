@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: P
     with pytest.raises(ArmFailure, match="exited with code 1") as failure:
         list(measure_pairs(CASE, base, head, tmp_path, 1))
     assert failure.value.side == "head"
+
+
+def test_every_thread_of_an_arm_computes_on_the_cpus_of_the_pair(base: Settings, tmp_path: Path) -> None:
+    code = """
+import os
+
+BREAKS = 0
+
+def product(x):
+    assert len(os.sched_getaffinity(0)) == 1
+    assert all(len(os.sched_getaffinity(int(thread))) == 1 for thread in os.listdir("/proc/self/task"))
+    return x
+"""
+    pinned = replace(base, path=_root(tmp_path / "pinned", code), cpus=tuple(os.sched_getaffinity(0))[:1])
+    assert list(measure_pairs(CASE, pinned, pinned, tmp_path, 1))
 
 
 class Arm:

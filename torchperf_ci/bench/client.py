@@ -68,9 +68,7 @@ class Worker:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        if cpus and sys.platform == "linux":
-            with contextlib.suppress(ProcessLookupError):
-                os.sched_setaffinity(self._process.pid, cpus)
+        self.pin(cpus)
         _offer_to_oom_killer(self._process.pid)
 
     @property
@@ -84,6 +82,14 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def pin(self, cpus: tuple[int, ...]) -> None:
+        """Keep all threads that there are, and those that they will start, on these CPUs; on any, if there are none."""
+        if not cpus or sys.platform != "linux":
+            return
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), cpus)
 
     def ask(self, verb: str, timeout: float, **arguments: Any) -> dict[str, Any]:
         """Send one request and wait for its answer; raises :class:`WorkerFailure`."""

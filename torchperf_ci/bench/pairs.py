@@ -7,6 +7,7 @@ whose processes differ by 10–40%, such ratios differ by about 1%.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from statistics import median
@@ -19,6 +20,7 @@ from torchperf_ci.machine.placement import quiet_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
@@ -75,9 +77,11 @@ class Arm(Inquiry):
         except WorkerFailure as failure:
             raise ArmFailure(self._side, failure) from None
 
-    def check_compiled(self) -> None:
-        """Refuse an arm that would run eagerly under another name."""
-        if not self.ask("compilation")["graphs"]:
+    def make_ready(self, case: Case, settings: Settings) -> None:
+        """Build the step on the CPUs that it will run on; refuse one that would run eagerly under another name."""
+        self._worker.pin(settings.cpus)
+        prepare(self, case, settings)
+        if case.compiled and not self.ask("compilation")["graphs"]:
             raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
 
 
@@ -101,8 +105,11 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
     the next pair of the case.
     """
     with ExitStack() as stack:
-        first = _open_arm(stack, "base", case, base, scratch)
-        second = _open_arm(stack, "head", case, head, scratch)
+        first = Arm("base", stack.enter_context(_started(case, base, scratch / "base")), base.timeout)
+        second = Arm("head", stack.enter_context(_started(case, head, scratch / "head")), head.timeout)
+        _import_torch(first, second)
+        first.make_ready(case, base)
+        second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_block(first, 1) + _block(second, 1), 1e-9))
         quads = [_quad(first, second, steps) for _ in range(QUADS)]
         return Pair(
@@ -116,14 +123,16 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         )
 
 
-def _open_arm(stack: ExitStack, side: Side, case: Case, settings: Settings, scratch: Path) -> Arm:
-    """A worker that is ready to take turns until ``stack`` closes."""
-    worker = stack.enter_context(open_worker(case, settings, scratch / side))
-    arm = Arm(side, worker, settings.timeout)
-    prepare(arm, case, settings)
-    if case.compiled:
-        arm.check_compiled()
-    return arm
+def _started(case: Case, settings: Settings, scratch: Path) -> AbstractContextManager[Worker]:
+    """A worker that may still run on any CPU."""
+    return open_worker(case, replace(settings, cpus=()), scratch)
+
+
+def _import_torch(*arms: Arm) -> None:
+    """Wait until all have imported torch, which takes them longer than a block, and which they can do side by side."""
+    with ThreadPoolExecutor(len(arms)) as pool:
+        for answer in [pool.submit(arm.ask, "ready") for arm in arms]:
+            answer.result()
 
 
 def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:

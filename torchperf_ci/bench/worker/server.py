@@ -87,6 +87,7 @@ class Session:
 
     def __init__(self) -> None:
         self.verbs: Mapping[str, Callable[..., Answer]] = {
+            "ready": self.ready,
             "describe": self.describe,
             "build": self.build,
             "first_step": self.first_step,
@@ -100,6 +101,10 @@ class Session:
             "flops": self.flops,
             "compilation": self.compilation,
         }
+
+    def ready(self) -> Answer:
+        """Nothing; but whoever hears it knows that torch is imported."""
+        return {}
 
     def describe(self, device: str, files: list[str]) -> Answer:
         """The environment's facts and the catalogue of workloads."""
