@@ -132,6 +132,7 @@ def main() -> None:
         for _ in range(repeats):
             for name, method in zip(METHODS, (compared, thresholded), strict=True):
                 words, seconds = method(arms)
+                sys.stderr.write(f"{name}, {seconds:.0f} s a case: {words}\n")
                 for case, word in words.items():
                     tallies[name, case].words[word] += 1
                     tallies[name, case].seconds.append(seconds)
