@@ -114,3 +114,7 @@ class StoreUnreachableError(NotDeliveredError):
 
 class VerdictsError(TorchperfError):
     """A file of verdicts cannot be read or is none, or its directory cannot be made."""
+
+
+class CulpritsError(TorchperfError):
+    """A file of culprits cannot be read or is none, or its directory cannot be made."""

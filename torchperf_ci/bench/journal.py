@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci import journal
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 FOLDER = ".torchperf"
 """Below the records directory. Uploads take its ``*.json`` only, so they do not see it."""
+
+OTHERWISE = "repeat its options or start anew in --out"
 
 
 class Journal:
@@ -46,10 +47,8 @@ class Journal:
         self._append({"case": key, "batch_size": size})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with self._path.open("ab") as file:
+            journal.append(file, entry)
         self._take(entry)
 
     def _take(self, entry: Mapping[str, Any]) -> None:
@@ -73,12 +72,12 @@ class Journal:
             raise OutputDirectoryError(msg)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            journal = cls(path)
-            path.write_text(json.dumps({"plan": plan}) + "\n", encoding="utf-8")
+            with path.open("ab+") as file:
+                journal.entries(file, plan, OTHERWISE)
         except OSError as error:
             msg = f"{records} cannot be written ({error.strerror}): choose a directory of yours with --out"
             raise OutputDirectoryError(msg) from None
-        return journal
+        return cls(path)
 
     @classmethod
     def resume(cls, records: Path, plan: Mapping[str, Any]) -> Journal:
@@ -87,32 +86,12 @@ class Journal:
         if not path.exists():
             msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
             raise ResumeError(msg)
-        header, *lines = path.read_text(encoding="utf-8").split("\n")
-        _check_plan(path, json.loads(header)["plan"], json.loads(json.dumps(plan)))
-        journal = cls(path)
-        whole = [line for line in lines[:-1] if line]
-        if lines[-1]:
-            path.write_text("\n".join([header, *whole, ""]), encoding="utf-8")
-        for line in whole:
-            journal._take(json.loads(line))  # its own alternative constructor
-        return journal
+        found = cls(path)
+        with path.open("ab+") as file:
+            for entry in journal.entries(file, plan, OTHERWISE):
+                found._take(entry)  # its own alternative constructor
+        return found
 
 
 def _path(records: Path) -> Path:
     return records / FOLDER / "journal.jsonl"
-
-
-def _check_plan(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
-    if changed:
-        first = changed[0]
-        msg = (
-            f"{path} belongs to another run: {', '.join(changed)} changed "
-            f"({first}: {_short(old.get(first))} → {_short(new.get(first))}); repeat its options or start anew in --out"
-        )
-        raise ResumeError(msg)
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import config
 from torchperf_ci.compare.builds import compare_builds
 from torchperf_ci.compare.folders import compare_folders, holds_records
-from torchperf_ci.compare.interruption import interruptible
 from torchperf_ci.compare.question import Policy
 from torchperf_ci.errors import UsageError
+from torchperf_ci.interruption import interruptible
 from torchperf_ci.verdicts.telling import tell
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C end a comparison as an error does: workers, worktrees and environments are taken away."""
+"""SIGTERM and Ctrl-C end a command as an error does: workers, worktrees and environments are taken away."""
 
 from __future__ import annotations
 
