@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.culprits.culprit import Location, MachineTime, Suspect
+from torchperf_ci.culprits.showing import headline
+from torchperf_ci.culprits.tables import changes, folded, shown
+from torchperf_ci.culprits.words import asked, byline, details, likely, name, spent
+
+if TYPE_CHECKING:
+    from torchperf_ci.culprits.culprit import Culprit, Status
+
+
+def test_one_culprit_is_named_with_what_it_did(location: Location) -> None:
+    assert headline(location) == (
+        "1 culprit found: 1a2b3c4d5e Check the shapes twice (#123): "
+        "+7.1% (+6.5…+7.8) vision/resnet18 latency(ms) (inference fp32 eager cpu)"
+    )
+
+
+def test_several_culprits_are_counted(location: Location, culprit: Culprit, one_of: Culprit) -> None:
+    several = replace(location, culprits=(culprit, one_of))
+    assert headline(several) == (
+        "2 culprits found: 1a2b3c4d5e +7.1% (+6.5…+7.8), cccccccccc +20.0% (+18.0…+22.0)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("not-reproduced", "not reproduced"),
+        ("environment", "the environment changed, not the code"),
+        ("inconclusive", "inconclusive"),
+    ],
+)
+def test_what_was_not_found_is_said_with_its_reason(status: Status, said: str) -> None:
+    assert headline(Location(status, "a", "b")) == said
+    assert headline(Location(status, "a", "b", why="It is so.")) == f"{said}: It is so."
+
+
+def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Culprit) -> None:
+    assert name(culprit) == "1a2b3c4d5e Check the shapes twice (#123)"
+    assert byline(culprit) == "by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure"
+    assert details(culprit) == ["Changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28"]
+
+
+def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> None:
+    assert name(one_of) == "one of 3 commits, aaaaaaaaaa to cccccccccc"
+    assert byline(one_of) == "98.0% sure"
+    [line] = details(one_of)
+    assert line.endswith("so it is one of aaaaaaaaaa, bbbbbbbbbb, cccccccccc")
+
+
+@pytest.mark.parametrize(
+    ("posterior", "words"),
+    [
+        (1.0, ">99.9%"),
+        (0.99951, ">99.9%"),
+        (0.999, "99.9%"),
+        (0.5, "50.0%"),
+        (0.0004, "<0.1%"),
+        (0.0, "<0.1%"),
+    ],
+)
+def test_nothing_is_certain_or_impossible(posterior: float, words: str) -> None:
+    assert likely(posterior) == words
+
+
+def test_what_was_asked_and_spent(location: Location) -> None:
+    assert asked(location) == (
+        "Between 900d900d90 and bad0bad0ba of https://github.com/octo/perf on AMD EPYC 7763, 2 cores"
+    )
+    assert spent(location) == "57 runs, 7 builds; 12 min of measuring, 90 s of building"
+    assert asked(Location("inconclusive", "a", "b")) == "Between a and b"
+    assert spent(replace(location, runs=1, builds=1, seconds=MachineTime())) == "1 run, 1 build"
+
+
+def test_each_series_has_its_own_change(culprit: Culprit, one_of: Culprit) -> None:
+    assert [row[:2] for row in changes(culprit).rows] == [
+        ("+7.1% (+6.5…+7.8)", "12"),
+        ("−6.6% (−7.0…−6.0)", "12"),
+    ]
+    assert changes(one_of).rows == (("+20.0% (+18.0…+22.0)", "10", ""),)
+
+
+def test_the_likeliest_suspect_comes_first(location: Location) -> None:
+    suspects = tuple(
+        Suspect(letter, posterior) for letter, posterior in zip("abc", (0.2, 0.5, 0.3), strict=True)
+    )
+    rows = shown(replace(location, credible=suspects))["Suspects that are left"].rows
+    assert rows == (("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", ""))
+
+
+def test_what_was_confirmed_is_folded_only_where_a_culprit_says_more(location: Location) -> None:
+    assert "Bad against good" not in shown(location)
+    assert "Bad against good" in folded(location)
+    nobody = replace(location, status="not-reproduced", culprits=())
+    assert "Bad against good" in shown(nobody)
+    assert "Bad against good" not in folded(nobody)
+
+
+def test_a_measurement_says_between_what_and_which_way(location: Location) -> None:
+    *how, ratios = folded(location)["Measurements: 3"].rows[1]
+    assert how == ["locate", "900d900d90", "1a2b3c4d5e", "12", "vision/resnet18"]
+    assert ratios == (
+        "vision/resnet18 latency(ms) (inference fp32 eager cpu) +0.0688, "
+        "vision/resnet18 throughput(samples/s) (inference fp32 eager cpu) +0.0700"
+    )
+
+
+def test_nothing_empty_is_shown() -> None:
+    assert shown(Location("inconclusive", "a", "b")) == folded(Location("inconclusive", "a", "b")) == {}

@@ -1,0 +1,128 @@
+"""Which commits made something slower, how that is known, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.stats.effect import Effect
+
+Status = Literal["found", "not-reproduced", "environment", "inconclusive"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a culprit did to one series: new over old in the metric's own direction, and what that rests on.
+
+    ``log_ratios`` holds ln(new/old) of each pair of measurements, and ``effect`` follows from them alone.
+    """
+
+    name: str
+    effect: Effect | None = None
+    log_ratios: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A dependency that came with another version, or was not there before (``old`` is empty), or went."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A proven step between two neighbours: one commit, or a ``set`` of which none but the last could be measured.
+
+    ``commit`` is None where the set has several. ``posterior`` is how sure it is, between 0 and 1. ``effect`` is that
+    of the series which shows it best. ``author``, ``date`` (ISO 8601), ``subject`` and ``pull_request`` are the
+    commit's, and ``url`` is where it can be looked at. ``moved`` are the dependencies that changed at the same step.
+    """
+
+    commit: str | None
+    set: tuple[str, ...]
+    posterior: float
+    effect: Effect
+    series: tuple[Change, ...] = ()
+    author: str = ""
+    date: str = ""
+    subject: str = ""
+    pull_request: int | None = None
+    url: str | None = None
+    moved: tuple[Moved, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A commit that may have done it, and how likely that is."""
+
+    commit: str
+    posterior: float
+    subject: str = ""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A commit that could not be measured."""
+
+    commit: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One pair of builds measured in turn: ln(head/base) of each series, here always positive where head is worse.
+
+    ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate`` or ``verify``, ``seconds`` what it took.
+    """
+
+    probe: str
+    base: str
+    head: str
+    purpose: str
+    log_ratios: Mapping[str, float]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class MachineTime:
+    """Seconds that a machine spent."""
+
+    measuring: float = 0.0
+    building: float = 0.0
+
+
+@dataclass(frozen=True)
+class Location:
+    """A whole ``culprits.json``: what a bisection between the commits ``good`` and ``bad`` came to.
+
+    ``why`` is one sentence: for ``inconclusive`` what it would take to conclude, for ``not-reproduced`` what was seen
+    and which effect would have been. ``credible`` is what is left of the suspects where no one commit could be proven,
+    ``confirmed`` the effect of ``bad`` against ``good`` by series, ``moved`` what changed beside the code.
+
+    ``repo`` is the repository's URL, without credentials, ``machine`` the machine in words, ``command`` the command
+    line that repeats all of this, and ``notes`` are what a reader must know beside.
+    """
+
+    status: Status
+    good: str
+    bad: str
+    why: str = ""
+    repo: str = ""
+    machine: str = ""
+    command: str = ""
+    runs: int = 0
+    builds: int = 0
+    seconds: MachineTime = MachineTime()
+    confirmed: Mapping[str, Effect] = field(default_factory=dict)
+    culprits: tuple[Culprit, ...] = ()
+    credible: tuple[Suspect, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    notes: tuple[str, ...] = ()
+    readings: tuple[Measurement, ...] = ()

@@ -1,0 +1,110 @@
+"""A location on a terminal, and on the page of a job's run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from torchperf_ci.actions import Annotation, in_actions, one_line
+from torchperf_ci.culprits.tables import changes, folded, shown
+from torchperf_ci.culprits.words import TEXT_LENGTH, asked, byline, count, details, most, name, sha, spent
+from torchperf_ci.verdicts.rows import change, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from torchperf_ci.culprits.culprit import Culprit, Location, Status
+    from torchperf_ci.culprits.tables import Table
+
+_LISTED = 20
+"""Rows of a table on a terminal; the file has all of them."""
+_WIDTH = 200
+"""Of a table that nobody's terminal limits."""
+_SAID: Mapping[Status, str] = {
+    "not-reproduced": "not reproduced",
+    "environment": "the environment changed, not the code",
+    "inconclusive": "inconclusive",
+}
+
+
+def headline(location: Location) -> str:
+    """One sentence on how it ended: plain text, which holds subjects and names from outside."""
+    if location.status == "found":
+        return _found(location.culprits)
+    said = ": ".join(part for part in (_SAID[location.status], location.why) if part)
+    return short(said, TEXT_LENGTH)
+
+
+def table(location: Location, out: TextIO) -> None:
+    """Print the culprits, each with its series, then what else everybody must see."""
+    from rich.console import Console
+
+    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
+    _print(console, asked(location))
+    for culprit in location.culprits[:_LISTED]:
+        _print(console, "")
+        _print(console, name(culprit), style="bold red")
+        for line in (byline(culprit), *details(culprit)):
+            _print(console, line)
+        _print_table(console, changes(culprit))
+    for title, rows in shown(location).items():
+        _print(console, "")
+        _print(console, title, style="bold")
+        _print_table(console, rows)
+    _print(console, "")
+    for line in _below(location):
+        _print(console, line)
+
+
+def to_annotate(location: Location) -> list[Annotation]:
+    """A warning for each culprit, a notice where there is none, and one for each note."""
+    notices = [*([] if location.culprits else [headline(location)]), *location.notes]
+    return [
+        *(
+            Annotation("warning", f"{most(culprit)}. {byline(culprit)}", title=f"culprit: {name(culprit)}")
+            for culprit in location.culprits
+        ),
+        *(Annotation("notice", notice, title="torchperf bisect") for notice in notices),
+    ]
+
+
+def _found(culprits: Sequence[Culprit]) -> str:
+    said = f"{count(len(culprits), 'culprit')} found"
+    if len(culprits) == 1:
+        return f"{said}: {name(culprits[0])}: {most(culprits[0])}"
+    told = (f"{sha(one.commit or one.set[-1])} {change(one.effect)}" for one in culprits)
+    return short(f"{said}: {', '.join(told)}", TEXT_LENGTH)
+
+
+def _below(location: Location) -> list[str]:
+    hidden = len(location.culprits) - _LISTED
+    return [
+        *([f"and {count(hidden, 'culprit')} more, all of them in the file"] if hidden > 0 else []),
+        *([location.why] if location.culprits and location.why else []),  # else it is in the headline
+        *location.notes,
+        *(f"{title} (in the file)" for title in folded(location)),
+        spent(location),
+        *([f"To repeat it: {location.command}"] if location.command else []),
+    ]
+
+
+def _print(console: Console, text: str, style: str = "") -> None:
+    from rich.text import Text
+
+    console.print(Text(one_line(text), style=style), soft_wrap=True)
+
+
+def _print_table(console: Console, table: Table) -> None:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(box=None, header_style="bold", pad_edge=False)
+    for column in table.columns[:-1]:
+        grid.add_column(column, no_wrap=True)
+    grid.add_column(table.columns[-1])
+    for row in table.rows[:_LISTED]:
+        grid.add_row(*(Text(one_line(cell)) for cell in row))
+    console.print(grid)
+    if (hidden := len(table.rows) - _LISTED) > 0:
+        _print(console, f"and {hidden} more, all of them in the file")

@@ -1,0 +1,94 @@
+"""What a bisection came to, as tables: plain text, not yet made safe for Markdown or a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, likely, sha, versions
+from torchperf_ci.verdicts.rows import change, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_ci.culprits.culprit import Culprit, Location, Measurement
+    from torchperf_ci.stats.effect import Effect
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under ``columns``, of which the last one holds the longest texts."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def changes(culprit: Culprit) -> Table:
+    """What the culprit did to which series; the whole effect where nobody says to which."""
+    return _effects([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
+
+
+def shown(location: Location) -> dict[str, Table]:
+    """By title, what everybody must see beside the culprits; nothing is empty."""
+    tables = {
+        "Bad against good": _effects([] if location.culprits else location.confirmed.items()),
+        "Suspects that are left": _suspects(location),
+        "Changed beside the code": _dependencies(location),
+    }
+    return _filled(tables)
+
+
+def folded(location: Location) -> dict[str, Table]:
+    """By title, what those want who ask how it is known; nothing is empty."""
+    tables = {
+        "Bad against good": _effects(location.confirmed.items() if location.culprits else []),
+        f"Commits that could not be measured: {len(location.skipped)}": _skipped(location),
+        f"Measurements: {len(location.readings)}": _measurements(location),
+    }
+    return _filled(tables)
+
+
+def _filled(tables: dict[str, Table]) -> dict[str, Table]:
+    return {title: table for title, table in tables.items() if table.rows}
+
+
+def _effects(effects: Iterable[tuple[str, Effect | None]]) -> Table:
+    rows = ((*_numbers(effect), short(series, NAME_LENGTH)) for series, effect in effects)
+    return Table(("change (95%)", "pairs", "series"), tuple(rows))
+
+
+def _numbers(effect: Effect | None) -> tuple[str, str]:
+    return (change(effect), str(effect.pairs or "")) if effect else ("", "")
+
+
+def _suspects(location: Location) -> Table:
+    ranked = sorted(location.credible, key=lambda suspect: suspect.posterior, reverse=True)
+    rows = ((sha(one.commit), likely(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked)
+    return Table(("commit", "likely", "subject"), tuple(rows))
+
+
+def _dependencies(location: Location) -> Table:
+    rows = ((short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in location.moved)
+    return Table(("dependency", "old → new"), tuple(rows))
+
+
+def _skipped(location: Location) -> Table:
+    rows = ((sha(one.commit), short(one.why, TEXT_LENGTH)) for one in location.skipped)
+    return Table(("commit", "why"), tuple(rows))
+
+
+def _measurements(location: Location) -> Table:
+    columns = ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse")
+    return Table(columns, tuple(map(_measurement, location.readings)))
+
+
+def _measurement(one: Measurement) -> tuple[str, ...]:
+    ratios = ", ".join(f"{series} {ratio:+.4f}" for series, ratio in one.log_ratios.items())
+    return (
+        short(one.purpose, NAME_LENGTH),
+        sha(one.base),
+        sha(one.head),
+        f"{one.seconds:.0f}",
+        short(one.probe, NAME_LENGTH),
+        short(ratios, TEXT_LENGTH),
+    )
