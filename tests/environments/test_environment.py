@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
+from wheels import made_wheel
 
 from torchperf_ci.environments import venv
 from torchperf_ci.environments.environment import Builder, opened
@@ -17,24 +17,6 @@ from torchperf_ci.environments.spec import Python, Wheel
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 BUILDER = Builder(sys.executable)
-
-
-@pytest.fixture
-def quick(tmp_path) -> str:
-    """A Python whose virtual environments have no pip, which takes seconds to install."""
-    python = tmp_path / "quick-python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" --without-pip\n')
-    python.chmod(0o755)
-    return str(python)
-
-
-@pytest.fixture
-def temporary(tmp_path, monkeypatch) -> Path:
-    """Where everything temporary goes; it must be empty in the end."""
-    folder = tmp_path / "temporary files"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
 
 
 def imported(environment, statement: str) -> str:
@@ -61,6 +43,8 @@ def test_a_revision_is_imported_from_a_worktree_that_leaves_no_trace(checkout, t
         assert environment.python == sys.executable
         assert imported(environment, "import colour; print(colour.NAME)") == "red"
         assert environment.description == f"{checkout.first[:10]} Say red"
+        assert environment.path == (str(environment.worktree),)
+        assert environment.worktree.parent == environment.folder
     assert checkout.state() == before
     assert list(temporary.iterdir()) == []
 
@@ -133,14 +117,7 @@ def assert_gone(pid: int) -> None:
 
 def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary, monkeypatch) -> None:
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
-    wheel = tmp_path / "colour-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("colour.py", "NAME = 'green'\n")
-        archive.writestr("colour-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: colour\nVersion: 1\n")
-        archive.writestr(
-            "colour-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("colour-1.dist-info/RECORD", "")
+    wheel = made_wheel(tmp_path, "colour-1-py3-none-any", {"colour.py": "NAME = 'green'\n"})
     with opened(Wheel(str(wheel)), BUILDER) as environment:
         assert imported(environment, "import colour; print(colour.NAME)") == "green"
         assert environment.description == wheel.name
@@ -150,7 +127,7 @@ def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary
 def test_a_requirement_is_never_an_option_of_pip(monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(EnvironmentUnderTestError, match="pip install --help== ended with 1"):
-        venv.install(Path(sys.executable), "--help==", 60)
+        venv.install(Path(sys.executable), ["--help=="], 60)
 
 
 def test_a_python_that_makes_no_environment_is_told(tmp_path) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.environments import venv
 from torchperf_ci.environments.programs import run_program
 from torchperf_ci.environments.repository import Revision, worktree
+from torchperf_ci.environments.scratch import scratch
 from torchperf_ci.environments.spec import Python, Spec, Wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Builder:
     """How a build is made that is no Python yet.
 
     ``python`` is the interpreter that revisions run on as they are, and that virtual environments are made with.
-    ``command`` is a shell line that installs a revision into one; ``seconds`` is how long it, or pip, may take.
+    ``command`` is a shell line that installs a revision into one, for instance ``python -m pip install .``; ``seconds``
+    is how long it, or pip, may take.
     """
 
     python: str
@@ -33,11 +34,16 @@ class Builder:
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python to be measured, folders to import from before all others, and what it is in words."""
+    """A Python to be measured, folders to import from before all others, and what it is in words.
+
+    ``folder`` holds all that was made for it, ``worktree`` the files of its commit; None where there are none.
+    """
 
     python: str
     path: tuple[str, ...]
     description: str
+    folder: Path | None = None
+    worktree: Path | None = None
 
 
 @contextmanager
@@ -50,19 +56,30 @@ def opened(spec: Spec, builder: Builder) -> Iterator[Environment]:
         case Python():
             yield Environment(str(spec.path), (), str(spec))
         case Wheel():
-            with _folder() as folder:
-                python = venv.make(builder.python, folder)
-                venv.install(python, spec.requirement, builder.seconds)
-                yield Environment(str(python), (), str(spec))
+            with opened_wheels([spec.requirement], str(spec), builder.python, builder.seconds) as environment:
+                yield environment
         case Revision():
-            with worktree(spec) as tree:
-                if builder.command is None:
-                    yield Environment(builder.python, import_roots(tree), str(spec))
-                    return
-                with _folder() as folder:
-                    python = venv.make(builder.python, folder)
-                    _build(spec, tree, folder, builder.command, builder.seconds)
-                    yield Environment(str(python), (), str(spec))
+            with scratch() as folder, worktree(spec, folder) as tree:
+                yield _of_revision(spec, builder, folder, tree)
+
+
+@contextmanager
+def opened_wheels(
+    requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
+) -> Iterator[Environment]:
+    """A virtual environment of its own for what pip installs; ``options`` are pip's. Raises as :func:`opened`."""
+    with scratch() as folder:
+        interpreter = venv.make(python, folder / "env")
+        venv.install(interpreter, requirements, seconds, options)
+        yield Environment(str(interpreter), (), description, folder)
+
+
+def _of_revision(revision: Revision, builder: Builder, folder: Path, tree: Path) -> Environment:
+    if builder.command is None:
+        return Environment(builder.python, import_roots(tree), str(revision), folder, tree)
+    python = venv.make(builder.python, folder / "env")
+    _build(revision, tree, folder / "env", builder.command, builder.seconds)
+    return Environment(str(python), (), str(revision), folder, tree)
 
 
 def import_roots(tree: Path) -> tuple[str, ...]:
@@ -78,9 +95,3 @@ def _build(revision: Revision, tree: Path, folder: Path, command: str, seconds: 
         command = command.replace(f"{{{name}}}", shlex.quote(value))
     environ = venv.activated(folder) | {name.upper(): value for name, value in values.items()}
     run_program(["sh", "-c", command], f"--build of {revision}", seconds, cwd=tree, environ=environ)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder, "env")

@@ -22,18 +22,22 @@ TAIL_LINES = 40
 
 def run_program(
     command: Sequence[str], what: str, seconds: float, *, cwd: Path, environ: Mapping[str, str]
-) -> None:
-    """Run ``command`` to its end; raises :class:`EnvironmentUnderTestError` with the last lines of what it printed."""
+) -> str:
+    """Run ``command`` to its end; what it printed, on both channels.
+
+    Raises :class:`EnvironmentUnderTestError` with the last lines of that.
+    """
     with tempfile.TemporaryFile() as log:
         try:
             status = _status(command, seconds, log, cwd, environ)
         except OSError as error:
             msg = f"{what}: {command[0]} does not start: {error.strerror}"
             raise EnvironmentUnderTestError(msg) from None
+        printed = _printed(log)
         if status == 0:
-            return
+            return printed
         how = f"was not done after {seconds:.0f} s" if status is None else f"ended with {status}"
-        msg = f"{what} {how}:\n{_tail(log)}"
+        msg = f"{what} {how}:\n{_tail(printed)}"
         raise EnvironmentUnderTestError(msg)
 
 
@@ -62,7 +66,10 @@ def _status(
         process.wait()
 
 
-def _tail(log: IO[bytes]) -> str:
+def _printed(log: IO[bytes]) -> str:
     log.seek(0)
-    lines = log.read().decode(errors="replace").splitlines()
-    return without_secrets("\n".join(lines[-TAIL_LINES:])) or "(it printed nothing)"
+    return log.read().decode(errors="replace")
+
+
+def _tail(printed: str) -> str:
+    return without_secrets("\n".join(printed.splitlines()[-TAIL_LINES:])) or "(it printed nothing)"

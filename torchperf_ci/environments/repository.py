@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
+import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.environments.submodules import check_out_submodules
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
 
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
 ASK_SECONDS = 30.0
 CHECKOUT_SECONDS = 600.0
 """For the files of a large repository on a slow disk."""
+SUBMODULES_SECONDS = 1800.0
+"""For all that have to be fetched."""
 
 # Nothing that the user has set for working by hand may act here: no hook, no clean-up in the background.
 _PLAIN = (("core.hooksPath", "/dev/null"), ("gc.auto", "0"), ("maintenance.auto", "false"))
+
+# A worktree of ours in its folder.
+_OURS = re.compile(r"/torchperf-[^/]+/torchperf-[0-9a-f]{10}$")
 
 
 @dataclass(frozen=True)
@@ -57,29 +64,50 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
 
 
 @contextmanager
-def worktree(revision: Revision) -> Iterator[Path]:
-    """The files of a commit in a folder of their own until the block ends, however it ends.
+def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
+    """The files of a commit below ``folder``, which is one of :mod:`torchperf_ci.environments.scratch`.
 
-    Neither the user's checkout nor its index, stash and hooks are involved. Raises :class:`EnvironmentUnderTestError`.
+    Where the user's checkout has submodules, it has them as well. git forgets it when the block ends, however it ends.
+    Neither the checkout nor its index, stash and hooks are involved. Raises :class:`EnvironmentUnderTestError`.
     """
-    with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
-        tree = Path(folder, f"torchperf-{revision.sha[:10]}")
-        try:
-            _check_out(revision, tree)
-            yield tree
-        finally:
-            # Twice: git locks a worktree while it makes it, and may have been interrupted just then.
-            with suppress(GitError):
-                _git(revision.repo, ASK_SECONDS)("worktree", "remove", "--force", "--force", str(tree))
+    tree = folder / f"torchperf-{revision.sha[:10]}"
+    _forget_leftovers(revision.repo)
+    try:
+        _check_out(revision, tree)
+        yield tree
+    finally:
+        _forget(_git(revision.repo, CHECKOUT_SECONDS), str(tree))
+
+
+def _forget(git: Git, tree: str) -> None:
+    # Twice: git locks a worktree while it makes it, and may have been interrupted just then.
+    with suppress(GitError):
+        git("worktree", "remove", "--force", "--force", tree)
+
+
+def _forget_leftovers(repo: Path) -> None:
+    """Have git forget the worktrees of runs that were killed.
+
+    A run that goes on has the folder around its worktree from before git hears of it until after git has forgotten it.
+    """
+    git = _git(repo, ASK_SECONDS)
+    with suppress(GitError):
+        for line in git("worktree", "list", "--porcelain").splitlines():
+            tree = os.fsdecode(line.removeprefix(b"worktree "))
+            if _OURS.search(tree) and not Path(tree).parent.exists():
+                _forget(git, tree)
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
     try:
         # In two steps, because the first one, which others must not find half done, then takes no time.
-        _git(revision.repo, ASK_SECONDS)(
-            "worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha
-        )
+        git = _git(revision.repo, ASK_SECONDS)
+        git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
         _git(tree, CHECKOUT_SECONDS)("reset", "--hard", "--quiet")
+        shared = git("rev-parse", "--git-common-dir").removesuffix(b"\n")
+        known = revision.repo / os.fsdecode(shared) / "modules"
+        if known.is_dir():
+            check_out_submodules(_git(tree, SUBMODULES_SECONDS), known)
     except GitError as error:
         msg = f"{revision.sha[:10]} of {revision.repo} cannot be checked out: {error}"
         raise EnvironmentUnderTestError(msg) from error

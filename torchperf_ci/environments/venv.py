@@ -1,4 +1,4 @@
-"""Virtual environments that are made for one comparison."""
+"""Virtual environments that are made for one build."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 from torchperf_ci.environments.programs import run_program
+from torchperf_ci.git import without_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 MAKE_SECONDS = 120.0
+
+_VERSIONS = "Available versions:"
 
 # What would make a Python start as another one, or pip install to another place.
 _ELSEWHERE = (
@@ -26,11 +30,19 @@ def make(python: str, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def install(python: Path, requirement: str, seconds: float) -> None:
-    """Have pip install ``requirement`` with what it needs, from wherever the user's settings say."""
-    options = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
-    command = [str(python), "-I", "-m", "pip", "install", *options, "--", requirement]
-    run_program(command, f"pip install {requirement}", seconds, cwd=python.parent, environ=_environ())
+def install(python: Path, requirements: Sequence[str], seconds: float, options: Sequence[str] = ()) -> None:
+    """Have pip install ``requirements`` with what they need, from wherever ``options`` and the user's settings say."""
+    _pip(python, ["install", "--progress-bar", "off", *options], requirements, seconds)
+
+
+def versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
+    """The versions of ``package``, pre-releases too, that pip could install there; there is at least one.
+
+    Raises :class:`EnvironmentUnderTestError` where there is none, or where they cannot be listed.
+    """
+    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
+    found = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
+    return found.removeprefix(_VERSIONS).strip().split(", ")
 
 
 def activated(folder: Path) -> dict[str, str]:
@@ -41,3 +53,9 @@ def activated(folder: Path) -> dict[str, str]:
 
 def _environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+
+
+def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
+    told = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+    what = without_secrets(" ".join(["pip", command[0], *requirements]))
+    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=_environ())
