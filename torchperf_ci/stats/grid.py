@@ -1,0 +1,57 @@
+"""A grid of levels that a quantity may be at, and where it goes when it changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CHANGE = 0.08
+"""Scale of the changes that are expected of a commit that changes anything, on the log scale."""
+CHANGE_DF = 3.0
+"""Heavy tails: a commit that makes something ten times slower must not be called noise."""
+STEPS = 96
+"""Most steps of the grid: a finer one tells no more commits apart."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Levels on the log scale, ascending by ``step``, 0 among them, and which of them count as slow."""
+
+    levels: Floats
+    step: float
+    slow: NDArray[np.bool_]
+
+    @property
+    def origin(self) -> int:
+        """The index of level 0."""
+        return int(np.argmin(np.abs(self.levels)))
+
+
+def grid(values: Floats, min_effect: float) -> Grid:
+    """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
+
+    A level is slow from half of ``min_effect`` on.
+    """
+    least, most = min(values.min(initial=0.0), -3 * min_effect), max(values.max(initial=0.0), 3 * min_effect)
+    step = max(min_effect / 6, (most - least) / STEPS)
+    levels = np.arange(math.floor(least / step), math.ceil(most / step) + 1) * step
+    return Grid(levels, step, levels >= min_effect / 2)
+
+
+def jumps(found: Grid, min_effect: float) -> Floats:
+    """Where a level goes when it changes: rows of probabilities, shape (levels, levels).
+
+    No change is smaller than half of ``min_effect``: what is smaller is not looked for.
+    """
+    change = found.levels - found.levels[:, np.newaxis]
+    weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
+    weights[np.abs(change) < min_effect / 2] = 0.0
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
