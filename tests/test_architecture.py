@@ -23,17 +23,22 @@ MAY_IMPORT = {
     "store": {"store", "records", "places", "actions", "config"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
     "series": {"series", "records", "config", "store"},
-    "verdicts": {"verdicts", "series", "stats", "records.files", "actions"},
+    "verdicts": {"verdicts", "series", "stats", "json_file", "actions"},
+    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "actions"},
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "config"},
     "environments": {"environments", "git", "deadline"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
-        *("machine", "records", "actions", "config"),
+        *("machine", "records", "actions", "config", "interruption"),
+    },
+    "bisect": {
+        *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
+        *("machine", "git", "journal", "deadline", "interruption", "actions", "config"),
     },
     "report": {"report", "verdicts", "records.files", "deadline", "actions"},
     "history": {"history", "series", "verdicts.rows", "stats", "store", "records", "actions", "config"},
     "options": {"options", "bench.case"},
-    "bench": {"bench", "records", "machine", "stats", "actions", "config"},
+    "bench": {"bench", "records", "machine", "stats", "journal", "actions", "config"},
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.
 UNDER_TEST = ("suite", "bench/worker", "machine/devices")

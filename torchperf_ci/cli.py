@@ -13,6 +13,7 @@ from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, WorkloadsFailedError
 from torchperf_ci.options import (
     BASELINE_UPDATE_OPTIONS,
+    BISECT_OPTIONS,
     CHECK_OPTIONS,
     COMPARE_OPTIONS,
     DOCTOR_OPTIONS,
@@ -58,7 +59,7 @@ class Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
     namespace = _parser().parse_args(argv)
-    command: Command = namespace.command
+    command: Command = namespace.chosen
     try:
         return command.action(read_all(command.options, namespace, os.environ))
     except WorkloadsFailedError as error:  # each has its annotation already
@@ -114,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         for option in command.options:
             option.add_to(verb)
-        verb.set_defaults(command=command)
+        verb.set_defaults(chosen=command)
     return parser
 
 
@@ -182,6 +183,12 @@ def _compare(options: dict[str, Any]) -> int:
     from torchperf_ci.compare.command import compare_command
 
     return compare_command(options)
+
+
+def _bisect(options: dict[str, Any]) -> int:
+    from torchperf_ci.bisect.command import bisect_command
+
+    return bisect_command(options)
 
 
 def _report(options: dict[str, Any]) -> int:
@@ -269,6 +276,13 @@ COMMANDS = (
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
         COMPARE_OPTIONS,
         _compare,
+    ),
+    Command(
+        "bisect",
+        "Find the commit that made something slower, and prove it.",
+        "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
+        BISECT_OPTIONS,
+        _bisect,
     ),
     Command(
         "report",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchperf_ci.options.bisecting import BISECT_OPTIONS
 from torchperf_ci.options.comparing import COMPARE_OPTIONS
 from torchperf_ci.options.judging import BASELINE_UPDATE_OPTIONS, CHECK_OPTIONS, HISTORY_OPTIONS
 from torchperf_ci.options.keeping import INGEST_OPTIONS, QUERY_OPTIONS, RECEIVE_OPTIONS, UPLOAD_OPTIONS
@@ -11,6 +12,7 @@ from torchperf_ci.options.reporting import REPORT_OPTIONS
 
 __all__ = [
     "BASELINE_UPDATE_OPTIONS",
+    "BISECT_OPTIONS",
     "CHECK_OPTIONS",
     "COMPARE_OPTIONS",
     "DOCTOR_OPTIONS",

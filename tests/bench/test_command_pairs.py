@@ -1,0 +1,104 @@
+"""Commands of two builds in turn; the worktree of a build holds what its command prints."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench import command_pairs
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.command_arm import CommandArm
+from torchperf_ci.bench.command_pairs import QUADS, _log_ratio, _more, measure_command_pair
+from torchperf_ci.bench.pairs import ArmFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    MakeArm = Callable[[str, str], CommandArm]
+
+
+@pytest.fixture(autouse=True)
+def _one_quad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 0.0)
+
+
+@pytest.fixture
+def an_arm(tmp_path: Path) -> MakeArm:
+    """A build whose script, ``run.sh``, tells that it was there and then does what is given."""
+
+    def make(name: str, script: str) -> CommandArm:
+        tree = tmp_path / name
+        tree.mkdir()
+        (tree / "run.sh").write_text(f"echo {name} >> {tmp_path}/turns\n{script}\n")
+        return CommandArm(
+            Settings(sys.executable, "cpu", timeout=30), name, tree, tmp_path / f"{name}-scratch"
+        )
+
+    return make
+
+
+def read(output: Path) -> dict[str, float]:
+    return json.loads(output.read_text())
+
+
+def test_the_builds_take_turns_and_their_ratio_is_told(an_arm: MakeArm, tmp_path: Path) -> None:
+    base, head = (
+        an_arm("base", 'echo \'{"time": 2, "mem": 5}\''),
+        an_arm("head", 'echo \'{"time": 3, "mem": 5}\''),
+    )
+    ratios = measure_command_pair("sh run.sh", base, head, read)
+    assert ratios == {"time": pytest.approx(math.log(1.5)), "mem": 0.0}
+    assert (tmp_path / "turns").read_text().split() == ["base", "head", "head", "base"]
+
+
+def test_a_linear_drift_cancels(an_arm: MakeArm, tmp_path: Path) -> None:
+    slower = f"n=$(wc -l < {tmp_path}/turns); echo '{{\"time\": '$n'}}'"
+    assert measure_command_pair("sh run.sh", an_arm("a", slower), an_arm("b", slower), read) == {"time": 0.0}
+
+
+def test_a_quick_command_is_run_often(
+    an_arm: MakeArm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 600.0)
+    same = "echo '{\"time\": 1}'"
+    measure_command_pair("sh run.sh", an_arm("base", same), an_arm("head", same), read)
+    assert len((tmp_path / "turns").read_text().split()) == 4 * QUADS
+
+
+@pytest.mark.parametrize(("seconds", "more"), [(0.0, 9), (0.1, 9), (1.0, 3), (3.9, 0), (600.0, 0)])
+def test_quads_are_as_many_as_fit_and_never_none(
+    seconds: float, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 4.0)
+    assert _more(seconds) == more
+
+
+def test_the_arm_that_fails_is_named(an_arm: MakeArm) -> None:
+    with pytest.raises(ArmFailure, match="failed: it exited with code 7") as failure:
+        measure_command_pair(
+            "sh run.sh", an_arm("base", "echo '{\"time\": 1}'"), an_arm("head", "exit 7"), read
+        )
+    assert failure.value.side == "head"
+
+
+def test_only_what_every_run_prints_is_compared(an_arm: MakeArm) -> None:
+    base, head = (
+        an_arm("base", 'echo \'{"old": 1, "time": 1}\''),
+        an_arm("head", 'echo \'{"time": 1, "new": 1}\''),
+    )
+    assert measure_command_pair("sh run.sh", base, head, read) == {"time": 0.0}
+
+
+def test_builds_with_nothing_in_common_are_told(an_arm: MakeArm) -> None:
+    base, head = an_arm("base", "echo '{\"old\": 1}'"), an_arm("head", "echo '{\"new\": 1}'")
+    with pytest.raises(ArmFailure, match="base prints old and head new"):
+        measure_command_pair("sh run.sh", base, head, read)
+
+
+def test_the_ratio_of_a_quad_is_that_of_its_means() -> None:
+    assert _log_ratio(({"t": 1.0}, {"t": 4.0}, {"t": 2.0}, {"t": 2.0}), "t") == pytest.approx(math.log(2))

@@ -1,0 +1,183 @@
+"""Real shells: what they are told, what becomes of what they print, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from torchperf_ci.bench import user_command
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.client import LOG_TAIL_LINES, WorkerFailure
+from torchperf_ci.bench.command_arm import CommandArm
+from torchperf_ci.bench.user_command import run_command
+from torchperf_ci.errors import UsageError
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> CommandArm:
+    tree = tmp_path / "it's a $(touch hooked) {python}"
+    tree.mkdir()
+    return CommandArm(Settings(sys.executable, "cpu", timeout=30), SHA, tree, tmp_path / "scratch")
+
+
+def printed(command: str, arm: CommandArm) -> str:
+    """What a run prints, whatever it is."""
+    found = []
+
+    def read(output: Path) -> dict[str, float]:
+        found.append(output.read_text())
+        return {}
+
+    run_command(command, arm, read)
+    return found[0].strip()
+
+
+def a_number(output: Path) -> dict[str, float]:
+    return {"n": float(output.read_text())}
+
+
+def test_the_numbers_are_what_is_read_from_the_output(arm: CommandArm) -> None:
+    assert run_command("echo noise >&2; echo 1.5", arm, a_number) == {"n": 1.5}
+
+
+@pytest.mark.parametrize("place", ["{sha} {worktree} {python}", '"$SHA" "$WORKTREE" "$PYTHON"'])
+def test_a_command_is_told_its_commit_folder_and_python(arm: CommandArm, place: str) -> None:
+    told = printed(f"printf '%s\\n' {place}", arm).splitlines()
+    assert told == [SHA, str(arm.worktree), sys.executable]
+    assert not (arm.worktree / "hooked").exists()
+
+
+def test_other_braces_are_the_users_own(arm: CommandArm) -> None:
+    assert printed("echo 1 2 | awk '{print $2}'", arm) == "2"
+
+
+def test_it_runs_in_the_worktree_or_in_an_empty_folder(arm: CommandArm) -> None:
+    assert printed("pwd -P", arm) == str(arm.worktree.resolve())
+    assert printed("ls -A", replace(arm, worktree=None)) == ""
+
+
+@pytest.mark.parametrize("place", ["worktree", "sha"])
+def test_a_place_that_there_is_nothing_for_is_refused(arm: CommandArm, place: str) -> None:
+    with pytest.raises(UsageError, match=place):
+        run_command(f"echo {{{place}}}", replace(arm, **{place: None}), a_number)
+
+
+def test_the_python_under_test_is_the_first_and_the_only_active_one(
+    arm: CommandArm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", "/of/the/toolkit")
+    monkeypatch.setenv("PYTHONHOME", "/of/another")
+    python = tmp_path / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/bin/sh")
+    arm = replace(arm, settings=replace(arm.settings, python=str(python)))
+    ask = 'echo "$(command -v python) ${VIRTUAL_ENV-none} ${PYTHONHOME-none}"'
+    assert printed(ask, arm) == f"{python} none none"
+    (tmp_path / "env/pyvenv.cfg").touch()
+    assert printed(ask, arm) == f"{python} {tmp_path / 'env'} none"
+
+
+def test_the_code_under_test_comes_first_and_is_left_as_it_was(
+    arm: CommandArm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "under_test.py").write_text(f"NAME = {name!r}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "old"))
+    arm = replace(arm, settings=replace(arm.settings, path=(str(tmp_path / "new"),)))
+    assert printed("{python} -c 'import under_test; print(under_test.NAME)'", arm) == "new"
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["under_test.py"]
+
+
+def test_no_bytecode_is_left_in_the_worktree(arm: CommandArm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    (arm.worktree / "under_test.py").write_text("NAME = 'here'")
+    assert printed("{python} -c 'import under_test; print(under_test.NAME)'", arm) == "here"
+    assert [file.name for file in arm.worktree.iterdir()] == ["under_test.py"]
+
+
+def test_no_cache_of_a_compiler_is_shared_with_another_build(arm: CommandArm, tmp_path: Path) -> None:
+    ask = "printf '%s\\n' $TORCHINDUCTOR_CACHE_DIR $TRITON_CACHE_DIR $TORCH_EXTENSIONS_DIR"
+    caches = [printed(ask, replace(arm, scratch=tmp_path / name)).splitlines() for name in ("one", "two")]
+    assert all(Path(folder).is_relative_to(tmp_path / "one") for folder in caches[0])
+    assert len({*caches[0], *caches[1]}) == 6
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo 1; exit 3", "failed: it exited with code 3"),
+        ("kill -SEGV $$", "crashed: it was killed by signal 11"),
+        ("echo slow", "failed: could not convert string to float"),
+        ("yes", "failed: it printed more than 1 MiB"),
+        ("yes >&2", "failed: it printed more than 1 MiB"),
+        ("head -c 2000000 /dev/zero", "failed: it printed more than 1 MiB"),
+    ],
+)
+def test_a_run_without_a_number_says_why(
+    arm: CommandArm, command: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_command, "MOST_PRINTED", 2**20)
+    with pytest.raises(WorkerFailure) as failure:
+        run_command(command, arm, a_number)
+    assert str(failure.value).startswith(said)
+    assert not list(arm.scratch.glob("run-*"))
+
+
+def test_a_failure_shows_the_end_of_what_was_printed(arm: CommandArm) -> None:
+    with pytest.raises(WorkerFailure) as failure:
+        run_command("seq 100; echo 'no such operator' >&2; exit 1", arm, a_number)
+    assert failure.value.log.splitlines() == [
+        *(str(n) for n in range(102 - LOG_TAIL_LINES, 101)),
+        "no such operator",
+    ]
+
+
+def test_a_run_that_hangs_ends_with_its_time(arm: CommandArm) -> None:
+    arm = replace(arm, settings=replace(arm.settings, timeout=0.5))
+    with pytest.raises(WorkerFailure, match="timeout: it took longer than"):
+        run_command("sleep 600", arm, a_number)
+
+
+@pytest.mark.parametrize("ending", ["echo 1", "exit 1", "sleep 600"])
+def test_nothing_that_it_began_goes_on(arm: CommandArm, tmp_path: Path, ending: str) -> None:
+    arm = replace(arm, settings=replace(arm.settings, timeout=0.5))
+    try:
+        run_command(f"sleep 600 & echo $! > {tmp_path}/pid; {ending}", arm, a_number)
+    except WorkerFailure:
+        assert ending != "echo 1"
+    pid = int((tmp_path / "pid").read_text())
+    assert _is_gone(pid)
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a killed process has ended within seconds: init has to take note of it."""
+    for _ in range(500):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_nobody_can_be_asked(arm: CommandArm) -> None:
+    assert printed("cat; echo end", arm) == "end"
+
+
+def test_every_process_of_it_is_on_the_cpus_and_the_caller_stays_where_it_was(arm: CommandArm) -> None:
+    affinity = getattr(os, "sched_getaffinity", lambda _: {0})  # macOS cannot pin
+    before = affinity(0)
+    cpu = min(before)
+    arm = replace(arm, settings=replace(arm.settings, cpus=(cpu,)))
+    ask = "import os; print(*getattr(os, 'sched_getaffinity', lambda _: {0})(0))"
+    assert printed(f'{{python}} -c "{ask}"; ({{python}} -c "{ask}")', arm).split() == [str(cpu)] * 2
+    assert affinity(0) == before

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.state import Note, State
+from torchperf_ci.errors import OutputDirectoryError, ResumeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+PLAN = {
+    "good": "a" * 40,
+    "bad": "b" * 40,
+    "probes": ["core/mlp"],
+    "machine": "linux x86-64",
+    "min_effect": 0.03,
+}
+READING = Reading("mlp", 0, 7, {"latency(ms)": 0.07, "memory": -0.0}, "confirm", 12.5)
+BUILD = Build(7, ok=True, seconds=60.0)
+BROKEN = Build(3, ok=False, why="error: no such file\n\x1b[31m \ud800")
+FAILURE = Failure("mlp", 4, "crashed")
+NOTE = Note("triton moved, too: 3.1 → 3.2")
+
+# Runs in a process of its own: adds numbered readings, and says of each when it is kept.
+WRITER = """
+import sys
+from pathlib import Path
+from torchperf_ci.bisect.facts import Reading
+from torchperf_ci.bisect.state import State
+with State.open(Path(sys.argv[1]), {"good": "a"}) as state:
+    print("open", flush=True)
+    for i in range(len(state.facts.readings), int(sys.argv[2])):
+        state.add(Reading("p" * 2000, 0, i, {"latency": i / 3}, "locate"))
+        print(i, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "state.jsonl"
+
+
+def writing(path: Path, most: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", WRITER, str(path), str(most)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
+    events = [READING, BUILD, NOTE, BROKEN, FAILURE, READING]
+    with State.open(path, PLAN) as state:
+        assert state.facts == Facts()
+        for event in events:
+            state.add(event)
+        kept, notes = state.facts, state.notes
+    assert kept == Facts((READING, READING), (BUILD, BROKEN), (FAILURE,))
+    with State.open(path, dict(reversed(PLAN.items()))) as state:
+        assert (state.facts, state.notes) == (kept, notes) == (kept, (NOTE.text,))
+        state.add(BUILD)
+    with State.open(path, PLAN) as state:
+        assert state.facts.builds == (BUILD, BROKEN, BUILD)
+
+
+texts, numbers = st.text(), st.integers(min_value=0)
+reals = st.floats(allow_nan=False)
+events = st.one_of(
+    st.builds(Reading, texts, numbers, numbers, st.dictionaries(texts, reals), st.just("verify"), reals),
+    st.builds(Build, numbers, st.booleans(), reals, texts),
+    st.builds(Failure, texts, numbers, texts),
+)
+
+
+@settings(max_examples=30, deadline=None)  # the disk may be slow
+@given(st.lists(events))
+def test_any_event_comes_back_as_it_was(tmp_path_factory, added) -> None:
+    path = tmp_path_factory.mktemp("state") / "state.jsonl"
+    with State.open(path, PLAN) as state:
+        for event in added:
+            state.add(event)
+        kept = state.facts
+    with State.open(path, PLAN) as state:
+        assert state.facts == kept
+
+
+def test_ratios_that_cannot_be_changed_are_kept_as_well(path) -> None:
+    with State.open(path, PLAN) as state:
+        state.add(Reading("mlp", 0, 1, MappingProxyType({"latency": 0.1}), "locate"))
+    with State.open(path, PLAN) as state:
+        assert state.facts.readings[0].log_ratios == {"latency": 0.1}
+
+
+def test_another_bisection_is_refused_with_what_differs(path) -> None:
+    with State.open(path, PLAN) as state:
+        state.add(BUILD)
+    content = path.read_bytes()
+    with pytest.raises(
+        ResumeError, match=r'machine changed \(machine: "linux x86-64" → "macos"\).*--state'
+    ) as error:
+        State.open(path, {**PLAN, "machine": "macos"})
+    assert "delete this one" in str(error.value)
+    assert path.read_bytes() == content
+
+
+def test_the_file_of_another_version_is_refused(path, monkeypatch) -> None:
+    State.open(path, PLAN).close()
+    monkeypatch.setattr("torchperf_ci.bisect.state.VERSION", 2)
+    with pytest.raises(ResumeError, match="state: 1 → 2"):
+        State.open(path, PLAN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"verdict": {}}',
+        '{"build": {"position": 1}}',
+        '{"build": {"place": 1, "ok": true}}',
+        '{"note": 3}',
+        "{}",
+    ],
+)
+def test_a_line_that_is_no_event_is_named(path, line: str) -> None:
+    with State.open(path, PLAN) as state:
+        state.add(BUILD)
+    content = path.read_text() + f"{line}\n"
+    path.write_text(content)
+    with pytest.raises(ResumeError, match=r"state\.jsonl:3: this is no event of a bisection"):
+        State.open(path, PLAN)
+    assert path.read_text() == content
+
+
+def test_one_file_serves_one_process_at_a_time_until_that_is_gone(path) -> None:
+    with writing(path, most=0) as other:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(ResumeError, match="in use by another bisection: wait"):
+            State.open(path, PLAN)
+        other.kill()
+        other.wait(timeout=60)
+        State.open(path, {"good": "a"}).close()
+
+
+def test_who_is_refused_lets_go_of_the_file(path) -> None:
+    State.open(path, PLAN).close()
+    with pytest.raises(ResumeError) as refused:
+        State.open(path, {})
+    State.open(path, PLAN).close()
+    assert refused
+
+
+def test_a_kill_at_any_moment_loses_nothing_that_was_kept(path) -> None:
+    kept = -1
+    for seed in range(8):
+        with writing(path, most=10_000) as writer:
+            told = list(_told(writer, random.Random(seed).uniform(0, 0.05)))
+        with State.open(path, {"good": "a"}) as state:
+            heads = [reading.head for reading in state.facts.readings]
+        assert heads == list(range(len(heads)))
+        kept = max([kept, *told])
+        assert len(heads) - 1 in (kept, kept + 1)  # the last may have been written and not yet told
+        kept = len(heads) - 1
+    assert kept > 0, "the kills came too early to mean anything"
+
+
+def _told(writer: subprocess.Popen[str], seconds: float) -> Iterator[int]:
+    """What it says was kept until it is killed, ``seconds`` after it began."""
+    assert writer.stdout
+    assert writer.stdout.readline() == "open\n"
+    time.sleep(seconds)
+    writer.kill()
+    yield from (int(line) for line in writer.stdout if line.endswith("\n"))
+    writer.wait(timeout=60)
+
+
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "state.jsonl", tmp_path):
+        with pytest.raises(OutputDirectoryError, match=r"cannot be written.*--state"):
+            State.open(path, PLAN)
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from torchperf_ci.bisect.state import Note, State
+from torchperf_ci.errors import OutputDirectoryError
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    with State.open(Path(sys.argv[1]), {"good": "a"}) as state:
+        for _ in range(100):
+            state.add(Note("x" * 100))
+except OutputDirectoryError as error:
+    print(len(state.notes), error)
+"""
+
+
+def test_a_full_disk_is_told_and_what_was_kept_before_stays(path) -> None:
+    command = [sys.executable, "-c", FULL, str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    number, _, why = told.partition(" ")
+    assert "cannot be written" in why
+    with State.open(path, {"good": "a"}) as state:
+        assert len(state.notes) == int(number) > 0

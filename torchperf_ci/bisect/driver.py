@@ -1,0 +1,56 @@
+"""The loop: ask what to do next, do it, and keep what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bisect.investigation import next_step
+from torchperf_ci.errors import EnvironmentUnderTestError
+
+if TYPE_CHECKING:
+    from torchperf_ci.bisect.laboratory import Laboratory
+    from torchperf_ci.bisect.limits import Limits
+    from torchperf_ci.bisect.progress import Progress
+    from torchperf_ci.bisect.question import Measure, Question
+    from torchperf_ci.bisect.state import State
+
+
+def investigate(
+    question: Question, laboratory: Laboratory[Any], state: State, limits: Limits, shown: Progress
+) -> str:
+    """Go on until nothing more can be learnt, or a limit ends it; which one, if it was one.
+
+    Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built.
+    """
+    while not (limit := limits.ended_by(state.facts)):
+        may_build = limits.may_build(state.facts)
+        step = next_step(question, state.facts, may_build=may_build)
+        if step is None:
+            return "" if may_build else "--max-builds"
+        if not (may_build or {step.base, step.head} <= state.facts.built):
+            return "--max-builds"
+        if _are_built(step, question, laboratory, state, shown):
+            shown.measures(step)
+            found = laboratory.measure(step.probe, step.base, step.head, step.purpose)
+            state.add(found)
+            shown.learnt(found, state.facts)
+    return limit
+
+
+def _are_built(
+    step: Measure, question: Question, laboratory: Laboratory[Any], state: State, shown: Progress
+) -> bool:
+    for position in (step.base, step.head):
+        if position in state.facts.built:
+            continue
+        shown.builds(position)
+        build = laboratory.build(position)
+        state.add(build)
+        shown.learnt(build, state.facts)
+        if not build.ok:
+            if position in (0, question.bad):
+                which = "bad" if position else "good"
+                msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
+                raise EnvironmentUnderTestError(msg)
+            return False
+    return True

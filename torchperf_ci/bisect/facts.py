@@ -1,0 +1,71 @@
+"""What a bisection has learnt so far, one event at a time.
+
+Builds are told apart by their position in the range: 0 is the good commit, i the i-th suspect, and the last one the bad
+commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Purpose = Literal["confirm", "locate", "verify"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
+
+    ``seconds`` is what the pair took.
+    """
+
+    probe: str
+    base: int
+    head: int
+    log_ratios: Mapping[str, float]
+    purpose: Purpose
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Build:
+    """One attempt to make a commit's environment, and why it failed, if it did."""
+
+    position: int
+    ok: bool
+    seconds: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A commit that was built, but on which the probe does not run."""
+
+    probe: str
+    position: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of it, in the order in which it was learnt."""
+
+    readings: tuple[Reading, ...] = ()
+    builds: tuple[Build, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def built(self) -> frozenset[int]:
+        """Positions whose environment could be made."""
+        return frozenset(build.position for build in self.builds if build.ok)
+
+    @property
+    def unusable(self) -> frozenset[int]:
+        """Positions that nothing can be measured on: they cannot be built, or the probe does not run on them."""
+        return frozenset(
+            {build.position for build in self.builds if not build.ok}
+            | {failure.position for failure in self.failures}
+        )

@@ -1,0 +1,29 @@
+"""Parts of the range: what is searched on its own, from one build to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """The suspects between two builds: positions ``before`` + 1 to ``after``."""
+
+    before: int
+    after: int
+
+    @property
+    def suspects(self) -> int:
+        """How many there are."""
+        return self.after - self.before
+
+    def without(self, steps: Iterable[Segment]) -> list[Segment]:
+        """What is left of the segment beside some steps within it, in order."""
+        places = sorted(step for step in steps if self.before <= step.before and step.after <= self.after)
+        starts = [self.before, *(step.after for step in places)]
+        ends = [*(step.before for step in places), self.after]
+        return [Segment(a, b) for a, b in zip(starts, ends, strict=True) if a < b]

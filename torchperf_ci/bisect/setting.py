@@ -1,0 +1,105 @@
+"""How the builds of a range are made and what is measured of them, from the options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench import planning
+from torchperf_ci.bench.selection import select
+from torchperf_ci.bisect.probes import LATENCY, CommandProbe, WorkloadProbe
+from torchperf_ci.bisect.suspicions import probes_of
+from torchperf_ci.environments.builders import Wheels
+from torchperf_ci.environments.environment import Builder, opened
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.machine.devices import device as device_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bisect.probes import Probe
+    from torchperf_ci.config import Config
+    from torchperf_ci.environments.environment import Environment
+    from torchperf_ci.environments.repository import Revision
+    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.verdicts.verdict import Judgement
+
+BUILD_SECONDS = {"worktree": 2.0, "command": 600.0, "wheel": 60.0, "nightly": 60.0}
+"""What a build is taken to cost until one has been seen, by builder."""
+UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What to measure and where. ``notes`` say what was asked for and cannot be measured."""
+
+    probes: tuple[Probe, ...]
+    settings: Settings
+    device: Device
+    notes: tuple[str, ...] = ()
+
+
+def builder_of(options: Mapping[str, Any]) -> str:
+    """The kind of builder, by the options that it needs; raises :class:`UsageError` where they do not go together."""
+    builder: str = options["builder"] or ("command" if options["build"] else "worktree")
+    if builder == "command" and not options["build"]:
+        msg = "--builder command needs a shell line that installs a commit: give it with --build"
+        raise UsageError(msg)
+    if builder in ("wheel", "nightly") and not options["wheels"]:
+        msg = f"--builder {builder} needs to know where the wheels are: say it with --wheels"
+        raise UsageError(msg)
+    return builder
+
+
+def opener(
+    options: Mapping[str, Any], python: str
+) -> Callable[[Revision], AbstractContextManager[Environment]]:
+    """What makes the environment of a commit."""
+    seconds = options["build_timeout"] or Builder.seconds
+    if builder_of(options) == "wheel":
+        return Wheels(options["wheels"], python, seconds).opened
+    return partial(opened, builder=Builder(python, options["build"], seconds))
+
+
+def resolve(
+    options: Mapping[str, Any], config: Config, judgement: Judgement | None, good: Environment
+) -> Setting:
+    """Ask the good build what it can run, and choose the probes among that.
+
+    Raises :class:`UsageError` where nothing is left to measure, and as :func:`planning.describe` does.
+    """
+    settings = planning.settings({**options, "suite": options["suite"] or ()}, config)
+    if options["command"]:
+        probe = CommandProbe(options["command"], options["metric"] or "", config.policy)
+        given = options["device"]
+        device = device_of("cpu" if given in (None, "auto") else given)
+        return Setting((probe,), replace(settings, device=device.torch_type), device)
+    settings = replace(settings, python=good.python, path=good.path)
+    try:
+        under_test = planning.describe(settings)
+    except EnvironmentUnderTestError as error:
+        msg = f"{good.description}: {error}{'' if options['build'] else UNBUILT}"
+        raise EnvironmentUnderTestError(msg) from error
+    device = under_test.device
+    settings = replace(settings, device=device.torch_type)
+    if judgement is not None:
+        return _of_verdicts(judgement, Setting((), settings, device), under_test)
+    wanted = {**options, "suite": options["suite"] or ["all"], "filter": options["workload"], "shard": None}
+    cases = select(planning.selection(wanted, config), under_test.known, settings.device)
+    metrics = (options["metric"] or LATENCY,)
+    probes = tuple(WorkloadProbe(case, metrics, device.identity().name) for case in cases)
+    return Setting(probes, settings, device)
+
+
+def _of_verdicts(judgement: Judgement, setting: Setting, under_test: planning.UnderTest) -> Setting:
+    found = probes_of(judgement, under_test.known, setting.settings.device)
+    left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
+    if not found.probes:
+        msg = "the verdicts hold nothing that got worse and can be bisected: " + "; ".join(
+            left_out or ["nothing is"]
+        )
+        raise UsageError(msg)
+    return replace(setting, probes=found.probes, notes=left_out)

@@ -1,0 +1,109 @@
+"""One search from its beginning to its end: environments, laboratory, state file, loop."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torchperf_ci.bisect.driver import investigate
+from torchperf_ci.bisect.investigation import Investigation
+from torchperf_ci.bisect.laboratory import Laboratory
+from torchperf_ci.bisect.plan import show_plan
+from torchperf_ci.bisect.progress import progress
+from torchperf_ci.bisect.question import Question
+from torchperf_ci.bisect.setting import BUILD_SECONDS, Setting, builder_of
+from torchperf_ci.bisect.state import State as StateFile
+from torchperf_ci.environments.cache import Environments
+from torchperf_ci.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from torchperf_ci.bisect.limits import Limits
+    from torchperf_ci.bisect.line import Line
+    from torchperf_ci.environments.environment import Environment
+    from torchperf_ci.environments.nightlies import Nightly
+    from torchperf_ci.environments.repository import Revision
+
+Item = TypeVar("Item", bound="Revision | Nightly")
+
+MIN_EFFECT = 0.03
+_OF_THE_PLAN = (
+    "command",
+    "metric",
+    "build",
+    "wheels",
+    "paths",
+    "mode",
+    "dtype",
+    "backend",
+    "batch_size",
+    "threads",
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line of builds, and all that is known about it. ``ended_by`` is the option whose limit ended the search."""
+
+    line: Line[Any]
+    investigation: Investigation
+    ended_by: str
+    setting: Setting
+
+
+def search(
+    line: Line[Item],
+    opened: Callable[[Item], AbstractContextManager[Environment]],
+    resolve: Callable[[Environment], Setting],
+    options: Mapping[str, Any],
+    state: Path,
+    limits: Limits,
+) -> Found:
+    """Search a line of builds that ``opened`` makes; ``resolve`` says what to measure once the good one is there.
+
+    ``state`` keeps each step. Raises :class:`InterruptedRunError` where a signal ends it, with what to do.
+    """
+    show_plan(line, options, limits)
+    with (
+        Environments(opened) as environments,
+        tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as scratch,
+    ):
+        setting = resolve(environments.get(line.states[0]))
+        question = _question(line, setting, options)
+        with StateFile.open(state, _plan(line, setting, options)) as kept:
+            laboratory = Laboratory(
+                line.states, environments, setting.probes, setting.settings, setting.device, Path(scratch)
+            )
+            try:
+                with closing(progress(question, line.words)) as shown:
+                    ended_by = investigate(question, laboratory, kept, limits, shown)
+            except InterruptedRunError as error:
+                msg = f"stopped from outside; what was learnt is kept in {state}: the same call goes on from there"
+                raise InterruptedRunError(msg) from error
+            return Found(line, Investigation(question, kept.facts), ended_by, setting)
+
+
+def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> Question:
+    names = [probe.name for probe in setting.probes]
+    seconds = BUILD_SECONDS[builder_of(options)]
+    return Question(line.weights, names, options["min_effect"] or MIN_EFFECT, seconds)
+
+
+def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same for a bisection to be continued: the range, the question, and the kind of machine."""
+    identity = setting.device.identity()
+    return {
+        "good": line.names[0],
+        "bad": line.names[-1],
+        "suspects": len(line.names) - 1,
+        "probes": [probe.name for probe in setting.probes],
+        "builder": builder_of(options),
+        "min_effect": options["min_effect"] or MIN_EFFECT,
+        "machine": f"{identity.name} ({identity.type})",
+        **{name: options[name] for name in _OF_THE_PLAN if options[name] is not None},
+    }
