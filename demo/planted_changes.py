@@ -2,7 +2,7 @@
 
 On one thread of a server's CPU, where a step of ``smallnet/classifier`` takes 2.5 ms, they made it slower by about
 
-    sync(4)  3%     validation(1)  2%         lost_fusion()  10%          quadratic()   50%
+    sync(4)  4%     validation(1)  2%         lost_fusion()  10%          quadratic()   50%
     sync(2)  7%     validation(2)  5%         copy()         10 to 20%    faster()     -10%
     sync(1)  12%    validation(4)  10 to 20%
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.pull_requests import pull_request
+from torchperf_ci.bisect.reverts import reverted
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.repository import find_revision
 from torchperf_ci.errors import UsageError
@@ -30,7 +31,10 @@ _FIELDS = ("%H", "%aN", "%cI", "%P", "%s", "%b")
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit. ``author`` is as ``.mailmap`` has it, ``date`` when it was committed (ISO 8601 with its zone)."""
+    """One commit. ``author`` is as ``.mailmap`` has it, ``date`` when it was committed (ISO 8601 with its zone).
+
+    ``reverted`` is the SHA or the subject of a commit that it takes back, if it says so.
+    """
 
     sha: str
     author: str
@@ -38,6 +42,7 @@ class Commit:
     subject: str
     pull_request: int | None
     parents: tuple[str, ...]
+    reverted: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,4 +178,5 @@ def _range(git: Git, shas: Iterable[str]) -> Range:
 
 
 def _commit(sha: str, author: str, date: str, parents: str, subject: str, body: str) -> Commit:
-    return Commit(sha, author, date, subject, pull_request(subject, body), tuple(parents.split()))
+    number, taken_back = pull_request(subject, body), reverted(subject, body)
+    return Commit(sha, author, date, subject, number, tuple(parents.split()), taken_back)

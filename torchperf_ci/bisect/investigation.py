@@ -75,7 +75,7 @@ class Investigation:
             self._confirmations(first=True),
             self._shared_culprits(),
             self._remainders(),
-            self._verifications(),
+            self._verifications(may_build=may_build),
             self._locations(may_build=may_build),
             self._confirmations(first=False),
         ):
@@ -111,10 +111,12 @@ class Investigation:
                 if proof.word == "open":
                     yield Measure(one.probe, part.before, part.after, "confirm")
 
-    def _verifications(self) -> Iterator[Measure]:
+    def _verifications(self, *, may_build: bool) -> Iterator[Measure]:
         for search in self.searches:
             first = search.members[0]
             if search.step and search.step not in first.refuted:
+                if revert := search.revert_of(search.step, may_build=may_build):
+                    yield revert
                 yield Measure(first.probe, search.step.before, search.step.after, "verify")
 
     def _locations(self, *, may_build: bool) -> Iterator[Measure]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from torchperf_ci.bisect.commits import path_changes
 from torchperf_ci.bisect.priors import weights
+from torchperf_ci.bisect.reverts import reverts
 from torchperf_ci.environments.repository import Revision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,13 +27,15 @@ State = TypeVar("State", bound="Revision | Nightly")
 class Line(Generic[State]):
     """``states`` by position; ``names`` tell each to a program (a SHA, a version), ``words`` to a person.
 
-    ``weights`` are those of the suspects, which are all but the first.
+    ``weights`` are those of the suspects, which are all but the first. ``reverts`` are the positions of those that take
+    back another one, and of that.
     """
 
     states: Sequence[State]
     names: Sequence[str]
     words: Sequence[str]
     weights: NDArray[np.float64]
+    reverts: Mapping[int, int] = field(default_factory=dict)
 
 
 def line_of_commits(commits: Range, paths: Sequence[str]) -> Line[Revision]:
@@ -40,7 +43,8 @@ def line_of_commits(commits: Range, paths: Sequence[str]) -> Line[Revision]:
     states = [Revision(commits.repo, commit.sha, commit.subject) for commit in commits.commits]
     count = len(commits.suspects)
     prior = weights(path_changes(commits), paths) if paths else np.full(count, 1 / count)
-    return Line(states, [state.sha for state in states], [str(state) for state in states], prior)
+    names, words = [state.sha for state in states], [str(state) for state in states]
+    return Line(states, names, words, prior, reverts(commits.commits))
 
 
 def line_of_nightlies(nightlies: Sequence[Nightly]) -> Line[Nightly]:

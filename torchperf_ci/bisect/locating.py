@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 APART = math.log(1 / 20)
 """Series are not taken to have one cause where two causes are twenty times as likely."""
+TO_SEE = 2
+"""Pairs that show whether a revert has undone a change."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,24 @@ class Search:
         unusable = self.members[0].facts.unusable
         whole = all(position in unusable for position in range(left + 1, right))
         return Segment(left, right) if whole else None
+
+    def revert_of(self, step: Segment, *, may_build: bool) -> Measure | None:
+        """What takes back a suspect of a step, as long as it has not been seen whether that still holds at the end.
+
+        If it is fast again there, it is another commit that made the end slow; the odds know that once it is read.
+        """
+        first = self.members[0]
+        for revert, reverted in first.question.reverts.items():
+            inside = step.before < reverted <= step.after < revert < self.segment.after
+            usable = revert not in first.facts.unusable and (may_build or revert in first.facts.built)
+            ends = (self.segment.before, revert)
+            read = sum(
+                (one.base, one.head) == ends and first.series in one.log_ratios
+                for one in first.facts.readings
+            )
+            if inside and usable and read < TO_SEE:
+                return Measure(first.probe, *ends, "locate")
+        return None
 
     def next_pair(self, *, may_build: bool) -> Measure | None:
         """What is expected to tell most for its price; None where nothing would tell anything."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -19,7 +19,8 @@ class Question:
     """A range of suspects and what to measure on it.
 
     ``weights``, one a suspect, sum to 1: how suspect each is beforehand. ``min_effect`` is the smallest relative change
-    that matters. ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
+    that matters. ``reverts`` are positions of commits that take back another one, and its position.
+    ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
     """
 
     weights: NDArray[np.float64]
@@ -27,6 +28,7 @@ class Question:
     min_effect: float
     build_seconds: float = 600.0
     pair_seconds: float = 10.0
+    reverts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def bad(self) -> int:

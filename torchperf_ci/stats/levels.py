@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+NEGLIGIBLE = 1e-7
+"""A probability that makes no difference."""
+
 
 @dataclass(frozen=True)
 class Readings:
@@ -77,10 +80,15 @@ def rise(chances: Floats, readings: Readings, found: Grid, min_effect: float, fi
     The other arguments are as in :func:`weigh`.
     """
     paths = _Paths(chances, readings, found, min_effect)
-    joint = paths.forward[first][:, :, np.newaxis] * paths.between(first, last)
-    joint *= (paths.backward(everywhere=True)[last] * paths.shares)[:, np.newaxis]
-    higher = found.levels - found.levels[:, np.newaxis] >= min_effect / 2
-    return float(joint.sum(axis=0)[higher].sum())
+    backward, higher = paths.backward(everywhere=True), 0.0
+    belief = (paths.shares * paths.forward[first] * backward[first]).sum(axis=0)
+    for level in np.flatnonzero(belief > NEGLIGIBLE):
+        moved = np.where(np.arange(belief.size) == level, paths.forward[first], 0.0)
+        for k in range(first, last):
+            moved = paths.onward(k, moved)
+        joint = paths.shares * moved * backward[last]
+        higher += joint[:, found.levels - found.levels[level] >= min_effect / 2].sum()
+    return float(higher)
 
 
 class _Paths:
@@ -136,20 +144,12 @@ class _Paths:
     def entering(self, k: int, slow_backward: Floats) -> Floats:
         """The probability of not being slow at build k, and slow from the next one on: (scales, 1)."""
         left = np.where(self._grid.slow, 0.0, self.forward[k])
-        right = self._fit(k + 1) * slow_backward[k + 1]
-        joint: Floats = (self._onward(k, left) * right).sum(axis=-1, keepdims=True)
+        joint: Floats = (self.onward(k, left) * slow_backward[k + 1]).sum(axis=-1, keepdims=True)
         return joint
 
-    def between(self, first: int, last: int) -> Floats:
-        """The probability of each level at build ``last`` and of the readings on the way, given each one at ``first``.
-
-        The shape is (scales, levels, levels).
-        """
-        moved = np.broadcast_to(np.eye(self._grid.levels.size), self._scale.shape[1:] + self._jumps.shape)
-        for k in range(first, last):
-            moves = self._moves(self._chances[k]) * self._steps.get(k, 1.0)
-            moved = moved @ moves * self._fit(k + 1)[:, np.newaxis]
-        return np.asarray(moved)
+    def onward(self, k: int, here: Floats) -> Floats:
+        """From build k to the next one, whose readings are counted in, in units of what the way forward divides by."""
+        return np.asarray(self._onward(k, here) * self._fit(k + 1))
 
     def _fit(self, k: int) -> Floats:
         """How well each level fits the readings of build k, in units of what the way forward has divided by."""

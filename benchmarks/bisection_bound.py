@@ -1,0 +1,41 @@
+"""How few runs could do: the bound of information theory on search, and that of Wald on proof."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+ERROR = 0.05
+
+
+def fewest_runs(n: int, d: float, error: float = ERROR) -> float:
+    """Runs that finding and proving one of ``n`` commits takes at least, whose effect is ``d`` standard deviations.
+
+    Search: ((1 − ε)·log₂n − h(ε))/C(d), Fano's inequality over the capacity of a run, which can only say "before" or
+    "after" (Burnashev & Zigangirov, *Problems of Information Transmission* 10, 1974). Proof, of the commit against its
+    parent: 4·kl(ε, 1 − ε)/d² (Wald, *Annals of Mathematical Statistics* 16, 1945), half of them for each of the two.
+    """
+    search = ((1 - error) * math.log2(n) - _entropy(error)) / capacity(d)
+    return search + 4 * _divergence(error) / d**2
+
+
+def capacity(d: float) -> float:
+    """Bits that one run tells of a level that is one of two, ``d`` standard deviations apart.
+
+    This is the capacity of a Gaussian channel with binary input: 1 − E log₂(1 + exp(−L)), where the log-likelihood
+    ratio L is normal with mean d²/2 and variance d².
+    """
+    z = np.linspace(-12, 12, 4801)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    lost = np.logaddexp(0, -(d**2 / 2 + d * z)) / math.log(2)
+    return 1 - float((density * lost).sum() * (z[1] - z[0]))
+
+
+def _entropy(p: float) -> float:
+    return -p * math.log2(p) - (1 - p) * math.log2(1 - p)
+
+
+def _divergence(error: float) -> float:
+    """kl(ε, 1 − ε) in nats."""
+    return (1 - 2 * error) * math.log((1 - error) / error)
