@@ -103,8 +103,22 @@ class Standing:
         ends = (part.before, part.after)
         if any(r.purpose == "confirm" and (r.base, r.head) == ends for r in self.facts.readings):
             return False
-        known = self.readings(self.whole)
-        return chance_of_rise(self.question.weights, known, self.question.min_effect, ends) < WORTH_ASKING
+        views = [Segment(start, self.whole.after) for start in self._anchors(part)]
+        return bool(views) and all(self._chance_of_rise(view, part) < WORTH_ASKING for view in views)
+
+    def _anchors(self, part: Segment) -> list[int]:
+        """The builds, as far as they lie before the part, that its end was measured against."""
+        starts = {0, *(step.after for step in self.culprits)}
+        return sorted(
+            start
+            for start in starts
+            if start <= part.before and pairs_between(self.facts, self.series, start, part.after, fresh=False)
+        )
+
+    def _chance_of_rise(self, view: Segment, part: Segment) -> float:
+        readings, prior = self.readings(view), weights(self.question, view)
+        ends = (part.before - view.before, part.after - view.before)
+        return chance_of_rise(prior, readings, self.question.min_effect, ends)
 
 
 def weights(question: Question, segment: Segment) -> NDArray[np.float64]:
