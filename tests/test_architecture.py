@@ -33,7 +33,7 @@ MAY_IMPORT = {
     },
     "bisect": {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
-        *("machine", "git", "journal", "deadline", "interruption", "actions", "config"),
+        *("machine", "git", "journal", "deadline", "interruption", "actions", "config", "options"),
     },
     "report": {"report", "verdicts", "records.files", "deadline", "actions"},
     "history": {"history", "series", "verdicts.rows", "stats", "store", "records", "actions", "config"},
