@@ -1,4 +1,4 @@
-"""Histories that are made commit by commit."""
+"""Histories that are made commit by commit, and bisected by calling the command."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci import cli
+from torchperf_ci.bench import command_pairs
+from torchperf_ci.culprits.file import read
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from torchperf_ci.culprits.culprit import Location
+
+PROGRAM = "cost.sh"
+NOISY = "echo $(( {cost}000 + $$ * 7919 % 1000 ))\n"
+"""Prints what its commit costs, times a thousand, with a noise of 0.3% where that is a hundred."""
 
 
 class History:
@@ -33,6 +43,16 @@ class History:
             "commit", "--quiet", "--allow-empty", f"--author={author}", "--message", message
         )
 
+    def costs(self, *costs: int | str) -> list[str]:
+        """Commits whose program prints these numbers, or is these lines of a shell; the SHAs."""
+        return [self.cost(cost, f"Change {number}") for number, cost in enumerate(costs)]
+
+    def cost(self, cost: int | str, message: str, **more: str) -> str:
+        """One such commit."""
+        line = NOISY.format(cost=cost) if isinstance(cost, int) else f"{cost}\n"
+        (self.folder / PROGRAM).write_text(line)
+        return self.commit(message, **more)
+
     def merge(self, *others: str, message: str = "Merge") -> str:
         return self._committed("merge", "--quiet", "--no-ff", "--message", message, *others)
 
@@ -54,3 +74,32 @@ def history(tmp_path: Path, git: Callable[..., str]) -> History:
     folder = tmp_path / "repo with a space"
     folder.mkdir()
     return History(folder, git)
+
+
+class Bisecting:
+    """Calls ``torchperf bisect`` in this process, on a history and with one file for all calls to tell in."""
+
+    def __init__(self, folder: Path, repo: Path) -> None:
+        self.out = folder / "culprits.json"
+        self.state = folder / "culprits.state.jsonl"
+        self.repo = repo
+
+    def arguments(self, *arguments: str, command: str = f"sh {PROGRAM}") -> list[str]:
+        measured = ["--command", command] if command else []
+        return ["bisect", "--repo", str(self.repo), *measured, "--out", str(self.out), *arguments]
+
+    def code(self, *arguments: str, command: str = f"sh {PROGRAM}") -> int:
+        """What it exits with."""
+        return cli.main(self.arguments(*arguments, command=command))
+
+    def __call__(self, *arguments: str, command: str = f"sh {PROGRAM}", code: int = 0) -> Location:
+        """What it finds; it must exit with ``code``."""
+        assert self.code(*arguments, command=command) == code
+        return read(self.out)
+
+
+@pytest.fixture
+def bisect(tmp_path: Path, history: History, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Bisecting:
+    """What is planted is large, so that few runs a pair are enough."""
+    monkeypatch.setattr(command_pairs, "QUADS", 1)
+    return Bisecting(tmp_path, history.folder)

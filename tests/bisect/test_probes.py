@@ -32,6 +32,17 @@ def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
     assert all(ratio < 0 for ratio in probe.log_ratios(a_pair(0.5, (300, 100), (1, 0))).values())
 
 
+def test_what_base_measured_is_in_the_unit_of_each_metric() -> None:
+    probe = WorkloadProbe(COMPILED, METRICS, "cpu")
+    assert probe.values(Pair((0.0,), 0.5, 9.0, 3 * 2**20, 9 * 2**20, 2, 9)) == {
+        "made/one latency(ms) (inference fp32 inductor cpu)": 500.0,
+        "made/one throughput(samples/s) (inference fp32 inductor cpu)": 8.0,
+        "made/one peak_memory(MiB) (inference fp32 inductor cpu)": 3.0,
+        "made/one graph_breaks (inference fp32 inductor cpu)": 2.0,
+    }
+    assert WorkloadProbe(EAGER, ("peak_memory(MiB)",)).values(a_pair(peaks=(0, 100))) == {}
+
+
 def test_latency_is_what_is_looked_at_if_nothing_else_is_said() -> None:
     assert WorkloadProbe(EAGER).log_ratios(a_pair(2.0)) == {
         "made/one latency(ms) (inference fp32 eager)": pytest.approx(math.log(2))

@@ -8,7 +8,7 @@ import pytest
 from torchperf_ci.culprits.culprit import Location, MachineTime, Suspect
 from torchperf_ci.culprits.showing import headline
 from torchperf_ci.culprits.tables import changes, folded, shown
-from torchperf_ci.culprits.words import asked, byline, details, likely, name, spent
+from torchperf_ci.culprits.words import asked, byline, details, likely, name, sha, spent
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit, Status
@@ -39,6 +39,18 @@ def test_several_culprits_are_counted(location: Location, culprit: Culprit, one_
 def test_what_was_not_found_is_said_with_its_reason(status: Status, said: str) -> None:
     assert headline(Location(status, "a", "b")) == said
     assert headline(Location(status, "a", "b", why="It is so.")) == f"{said}: It is so."
+
+
+@pytest.mark.parametrize(
+    ("commit", "shown"),
+    [
+        ("1a2b3c4d5e" * 4, "1a2b3c4d5e"),
+        ("2.14.0.dev20261102+cpu", "2.14.0.dev20261102+cpu"),
+        ("v2.12.0", "v2.12.0"),
+    ],
+)
+def test_a_sha_is_shortened_and_a_version_is_not(commit: str, shown: str) -> None:
+    assert sha(commit) == shown
 
 
 def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Culprit) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.bench import planning
+from torchperf_ci.bisect.account import Account
 from torchperf_ci.bisect.commits import Range, brought_in, read_range
 from torchperf_ci.bisect.conclusion import conclude, told_of
 from torchperf_ci.bisect.line import line_of_commits
 from torchperf_ci.bisect.origin import origin_url
 from torchperf_ci.bisect.plan import show_plan
 from torchperf_ci.bisect.setting import opener, resolve
-from torchperf_ci.bisect.stage import Found, search
+from torchperf_ci.bisect.stage import search
 from torchperf_ci.bisect.suspicions import ends_of
 from torchperf_ci.errors import UsageError
 
@@ -27,48 +28,48 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 
-def bisect_commits(
-    options: Mapping[str, Any], config: Config, judgement: Judgement | None, state: Path, limits: Limits
-) -> Location | None:
+class Call(NamedTuple):
+    """What the user asked for, which is the same for every search that follows from it."""
+
+    options: Mapping[str, Any]
+    config: Config
+    judgement: Judgement | None
+
+
+def bisect_commits(call: Call, state: Path, limits: Limits) -> Location | None:
     """What the search came to; None where only the plan was asked for."""
-    commits = _range(options, judgement)
-    if options["dry_run"]:
-        show_plan(line_of_commits(commits, ()), options, limits)
+    commits = _range(call)
+    if call.options["dry_run"]:
+        show_plan(line_of_commits(commits, call.options["paths"] or ()), call.options, limits)
         return None
-    location, found = _search(commits, options, config, judgement, state, limits)
-    if options["full_history"]:
-        rest = limits.after(found.investigation.facts)
-        location = _into_merges(location, commits, options, config, judgement, state, rest)
-    return replace(location, repo=origin_url(commits.repo))
+    return replace(bisect_range(commits, call, state, limits).location, repo=origin_url(commits.repo))
 
 
-def bisect_range(
-    commits: Range, options: Mapping[str, Any], config: Config, state: Path, limits: Limits
-) -> Location:
-    """The same for a range that another search has found."""
-    return _search(commits, options, config, None, state, limits)[0]
+def bisect_range(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
+    """Search a range, and if that is wanted, what the guilty merges in it brought in."""
+    account = _search(commits, call, state, limits)
+    if call.options["full_history"]:
+        for culprit in account.take_culprits():
+            _name(culprit, commits, account, call, state)
+    return account
 
 
-def _search(
-    commits: Range,
-    options: Mapping[str, Any],
-    config: Config,
-    judgement: Judgement | None,
-    state: Path,
-    limits: Limits,
-) -> tuple[Location, Found]:
+def _search(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
+    """Along the first parents."""
+    options = call.options
     opened = opener(options, planning.python_under_test(options["python"]))
     line = line_of_commits(commits, options["paths"] or ())
-    found = search(line, opened, partial(resolve, options, config, judgement), options, state, limits)
-    location = conclude(found, config.policy)
+    found = search(line, opened, partial(resolve, *call), options, state, limits)
+    location = conclude(found, call.config.policy)
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
     culprits = tuple(told_of(culprit, known, url) for culprit in location.culprits)
-    machine = found.setting.device.identity()
-    return replace(location, culprits=culprits, machine=f"{machine.type} ({machine.name})"), found
+    location = replace(location, culprits=culprits, machine=found.setting.machine)
+    return Account(location, limits.after(found.investigation.facts))
 
 
-def _range(options: Mapping[str, Any], judgement: Judgement | None) -> Range:
+def _range(call: Call) -> Range:
     """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
+    options, judgement = call.options, call.judgement
     repo = Path(options["repo"] or ".")
     if options["good"]:
         return read_range(repo, options["good"], options["bad"])
@@ -82,43 +83,26 @@ def _range(options: Mapping[str, Any], judgement: Judgement | None) -> Range:
     raise UsageError(msg)
 
 
-def _into_merges(
-    location: Location,
-    commits: Range,
-    options: Mapping[str, Any],
-    config: Config,
-    judgement: Judgement | None,
-    state: Path,
-    limits: Limits,
-) -> Location:
-    """Where a culprit is a merge, look among the commits that it brought in; if it is none of them, it stays."""
+def _name(culprit: Culprit, commits: Range, account: Account, call: Call, state: Path) -> None:
+    """Where a culprit is a merge, name those among the commits that it brought in, if it is one of them."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
-    culprits: list[Culprit] = []
-    for culprit in location.culprits:
-        inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
-        if inside is None:
-            culprits.append(culprit)
-            continue
+    inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    if inside is None:
+        account.name(culprit)
+    elif account.is_spent:
+        account.name(
+            culprit, note=f"the limits do not reach into {_merge(culprit)}: give more, and call again"
+        )
+    else:
         own_state = state.with_name(f"{state.name}.{culprit.commit}")
-        within, found = _search(inside, options, config, judgement, own_state, limits)
-        limits = limits.after(found.investigation.facts)
-        culprits += within.culprits or [culprit]
-        location = and_what_it_took(location, within)
-    return replace(location, culprits=tuple(culprits))
+        within = bisect_range(inside, call, own_state, account.left)
+        account.add_up(within)
+        note = f"no commit that {_merge(culprit)} brought in is named: {within.location.why}"
+        if within.location.culprits:
+            account.name(*within.location.culprits)
+        else:
+            account.name(culprit, note=note)
 
 
-def and_what_it_took(location: Location, more: Location) -> Location:
-    """A search and one that followed on it, added up."""
-    return replace(
-        location,
-        runs=location.runs + more.runs,
-        builds=location.builds + more.builds,
-        seconds=replace(
-            location.seconds,
-            measuring=location.seconds.measuring + more.seconds.measuring,
-            building=location.seconds.building + more.seconds.building,
-        ),
-        skipped=location.skipped + more.skipped,
-        notes=(*location.notes, *more.notes),
-        readings=location.readings + more.readings,
-    )
+def _merge(culprit: Culprit) -> str:
+    return f"the merge {culprit.set[-1][:10]}"

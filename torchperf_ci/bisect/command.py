@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.bisect.by_commit import bisect_commits
+from torchperf_ci.bisect.by_commit import Call, bisect_commits
 from torchperf_ci.bisect.by_nightly import bisect_nightlies
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.setting import builder_of
+from torchperf_ci.bisect.probes import check_metric
+from torchperf_ci.bisect.setting import builder_of, check_command
 from torchperf_ci.culprits.telling import tell
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
+from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import interruptible
+from torchperf_ci.options.bisecting import BISECT_OPTIONS
 from torchperf_ci.verdicts import file as verdicts_file
 
 if TYPE_CHECKING:
@@ -38,9 +41,12 @@ def bisect_command(options: Mapping[str, Any]) -> int:
     limits = Limits(options["max_builds"], options["max_runs"], Deadline.after(seconds) if seconds else None)
     out = Path(options["out"] or DEFAULT_OUT)
     state = Path(options["state"] or out.with_suffix(".state.jsonl"))
-    bisect = bisect_nightlies if builder_of(options) == "nightly" else bisect_commits
+    builder = builder_of(options)
+    if options["command"]:
+        check_command(options["command"], builder)
+    bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     with interruptible():
-        location = bisect(options, given, judgement, state, limits)
+        location = bisect(Call(options, given, judgement), state, limits)
     if location is None:
         return 0
     tell(replace(location, command=_repeat()), out, json_output=bool(options["json"]))
@@ -48,7 +54,7 @@ def bisect_command(options: Mapping[str, Any]) -> int:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """What to measure is said in one way; the ends are named by both or by the verdicts."""
+    """Refuse what is not measured, is said in two ways, or has one end only."""
     ways = [flag for flag in ("workload", "command", "verdicts") if options[flag]]
     if not ways and not options["suite"]:
         msg = "bisect what? name workloads with --workload, a --command, or a file of --verdicts"
@@ -56,6 +62,12 @@ def _check(options: Mapping[str, Any]) -> None:
     if options["command"] and len(ways) > 1:
         msg = f"--command is measured instead of --{next(way for way in ways if way != 'command')}: give one of them"
         raise UsageError(msg)
+    told = [flag for flag in ("workload", "metric") if options[flag]]
+    if options["verdicts"] and told:
+        msg = f"--verdicts say which workloads and metrics got worse: leave --{told[0]} away, or --verdicts"
+        raise UsageError(msg)
+    if options["metric"] and not options["command"]:
+        check_metric(options["metric"])
     ends = [flag for flag in ("good", "bad") if options[flag]]
     if len(ends) == 1 or not (ends or options["verdicts"]):
         msg = "between which commits? give both, --good and --bad"
@@ -67,8 +79,7 @@ def _exit_code(location: Location) -> int:
 
 
 def _repeat() -> str:
-    """The call itself, or in a job of GitHub Actions, whose options come by the environment, just its name."""
-    given = [
-        f"{name}={shlex.quote(value)}" for name, value in os.environ.items() if name.startswith("TORCHPERF_")
-    ]
-    return " ".join([*given, "torchperf", *(shlex.quote(argument) for argument in sys.argv[1:])])
+    """The call, with those options of it that came by the environment, as they do in a job, and without credentials."""
+    names = [option.env for option in BISECT_OPTIONS if os.environ.get(option.env, "").strip()]
+    given = [f"{name}={shlex.quote(os.environ[name])}" for name in names]
+    return without_secrets(" ".join([*given, shlex.join(["torchperf", *sys.argv[1:]])]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.bisect.outcome import notes, status
 from torchperf_ci.bisect.segment import Segment
-from torchperf_ci.config import UP
+from torchperf_ci.config import DIRECTIONS, UP
 from torchperf_ci.culprits.culprit import (
     Change,
     Culprit,
@@ -14,18 +16,16 @@ from torchperf_ci.culprits.culprit import (
     MachineTime,
     Measurement,
     Skipped,
-    Status,
     Suspect,
 )
 from torchperf_ci.series import policy
 from torchperf_ci.stats.effect import Effect, paired_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bisect.commits import Commit
     from torchperf_ci.bisect.investigation import Investigation
-    from torchperf_ci.bisect.proof import Proof
     from torchperf_ci.bisect.stage import Found
     from torchperf_ci.bisect.standing import Standing
 
@@ -34,9 +34,9 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
     """What one search came to. ``rules`` are the configuration's, which say of a metric which way is better."""
     known, names = found.investigation, found.line.names
     facts = known.facts
-    status, why = _status(found)
+    word, why = status(found)
     return Location(
-        status=status,
+        status=word,
         good=names[0],
         bad=names[-1],
         why=why,
@@ -49,9 +49,9 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
             if one.confirmation.log_ratios
         },
         culprits=tuple(_culprit(found, step, rules) for step in _steps(known)),
-        credible=_credible(found) if status == "inconclusive" else (),
+        credible=_credible(found) if word == "inconclusive" else (),
         skipped=_skipped(found),
-        notes=(*found.setting.notes, *_notes(found)),
+        notes=(*found.setting.notes, *notes(found)),
         readings=tuple(
             Measurement(r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds)
             for r in facts.readings
@@ -76,19 +76,30 @@ def told_of(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> C
 
 
 def _steps(known: Investigation) -> list[Segment]:
-    return sorted({step for one in known.regressed for step in one.culprits})
+    """The culprits. Where one series is proven on a step within that of another one, it is the narrower of the two."""
+    proven = {step for one in known.regressed for step in one.culprits}
+    return sorted({_narrowest(step, proven) for step in proven})
+
+
+def _narrowest(step: Segment, proven: set[Segment]) -> Segment:
+    """The one culprit that lies within a step, or the step itself: a probe may not run as close to it as others do."""
+    inside = [other for other in proven - {step} if step.before <= other.before and other.after <= step.after]
+    return inside[0] if len(inside) == 1 else step
 
 
 def _culprit(found: Found, step: Segment, rules: Mapping[str, Any]) -> Culprit:
     known = found.investigation
-    shown = [one for one in known.regressed if step in one.culprits]
-    changes = tuple(_change(one, step, rules) for one in shown)
+    proven = {own for one in known.regressed for own in one.culprits}
+    shown = [(one, own) for one in known.regressed for own in one.culprits if _narrowest(own, proven) == step]
+    shown.sort(key=lambda item: item[1] != step)
+    changes = tuple(_change(one, own, rules) for one, own in shown)
+    clearest, own = shown[0]
     names = tuple(found.line.names[step.before + 1 : step.after + 1])
     return Culprit(
         commit=names[0] if len(names) == 1 else None,
         set=names,
-        posterior=_posterior(known, shown[0], step),
-        effect=_effect(shown[0].tried[step].log_ratios, shown[0].series, rules),
+        posterior=_posterior(known, clearest, step),
+        effect=_effect(clearest.tried[own].log_ratios, clearest.series, rules),
         series=changes,
     )
 
@@ -105,19 +116,29 @@ def _effect(log_ratios: Sequence[float], series: str, rules: Mapping[str, Any]) 
 
 def _sign(series: str, rules: Mapping[str, Any]) -> int:
     """−1 where a metric gets worse by falling: readings rise where things get worse."""
-    words = series.split(" ")
-    named = [word for word in words if policy.rule(word, rules).direction]
-    return -1 if named and policy.rule(named[0], rules).direction == UP else 1
+    return -1 if policy.rule(_metric(series, rules), rules).direction == UP else 1
+
+
+def _metric(series: str, rules: Mapping[str, Any]) -> str:
+    """The metric that the name of a series ends in, before how it was measured.
+
+    Metrics and models may have several words: one of the table or the configuration is meant, else the fewest words
+    that have a direction.
+    """
+    words = re.sub(r" \([^()]*\)$", "", series).split(" ")
+    ends = [" ".join(words[first:]) for first in range(len(words))]
+    named = [end for end in ends if end in rules or end in DIRECTIONS]
+    return (named or [end for end in reversed(ends) if policy.rule(end, rules).direction] or [series])[0]
 
 
 def _posterior(known: Investigation, one: Standing, step: Segment) -> float:
-    """The probability of the step among the suspects between the culprits on either side."""
+    """The probability of the step among the suspects between the culprits on either side, one of which it is."""
     others = [other for other in _steps(known) if other != step]
     before = max((other.after for other in others if other.after <= step.before), default=0)
     after = min((other.before for other in others if other.before >= step.after), default=known.question.bad)
     part = Segment(before, after)
     suspects = one.weigh(part).suspects
-    return float(min(suspects[step.before - before : step.after - before].sum(), 1.0))
+    return float(min(suspects[step.before - before : step.after - before].sum() / suspects.sum(), 1.0))
 
 
 def _credible(found: Found) -> tuple[Suspect, ...]:
@@ -144,74 +165,3 @@ def _skipped(found: Found) -> tuple[Skipped, ...]:
         **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
     }
     return tuple(Skipped(found.line.names[position], why) for position, why in sorted(whys.items()))
-
-
-def _status(found: Found) -> tuple[Status, str]:
-    known = found.investigation
-    if _steps(known):
-        return "found", ""
-    if not known.probes:
-        return "inconclusive", "nothing that was to be measured runs on the bad commit: choose another one"
-    proofs = [one.confirmation for one in known.standings]
-    if found.ended_by:
-        return (
-            "inconclusive",
-            f"the limit of {found.ended_by} ended it: give more, and the same call goes on from here",
-        )
-    if known.regressed:
-        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(found)))
-    if any(proof.word == "unknown" for proof in proofs):
-        return "inconclusive", _not_told(proofs, known.question.min_effect)
-    return "not-reproduced", _not_seen(proofs)
-
-
-def _dead_ends(found: Found) -> Iterator[str]:
-    """Why a search cannot go on."""
-    for search in found.investigation.searches:
-        step = search.step
-        if step is None:
-            yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
-            continue
-        proof = search.members[0].tried.get(step)
-        pairs = len(proof.log_ratios) if proof else 0
-        yield (
-            f"everything points to {found.line.words[step.after]}, but {pairs} fresh pairs of it and the one before do "
-            "not prove it: it takes a quieter machine, or a larger change."
-        )
-
-
-def _not_told(proofs: Sequence[Proof], min_effect: float) -> str:
-    open_ones = [proof.decision for proof in proofs if proof.word == "unknown" and proof.decision]
-    noise = max(decision.noise for decision in open_ones)
-    pairs = max(decision.effect.pairs for decision in open_ones)
-    return (
-        f"{pairs} pairs of bad and good, which spread by {noise:.1%}, do not tell a change of {min_effect:.1%}: it "
-        "takes a quieter machine, or a larger --min-effect"
-    )
-
-
-def _not_seen(proofs: Sequence[Proof]) -> str:
-    decisions = [proof.decision for proof in proofs if proof.decision]
-    most = max(decisions, key=lambda decision: decision.effect.ratio)
-    change = f"{most.effect.ratio - 1:+.1%} ({most.effect.low - 1:+.1%}…{most.effect.high - 1:+.1%})"
-    return (
-        f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
-        f"one of {most.detectable:.1%} would have been expected to show"
-    )
-
-
-def _notes(found: Found) -> Iterator[str]:
-    """What is left open beside culprits that were found, and what did not run on bad."""
-    known = found.investigation
-    if _steps(known) and (found.ended_by or known.searches):
-        because = (
-            f"the limit of {found.ended_by} ended the search" if found.ended_by else "it could not be located"
-        )
-        if known.searches:
-            yield f"the culprits do not explain all of the change, and {because}"
-    for failure in known.facts.failures:
-        if failure.position == known.question.bad:
-            yield f"{failure.probe} does not run on the bad commit: {failure.why.splitlines()[0]}"
-    quiet = [one.series for one in known.standings if one.confirmation.word == "not slower"]
-    if quiet and known.regressed:
-        yield f"not slower on this machine: {', '.join(quiet)}"

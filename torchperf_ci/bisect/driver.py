@@ -8,6 +8,7 @@ from torchperf_ci.bisect.investigation import next_step
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
+    from torchperf_ci.bisect.facts import Facts
     from torchperf_ci.bisect.laboratory import Laboratory
     from torchperf_ci.bisect.limits import Limits
     from torchperf_ci.bisect.progress import Progress
@@ -22,19 +23,23 @@ def investigate(
 
     Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built.
     """
-    while not (limit := limits.ended_by(state.facts)):
-        may_build = limits.may_build(state.facts)
-        step = next_step(question, state.facts, may_build=may_build)
-        if step is None:
-            return "" if may_build else "--max-builds"
-        if not (may_build or {step.base, step.head} <= state.facts.built):
+    while (step := next_step(question, state.facts)) is not None:
+        if limit := limits.ended_by(state.facts):
+            return limit
+        if not limits.may_build(state.facts, _unbuilt(step, state.facts)):
+            step = next_step(question, state.facts, may_build=False)
+        if step is None or not limits.may_build(state.facts, _unbuilt(step, state.facts)):
             return "--max-builds"
         if _are_built(step, question, laboratory, state, shown):
             shown.measures(step)
             found = laboratory.measure(step.probe, step.base, step.head, step.purpose)
             state.add(found)
             shown.learnt(found, state.facts)
-    return limit
+    return ""
+
+
+def _unbuilt(step: Measure, facts: Facts) -> int:
+    return len({step.base, step.head} - facts.built)
 
 
 def _are_built(

@@ -58,7 +58,7 @@ def series_of(facts: Facts) -> dict[str, str]:
 
 def price(question: Question, facts: Facts, segment: Segment, probe: str, *, may_build: bool) -> Price:
     """What reading each build of a segment takes, in seconds."""
-    chance = chances_to_build(question.bad, sorted(facts.built), sorted(facts.unusable))
+    chance = chances_to_build(question.bad, sorted(facts.built - facts.unusable), sorted(facts.unusable))
     build = np.full(question.bad + 1, build_seconds(question, facts))
     build[list(facts.built)] = 0.0
     if not may_build:

@@ -6,7 +6,7 @@ commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ Purpose = Literal["confirm", "locate", "verify"]
 class Reading:
     """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
 
-    ``seconds`` is what the pair took.
+    ``seconds`` is what the pair took. ``values`` are what base measured of the series, in the unit of each, where that
+    can be told.
     """
 
     probe: str
@@ -28,6 +29,7 @@ class Reading:
     log_ratios: Mapping[str, float]
     purpose: Purpose
     seconds: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class Failure:
     probe: str
     position: int
     why: str
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What ``--batch-size auto`` is for a probe: it must stay the same for as long as its pairs are put together."""
+
+    probe: str
+    size: int
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,14 @@ class Investigation:
             self._locations(may_build=may_build),
             self._confirmations(first=False),
         ):
-            if (step := next(steps, None)) is not None:
+            if (step := next(filter(self._may_run, steps), None)) is not None:
                 return step
         return None
+
+    def _may_run(self, step: Measure) -> bool:
+        """Whether the probe is not known to fail on one of the two builds: to ask again would tell nothing new."""
+        ends = (step.base, step.head)
+        return not any(f.probe == step.probe and f.position in ends for f in self.facts.failures)
 
     def _confirmations(self, *, first: bool) -> Iterator[Measure]:
         """Bad against good, the probe that was asked least first: each as often as it takes at least, or until clear.

@@ -6,24 +6,22 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from torchperf_ci.bench.batch import find_batch_size
-from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.command_arm import CommandArm
 from torchperf_ci.bench.pairs import ArmFailure, on_same_cpus
 from torchperf_ci.bisect.facts import Build, Failure, Reading
-from torchperf_ci.bisect.pairing import CommandPairing, Site, WorkloadPairing
+from torchperf_ci.bisect.pairing import CommandPairing, Numbers, Site, WorkloadPairing
 from torchperf_ci.bisect.probes import CommandProbe
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bisect.facts import Purpose
     from torchperf_ci.bisect.pairing import Pairing
-    from torchperf_ci.bisect.probes import Probe, WorkloadProbe
+    from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.environments.cache import Environments
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.machine.devices.base import Device
@@ -40,6 +38,7 @@ TRIES = 2
 class Laboratory(Generic[State]):
     """Builds and measures ``states``, the commits or nightlies of a range by their positions.
 
+    The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.batch_sizes`).
     ``settings`` name the resolved device, whose backend is ``device``; Python and path are filled in for each build,
     and one set of CPUs for all of them. What is written lies below ``scratch``, which is for this range alone.
     """
@@ -75,30 +74,31 @@ class Laboratory(Generic[State]):
 
         Raises :class:`WorkloadsFailedError` where that is the good one, against which everything is told in the end.
         """
-        pairing = self._pairing(probe)
-        start = time.monotonic()
-        found = self._log_ratios(probe, pairing, base, head)
-        if not isinstance(found, Failure):
-            return Reading(probe, base, head, found, purpose, time.monotonic() - start)
-        if found.position == GOOD:
-            raise self._useless(probe, found.why)
-        return found
-
-    def _log_ratios(
-        self, probe: str, pairing: Pairing, base: int, head: int
-    ) -> Mapping[str, float] | Failure:
         sites = []
         for position in (base, head):
             try:
                 sites.append(self._site(position))
             except EnvironmentUnderTestError as error:  # it was there once, and made room for others
-                return Failure(probe, position, str(error))
+                return self._failed(Failure(probe, position, str(error)))
+        start = time.monotonic()
+        found = self._pair(self._pairing(probe), *sites)
+        if isinstance(found, Failure):
+            return self._failed(found)
+        seconds = time.monotonic() - start
+        return Reading(probe, base, head, found.log_ratios, purpose, seconds, found.values)
+
+    def _pair(self, pairing: Pairing, base: Site, head: Site) -> Numbers | Failure:
         for _ in range(TRIES):
             try:
-                return pairing.pair(*sites)
+                return pairing.pair(base, head)
             except ArmFailure as lost:
                 failure = lost
-        return pairing.fault(failure, *sites)
+        return pairing.fault(failure, base, head)
+
+    def _failed(self, failure: Failure) -> Failure:
+        if failure.position == GOOD:
+            raise useless(failure.probe, self._states[GOOD], failure.why)
+        return failure
 
     def _site(self, position: int) -> Site:
         state = self._states[position]
@@ -109,29 +109,19 @@ class Laboratory(Generic[State]):
         return Site(position, str(state), arm)
 
     def _pairing(self, name: str) -> Pairing:
-        """Made on first use, because the good build has to find a batch size that is open."""
         if name not in self._pairings:
             probe = self._probes[name]
             self._pairings[name] = (
                 CommandPairing(probe)
                 if isinstance(probe, CommandProbe)
-                else WorkloadPairing(self._settled(probe), self._device, self._scratch / "pairs")
+                else WorkloadPairing(probe, self._device, self._scratch / "pairs")
             )
         return self._pairings[name]
 
-    def _settled(self, probe: WorkloadProbe) -> WorkloadProbe:
-        """The probe with a batch size."""
-        if probe.case.batch_size:
-            return probe
-        good = self._site(GOOD).arm
-        try:
-            size = find_batch_size(probe.case, good.settings, good.scratch)
-        except WorkerFailure as failure:
-            raise self._useless(probe.name, str(failure)) from None
-        return replace(probe, case=replace(probe.case, batch_size=size))
 
-    def _useless(self, probe: str, why: str) -> WorkloadsFailedError:
-        return WorkloadsFailedError(
-            f"{probe} does not run on {self._states[GOOD]}, which is to be the good one: {why}\n"
-            "start the range where it does, or measure something else"
-        )
+def useless(probe: str, good: object, why: str) -> WorkloadsFailedError:
+    """What to say where the good build cannot be measured."""
+    return WorkloadsFailedError(
+        f"{probe} does not run on {good}, which is to be the good one: {why}\n"
+        "start the range where it does, or measure something else"
+    )

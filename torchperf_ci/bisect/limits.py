@@ -18,9 +18,9 @@ class Limits:
     pairs: int | None = None
     deadline: Deadline | None = None
 
-    def may_build(self, facts: Facts) -> bool:
-        """Whether another commit may be built; what is built can still be measured if not."""
-        return self.builds is None or len(facts.builds) < self.builds
+    def may_build(self, facts: Facts, more: int = 1) -> bool:
+        """Whether so many more commits may be built; what is built can still be measured if not."""
+        return not more or self.builds is None or len(facts.builds) + more <= self.builds
 
     def ended_by(self, facts: Facts) -> str:
         """Which limit has been reached, as its option; empty for none."""

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 30.0
-_REMOTE = re.compile(
-    r"(?:https?://(?:[^/@]*@)?|ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/](?P<path>[\w./~-]+?)(?:\.git)?/?"
+_PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
+_REMOTES = (
+    re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
+    # A port of ssh's is none of its pages'.
+    re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
 )
 
 
@@ -23,5 +26,5 @@ def origin_url(repo: Path) -> str:
         remote = Git(repo, Deadline.after(SECONDS))("remote", "get-url", "origin").decode().strip()
     except (GitError, UnicodeDecodeError):
         return ""
-    found = _REMOTE.fullmatch(remote)
+    found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
     return f"https://{found['host']}/{found['path']}" if found else ""

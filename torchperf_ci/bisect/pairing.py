@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.bench.client import WorkerFailure
@@ -34,11 +34,19 @@ class Site:
     arm: CommandArm
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """What a pair has told by series: ln(head/base), positive where head is worse, and base in the series' unit."""
+
+    log_ratios: Mapping[str, float]
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
 class Pairing(Protocol):
     """How a kind of probe is measured."""
 
-    def pair(self, base: Site, head: Site) -> Mapping[str, float]:
-        """ln(head/base) by series, positive where head is worse; raises :class:`ArmFailure`."""
+    def pair(self, base: Site, head: Site) -> Numbers:
+        """Fresh processes of both; raises :class:`ArmFailure`."""
 
     def fault(self, failure: ArmFailure, base: Site, head: Site) -> Failure:
         """On which of the two builds the probe does not run, after a pair has failed."""
@@ -52,7 +60,7 @@ class WorkloadPairing:
     device: Device
     scratch: Path
 
-    def pair(self, base: Site, head: Site) -> Mapping[str, float]:
+    def pair(self, base: Site, head: Site) -> Numbers:
         folder = self._folder(base, head)
         pair = measure_pair(self.probe.case, base.arm.settings, head.arm.settings, folder)
         ratios = self.probe.log_ratios(pair)
@@ -60,7 +68,7 @@ class WorkloadPairing:
             side: Side = "head"
             reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
             raise ArmFailure(side, WorkerFailure("failed", reason))
-        return ratios
+        return Numbers(ratios, self.probe.values(pair))
 
     def fault(self, failure: ArmFailure, base: Site, head: Site) -> Failure:
         """That on which it failed, if it fails alone there, too: beside the other one, memory may have been short."""
@@ -91,10 +99,10 @@ class CommandPairing:
         self._probe = probe
         self._tried: set[CommandArm] = set()
 
-    def pair(self, base: Site, head: Site) -> Mapping[str, float]:
+    def pair(self, base: Site, head: Site) -> Numbers:
         self._try_out("base", base.arm)
         self._try_out("head", head.arm)
-        return measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs)
+        return Numbers(measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs))
 
     def fault(self, failure: ArmFailure, base: Site, head: Site) -> Failure:
         """That of whose run has failed: the runs never meet."""

@@ -52,6 +52,24 @@ METRICS = tuple(_WORSE)
 """What a pair of workers tells of a workload."""
 
 
+def _of_base(metric: str, pair: Pair, batch_size: int) -> float:
+    """What the base of a pair measured, in the metric's unit."""
+    values = {
+        LATENCY: 1000 * pair.base_seconds,
+        THROUGHPUT: batch_size / pair.base_seconds,
+        MEMORY: pair.base_peak / 2**20,
+        GRAPH_BREAKS: float(pair.base_graph_breaks or 0),
+    }
+    return values[metric]
+
+
+def check_metric(metric: str) -> None:
+    """Raise :class:`UsageError` for what no pair tells of any workload."""
+    if metric not in METRICS:
+        msg = f"pairs do not tell {metric!r} of a workload, but {', '.join(METRICS)}; measure it by --command"
+        raise UsageError(msg)
+
+
 @dataclass(frozen=True)
 class WorkloadProbe:
     """A case and what is looked at of it. ``device`` is what the names of its series say.
@@ -65,9 +83,7 @@ class WorkloadProbe:
 
     def __post_init__(self) -> None:
         for metric in self.metrics:
-            if metric not in _WORSE:
-                msg = f"pairs do not tell {metric!r} of a workload, but {', '.join(_WORSE)}; measure it by --command"
-                raise UsageError(msg)
+            check_metric(metric)
         if GRAPH_BREAKS in self.metrics and not self.case.compiled:
             msg = f"{self.case.workload} has no {GRAPH_BREAKS} in eager mode: give another --backend or --metric"
             raise UsageError(msg)
@@ -81,6 +97,12 @@ class WorkloadProbe:
         """ln(head/base) by series, positive where head is worse; without those that the pair does not tell."""
         told = {self._series(metric): _WORSE[metric](pair) for metric in self.metrics}
         return {series: ratio for series, ratio in told.items() if ratio is not None}
+
+    def values(self, pair: Pair) -> Mapping[str, float]:
+        """What base measured of the same series, each in its own unit."""
+        told = self.log_ratios(pair)
+        known = {self._series(metric): metric for metric in self.metrics}
+        return {series: _of_base(known[series], pair, self.case.batch_size) for series in told}
 
     def _series(self, metric: str) -> str:
         case = self.case

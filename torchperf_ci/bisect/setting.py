@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench import planning
-from torchperf_ci.bench.selection import select
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.command_arm import CommandArm, filled_in
+from torchperf_ci.bench.selection import matches, select
+from torchperf_ci.bisect.levels import Levels, levels_of
 from torchperf_ci.bisect.probes import LATENCY, CommandProbe, WorkloadProbe
 from torchperf_ci.bisect.suspicions import probes_of
 from torchperf_ci.environments.builders import Wheels
 from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.selection import Known
     from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.config import Config
     from torchperf_ci.environments.environment import Environment
@@ -34,12 +38,23 @@ UNBUILT = "\nif this repository has to be built before it is imported, say how w
 
 @dataclass(frozen=True)
 class Setting:
-    """What to measure and where. ``notes`` say what was asked for and cannot be measured."""
+    """What to measure and where.
+
+    ``notes`` say what was asked for and cannot be measured, ``levels`` what series were like before and after, where
+    there are verdicts.
+    """
 
     probes: tuple[Probe, ...]
     settings: Settings
     device: Device
     notes: tuple[str, ...] = ()
+    levels: Mapping[str, Levels] = field(default_factory=dict)
+
+    @property
+    def machine(self) -> str:
+        """What it is measured on, in words."""
+        identity = self.device.identity()
+        return f"{identity.type} ({identity.name})"
 
 
 def builder_of(options: Mapping[str, Any]) -> str:
@@ -52,6 +67,13 @@ def builder_of(options: Mapping[str, Any]) -> str:
         msg = f"--builder {builder} needs to know where the wheels are: say it with --wheels"
         raise UsageError(msg)
     return builder
+
+
+def check_command(command: str, builder: str) -> None:
+    """Raise :class:`UsageError` where a command names what such a builder's builds do not have, before any is made."""
+    sha = None if builder == "nightly" else "sha"
+    worktree = Path("worktree") if builder in ("worktree", "command") else None
+    filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
 
 
 def opener(
@@ -86,7 +108,8 @@ def resolve(
     device = under_test.device
     settings = replace(settings, device=device.torch_type)
     if judgement is not None:
-        return _of_verdicts(judgement, Setting((), settings, device), under_test)
+        return _of_verdicts(judgement, Setting((), settings, device), under_test, config)
+    _check_workloads(options["workload"] or (), under_test.known, good)
     wanted = {**options, "suite": options["suite"] or ["all"], "filter": options["workload"], "shard": None}
     cases = select(planning.selection(wanted, config), under_test.known, settings.device)
     metrics = (options["metric"] or LATENCY,)
@@ -94,12 +117,21 @@ def resolve(
     return Setting(probes, settings, device)
 
 
-def _of_verdicts(judgement: Judgement, setting: Setting, under_test: planning.UnderTest) -> Setting:
+def _check_workloads(patterns: Sequence[str], known: Known, good: Environment) -> None:
+    for pattern in patterns:
+        if not any(matches(name, [pattern]) for name in known.workloads):
+            msg = f"workload of the good build, {good.description},"
+            raise UnknownNameError(msg, pattern, known.workloads)
+
+
+def _of_verdicts(
+    judgement: Judgement, setting: Setting, under_test: planning.UnderTest, config: Config
+) -> Setting:
     found = probes_of(judgement, under_test.known, setting.settings.device)
     left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
     if not found.probes:
-        msg = "the verdicts hold nothing that got worse and can be bisected: " + "; ".join(
-            left_out or ["nothing is"]
-        )
+        why = "; ".join(left_out or ["nothing is worse in them"])
+        msg = f"the verdicts hold nothing that got worse and can be bisected: {why}"
         raise UsageError(msg)
-    return replace(setting, probes=found.probes, notes=left_out)
+    levels = levels_of(judgement, setting.device.identity(), config.policy)
+    return replace(setting, probes=found.probes, notes=left_out, levels=levels)

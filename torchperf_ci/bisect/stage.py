@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_ci.bisect.batch_sizes import settled
 from torchperf_ci.bisect.driver import investigate
 from torchperf_ci.bisect.investigation import Investigation
 from torchperf_ci.bisect.laboratory import Laboratory
@@ -17,11 +16,14 @@ from torchperf_ci.bisect.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, Setting, builder_of
 from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.environments.cache import Environments
-from torchperf_ci.errors import InterruptedRunError
+from torchperf_ci.environments.scratch import scratch
+from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError, TorchperfError
+from torchperf_ci.git import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from torchperf_ci.bisect.limits import Limits
     from torchperf_ci.bisect.line import Line
@@ -69,29 +71,56 @@ def search(
     ``state`` keeps each step. Raises :class:`InterruptedRunError` where a signal ends it, with what to do.
     """
     show_plan(line, options, limits)
-    with (
-        Environments(opened) as environments,
-        tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as scratch,
-    ):
-        setting = resolve(environments.get(line.states[0]))
-        question = _question(line, setting, options)
-        with StateFile.open(state, _plan(line, setting, options)) as kept:
+    with Environments(opened) as environments, scratch() as folder:
+        setting = resolve(_good(line, environments))
+        with _kept(state, _plan(line, setting, options)) as kept:
+            setting = _settled(setting, line, kept, folder)
+            question = _question(line, setting, options)
             laboratory = Laboratory(
-                line.states, environments, setting.probes, setting.settings, setting.device, Path(scratch)
+                line.states, environments, setting.probes, setting.settings, setting.device, folder
             )
-            try:
-                with closing(progress(question, line.words)) as shown:
-                    ended_by = investigate(question, laboratory, kept, limits, shown)
-            except InterruptedRunError as error:
-                msg = f"stopped from outside; what was learnt is kept in {state}: the same call goes on from there"
-                raise InterruptedRunError(msg) from error
+            with closing(progress(question, line.words)) as shown:
+                ended_by = investigate(question, laboratory, kept, limits, shown)
             return Found(line, Investigation(question, kept.facts), ended_by, setting)
+
+
+def _good(line: Line[Item], environments: Environments[Item]) -> Environment:
+    try:
+        return environments.get(line.states[0])
+    except EnvironmentUnderTestError as error:
+        msg = f"the good commit cannot be built, so there is nothing to compare with: {error}"
+        raise EnvironmentUnderTestError(msg) from error
+
+
+@contextmanager
+def _kept(state: Path, plan: Mapping[str, Any]) -> Iterator[StateFile]:
+    """The state file. A call that could measure nothing leaves none, so that it can be put right and made again."""
+    with StateFile.open(state, plan) as kept:
+        try:
+            yield kept
+        except InterruptedRunError as error:
+            msg = (
+                f"stopped from outside; what was learnt is kept in {state}: the same call goes on from there"
+            )
+            raise InterruptedRunError(msg) from error
+        except TorchperfError:
+            if not kept.facts.readings:
+                state.unlink(missing_ok=True)
+            raise
+
+
+def _settled(setting: Setting, line: Line[Any], kept: StateFile, folder: Path) -> Setting:
+    good = line.words[0]
+    probes = [settled(probe, setting.settings, good, kept, folder) for probe in setting.probes]
+    return replace(setting, probes=tuple(probes))
 
 
 def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> Question:
     names = [probe.name for probe in setting.probes]
     seconds = BUILD_SECONDS[builder_of(options)]
-    return Question(line.weights, names, options["min_effect"] or MIN_EFFECT, seconds)
+    return Question(
+        line.weights, names, options["min_effect"] or MIN_EFFECT, build_seconds=seconds, reverts=line.reverts
+    )
 
 
 def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,5 +134,10 @@ def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict
         "builder": builder_of(options),
         "min_effect": options["min_effect"] or MIN_EFFECT,
         "machine": f"{identity.name} ({identity.type})",
-        **{name: options[name] for name in _OF_THE_PLAN if options[name] is not None},
+        **{name: _shown(options[name]) for name in _OF_THE_PLAN if options[name] is not None},
     }
+
+
+def _shown(option: Any) -> Any:
+    """As it may stand in a file that goes from job to job."""
+    return without_secrets(option) if isinstance(option, str) else option

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
 
 from torchperf_ci import journal
-from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.facts import BatchSize, Build, Facts, Failure, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Note:
     text: str
 
 
-Event = Reading | Build | Failure | Note
+Event = Reading | Build | Failure | BatchSize | Note
 _EVENTS = {event.__name__.lower(): event for event in get_args(Event)}
 _E = TypeVar("_E", Reading, Build, Failure)
 
@@ -74,6 +74,11 @@ class State:
     def facts(self) -> Facts:
         """What was measured, built and could not be, in the order in which it was learnt."""
         return Facts(self._every(Reading), self._every(Build), self._every(Failure))
+
+    @property
+    def batch_sizes(self) -> Mapping[str, int]:
+        """Those that were found, by probe."""
+        return {event.probe: event.size for event in self._events if isinstance(event, BatchSize)}
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.verdicts.rows import change, short
@@ -14,6 +15,7 @@ TEXT_LENGTH = 300
 """Characters of a name, and of a sentence, from outside."""
 _LIST_LENGTH = 2000
 _SHA_LENGTH = 10
+_SHA = re.compile(r"[0-9a-f]{40,64}")
 _DAY_LENGTH = len("2026-11-01")
 
 
@@ -82,8 +84,8 @@ def likely(posterior: float) -> str:
 
 
 def sha(commit: str) -> str:
-    """As much of a commit's name as people need."""
-    return commit[:_SHA_LENGTH]
+    """As much of a commit's name as people need; what is bisected may be versions, which differ at their ends."""
+    return commit[:_SHA_LENGTH] if _SHA.fullmatch(commit) else short(commit, NAME_LENGTH)
 
 
 def count(number: int, what: str) -> str:

@@ -38,12 +38,14 @@ class Grid:
 def grid(values: Floats, min_effect: float) -> Grid:
     """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
 
-    A level is slow from half of ``min_effect`` on.
+    A level is slow from half of ``min_effect`` on. One reading alone stretches nothing: it may be off by anything, and
+    would blur all others.
     """
-    least, most = min(values.min(initial=0.0), -3 * min_effect), max(values.max(initial=0.0), 3 * min_effect)
+    ordered = np.sort(np.append(values, (0.0, 0.0)))
+    least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)
     step = max(min_effect / 6, (most - least) / STEPS)
     levels = np.arange(math.floor(least / step), math.ceil(most / step) + 1) * step
-    return Grid(levels, step, levels >= min_effect / 2)
+    return Grid(levels, step, matters(levels, min_effect))
 
 
 def jumps(found: Grid, min_effect: float) -> Floats:
@@ -53,5 +55,10 @@ def jumps(found: Grid, min_effect: float) -> Floats:
     """
     change = found.levels - found.levels[:, np.newaxis]
     weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
-    weights[np.abs(change) < min_effect / 2] = 0.0
+    weights[~matters(np.abs(change), min_effect)] = 0.0
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
+    """Whether a change is half of ``min_effect`` or more, which is three steps of the finest grid, however rounded."""
+    return np.asarray(change >= min_effect / 2 - 1e-9)

@@ -29,6 +29,8 @@ REPEATS = (1, 2, 4)
 """How many readings of a build may be meant to be taken in a row."""
 PER_GAP = 9
 """Builds of a gap that are looked at: information is a smooth and concave function of the place."""
+HOPE = 1 / 16
+"""The chance to build what lies among commits that could not be built."""
 LEAST = 1e-3
 """Bits; a reading that is expected to tell less tells nothing."""
 
@@ -64,8 +66,9 @@ def most_informative(found: Posterior, series: int, price: Price) -> Choice | No
     build, chance = price.build[positions], price.chance[positions]
     told = bits * chance
     rates = told / (build + chance * price.reading * np.array(REPEATS)[:, np.newaxis])
+    rates[:, told.max(axis=0) < LEAST] = 0.0
     best = int(rates.max(axis=0).argmax())
-    if told[:, best].max() < LEAST:
+    if not rates[:, best].any():
         return None
     return Choice(int(positions[best]), float(rates[:, best].max()))
 
@@ -74,7 +77,8 @@ def chances_to_build(count: int, built: Sequence[int], failed: Sequence[int]) ->
     """How likely each of the positions 0..count can be built, where some could and some could not; shape (count + 1,).
 
     What broke one commit often breaks its neighbours: next to a failed one the chance is one half, and it halves what
-    is missing with each step away. Where several in a row have failed the steps are as wide as the row.
+    is missing with each step away. Where several in a row have failed the steps are as wide as the row, and what was
+    not tried within it has a chance of one half that halves with each failure after the second, down to ``HOPE``.
     """
     chance = np.ones(count + 1)
     places, walls = np.arange(count + 1), np.array([-1, *sorted(built), count + 1])
@@ -85,8 +89,9 @@ def chances_to_build(count: int, built: Sequence[int], failed: Sequence[int]) ->
             unsure = -np.expm1(-np.log(2) * distance / (1 + max(row) - min(row)))
             inside = (places > left) & (places < right)
             chance[inside] = unsure[inside]
-    within = [p for p in places if chance[p] == 0.0 and p not in set(failed)]
-    chance[within] = 0.5
+            inside &= (places >= min(row)) & (places <= max(row))
+            chance[inside] = max(0.5 ** (len(row) - 1), HOPE)
+    chance[list(failed)] = 0.0
     chance[list(built)] = 1.0
     return chance
 

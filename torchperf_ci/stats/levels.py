@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.grid import jumps
+from torchperf_ci.stats.grid import jumps, matters
 from torchperf_ci.stats.reading_errors import SIGMAS, log_likelihood, sigma_prior
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-7
 """A probability that makes no difference."""
+_LEAST = 1e-150
+"""The least likelihood of a level, beside the most likely one's: no level is ever ruled out by the range of numbers."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def rise(chances: Floats, readings: Readings, found: Grid, min_effect: float, fi
         for k in range(first, last):
             moved = paths.onward(k, moved)
         joint = paths.shares * moved * backward[last]
-        higher += joint[:, found.levels - found.levels[level] >= min_effect / 2].sum()
+        higher += joint[:, matters(found.levels - found.levels[level], min_effect)].sum()
     return float(higher)
 
 
@@ -174,4 +176,4 @@ class _Paths:
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
     """Likelihoods with a largest one of 1 for each scale, and the logarithm of what they were divided by."""
     most = logs.max(axis=-1)
-    return np.exp(logs - most[:, np.newaxis]), most
+    return np.maximum(np.exp(logs - most[:, np.newaxis]), _LEAST), most

@@ -1,0 +1,102 @@
+"""From verdicts: what got worse is measured by real torch processes, over the range that they name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import planted_changes
+import pytest
+from slowed_repository import Repository, make_repository
+
+from torchperf_ci.bench import pairs
+from torchperf_ci.bisect import proof
+from torchperf_ci.culprits.file import read
+from torchperf_ci.series.series import Series
+from torchperf_ci.stats.sprt import FEWEST_PAIRS
+from torchperf_ci.verdicts.file import write
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def verdict(
+    metric: str = "latency(ms)", word: str = "regressed", model: str = "smallnet/bags", **more
+) -> Verdict:
+    series = Series("o/r", "b", model, "inference", "fp32", "eager", "cpu", "", metric)
+    return Verdict(series, word, "because", **more)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return make_repository(tmp_path / "smallnet", {1: planted_changes.validation(times=6)}, commits=2)
+
+
+@pytest.fixture
+def bisect_verdicts(
+    bisect, repository: Repository, torch_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable:
+    """What is planted is large, so that few blocks are enough, and no more pairs than the test itself takes."""
+    monkeypatch.setattr(proof, "FEWEST_TO_VERIFY", FEWEST_PAIRS)
+    monkeypatch.setattr(pairs, "QUADS", 3)
+    bisect.repo = repository.path
+    file = tmp_path / "verdicts.json"
+    where = ("--suite", str(repository.suite), "--python", str(torch_environment / "bin/python"))
+
+    def call(*verdicts: Verdict, more: tuple[str, ...] = (), code: int = 0):
+        write(file, Judgement("check", "", "", verdicts))
+        return bisect.code("--verdicts", str(file), *where, *more, command="") == code
+
+    return call
+
+
+def points(repository: Repository, old: int, new: int) -> dict:
+    ends = {"last_old": old, "first_new": new}
+    return {name: {"commit": repository.sha(place), "timestamp": place} for name, place in ends.items()}
+
+
+def test_what_got_worse_is_found_in_the_range_of_its_evidence(
+    bisect_verdicts, bisect, repository: Repository
+) -> None:
+    broken = verdict("status", "broken", model="smallnet/blocks")
+    assert bisect_verdicts(verdict(evidence=points(repository, 0, 1)), broken)
+    location = read(bisect.out)
+    assert (location.good, location.bad) == (repository.sha(0), repository.sha(1))
+    assert [one.commit for one in location.culprits] == [repository.sha(1)]
+    assert location.culprits[0].series[0].name == str(verdict().series)
+    assert location.culprits[0].effect.ratio > 1.2
+    assert "is not bisected: what fails has no number to bisect by" in location.notes[0]
+
+
+def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
+    bisect_verdicts, bisect, repository: Repository
+) -> None:
+    slower = verdict(old=1e-9, new=1e-4)  # in ms: whatever this machine takes is nearer to the second
+    ends = ("--good", repository.sha(1), "--bad", repository.sha(2), "--min-effect", "0.5")
+    assert bisect_verdicts(slower, more=ends)
+    location = read(bisect.out)
+    assert (location.status, location.culprits) == ("environment", ())
+    assert "the good build itself is as slow here now as bad was" in location.why
+    assert "was 1e-09 and then 0.0001" in location.why
+
+
+def test_verdicts_of_which_nothing_can_be_bisected_are_told(
+    bisect_verdicts, repository: Repository, capsys
+) -> None:
+    ends = ("--good", repository.sha(0), "--bad", repository.sha(1))
+    others = verdict("status", "broken"), verdict("compile_time(s)"), verdict(model="other/net")
+    assert bisect_verdicts(*others, verdict(word="improved"), more=ends, code=2)
+    said = capsys.readouterr().err
+    assert "the verdicts hold nothing that got worse and can be bisected" in said
+    assert "there is no workload 'other/net' at the good commit: name its --suite" in said
+
+
+@pytest.mark.parametrize(
+    "evidence", [{}, {"last_old": {"commit": "a" * 40}, "first_new": {"commit": "b" * 40}}]
+)
+def test_verdicts_that_do_not_name_a_range_here_are_told(bisect_verdicts, evidence: dict, capsys) -> None:
+    assert bisect_verdicts(verdict(evidence=evidence), code=2)
+    said = capsys.readouterr().err
+    assert "do not give a range of" in said
+    assert "name it with --good and --bad" in said

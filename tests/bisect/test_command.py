@@ -1,0 +1,241 @@
+"""The command as people call it: real git, worktrees, environments and processes; what is measured prints a number."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from wheels import made_wheel
+
+from torchperf_ci.culprits.file import text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLOW = (100, 100, 100, 120, 120, 120)
+"""The fourth commit is the culprit, at position 3."""
+CULPRIT = 3
+
+
+def test_the_culprit_is_named_with_what_its_commit_says_and_by_fresh_pairs_alone(
+    bisect, history, temporary: Path
+) -> None:
+    good, _ = history.cost(100, "Start"), history.cost(100, "Say more")
+    culprit = history.cost(120, "Validate what is looked up (#123)", author="Grace <g@g.invalid>")
+    bad = history.cost(120, "Say less")
+    before = history.git("worktree", "list")
+    found = bisect("--good", good, "--bad", bad)
+    assert (found.status, found.good, found.bad) == ("found", good, bad)
+    [named] = found.culprits
+    assert (named.commit, named.set, named.pull_request) == (culprit, (culprit,), 123)
+    assert (named.author, named.subject) == ("Grace", "Validate what is looked up (#123)")
+    assert named.posterior > 0.95
+    assert (named.effect.pairs, found.runs) == (10, len(found.readings))
+    assert named.effect.ratio == pytest.approx(1.2, rel=0.01)
+    assert named.series[0].log_ratios == tuple(
+        one.log_ratios["the command's number"] for one in found.readings if one.purpose == "verify"
+    )
+    assert list(temporary.iterdir()) == []
+    assert history.git("worktree", "list") == before
+    assert history.git("status", "--porcelain") == ""
+
+
+def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:
+    good, *_, bad = history.costs(100, 100, 100)
+    found = bisect("--good", good, "--bad", bad)
+    assert (found.status, found.culprits) == ("not-reproduced", ())
+    assert "bad is not slower than good on this machine" in found.why
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (("--max-builds", "3"), "the limit of --max-builds ended it"),
+        (("--max-runs", "8"), "the limit of --max-runs ended it"),
+        (("--deadline", "0.5"), "the limit of --deadline ended it"),
+    ],
+)
+def test_a_limit_ends_it_with_what_is_left_and_the_next_call_goes_on(
+    bisect, history, limit: tuple[str, str], said: str
+) -> None:
+    shas = history.costs(*SLOW)
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    command = "sleep 0.02; sh cost.sh"  # so that even a fast machine is not done before the deadline
+    stopped = bisect(*ends, *limit, command=command, code=5)
+    assert (stopped.status, stopped.culprits) == ("inconclusive", ())
+    assert said in stopped.why
+    found = bisect(*ends, command=command)
+    assert found.readings[: stopped.runs] == stopped.readings
+    assert [one.commit for one in found.culprits] == [shas[CULPRIT]]
+
+
+def test_without_an_end_that_can_be_told_it_is_inconclusive_with_the_suspects(bisect, history) -> None:
+    shas = history.costs(*SLOW)
+    stopped = bisect("--good", shas[0], "--bad", shas[-1], "--max-runs", "7", "--on-failure", "warn")
+    assert stopped.status == "inconclusive"
+    assert shas[CULPRIT] in {one.commit for one in stopped.credible}
+
+
+def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) -> None:
+    shas = history.costs(100, 100, "exit 3", "exit 3", 120, 120)
+    found = bisect("--good", shas[0], "--bad", shas[-1])
+    [named] = found.culprits
+    assert (named.commit, named.set) == (None, tuple(shas[2:5]))
+    assert [one.commit for one in found.skipped] == shas[2:4]
+    assert "it exited with code 3" in found.skipped[0].why
+
+
+def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
+    good, broken = history.costs(100, "echo no such operator >&2; exit 3")
+    found = bisect("--good", good, "--bad", broken, code=5)
+    assert "nothing that was to be measured runs on the bad commit" in found.why
+    swapped = history.costs("exit 3", 100)
+    assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3
+    assert "start the range where it does" in capsys.readouterr().err
+
+
+BUILD = "test ! -e broken && cp cost.sh {env}/cost.sh"
+FROM_ENV = ("--build", BUILD)
+
+
+def test_a_build_is_measured_in_its_own_environment(bisect, history, quick: str, temporary: Path) -> None:
+    shas = history.costs(100, 100)
+    (history.folder / "broken").touch()
+    shas.append(history.cost(120, "Break the build"))
+    (history.folder / "broken").unlink()
+    shas += history.costs(120, 120)
+    command = 'sh "$VIRTUAL_ENV/cost.sh"'
+    found = bisect("--good", shas[0], "--bad", shas[-1], "--python", quick, *FROM_ENV, command=command)
+    [named] = found.culprits
+    assert named.set == tuple(shas[2:4])
+    [skipped] = found.skipped
+    assert (skipped.commit, "--build of" in skipped.why) == (shas[2], True)
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("which", ["good", "bad"])
+def test_an_end_that_cannot_be_built_is_told_and_leaves_no_state(
+    bisect, history, quick: str, capsys, which: str
+) -> None:
+    ends = history.costs(100, 120)
+    broken = ends[which == "bad"]
+    build = f'test "$SHA" != {broken}'
+    code = bisect.code("--good", ends[0], "--bad", ends[1], "--python", quick, "--build", build)
+    assert code == 2
+    assert f"the {which} commit cannot be built, so there is nothing to compare" in capsys.readouterr().err
+    assert not bisect.state.exists()
+    assert not bisect.out.exists()
+
+
+def throughput(number: int) -> str:
+    """A program that prints a record of so many samples a second, give or take a thousandth."""
+    record = {
+        "benchmark": {"name": "b"},
+        "model": {"name": "latency net"},
+        "metric": {"name": "throughput(samples/s)", "benchmark_values": ["@"]},
+    }
+    text = json.dumps(record).replace('"@"', f"{number}.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')")
+    return "cat <<EOF\n" + text + "\nEOF"
+
+
+def test_a_throughput_that_falls_is_a_regression_and_its_effect_is_below_one(bisect, history) -> None:
+    shas = history.costs(throughput(120), throughput(120), throughput(100), throughput(100))
+    found = bisect("--good", shas[0], "--bad", shas[-1])
+    [named] = found.culprits
+    assert named.commit == shas[2]
+    assert named.effect.ratio == pytest.approx(100 / 120, rel=0.01)
+    assert named.series[0].name == "latency net throughput(samples/s) (cpu)"
+    assert all(one.log_ratios[named.series[0].name] > 0 for one in found.readings if one.purpose == "verify")
+
+
+def test_a_number_of_several_words_has_the_direction_of_its_metric(bisect, history) -> None:
+    shas = history.costs(120, 100)
+    found = bisect("--good", shas[0], "--bad", shas[-1], "--metric", "tokens per second")
+    assert found.culprits[0].effect.ratio == pytest.approx(100 / 120, rel=0.01)
+
+
+def test_numbers_without_any_noise_are_fine(bisect, history) -> None:
+    shas = history.costs("echo 100", "echo 100", "echo 104", "echo 104")
+    assert [one.commit for one in bisect("--good", shas[0], "--bad", shas[-1]).culprits] == [shas[2]]
+
+
+def test_what_got_faster_is_no_regression(bisect, history) -> None:
+    shas = history.costs(120, 100)
+    assert bisect("--good", shas[0], "--bad", shas[-1]).status == "not-reproduced"
+
+
+@pytest.mark.parametrize("path", ["0", "no such file"])
+def test_paths_make_suspect_and_rule_nothing_out(bisect, history, path: str) -> None:
+    shas = history.costs(*SLOW)
+    assert bisect("--good", shas[0], "--bad", shas[-1], "--paths", path).culprits[0].commit == shas[CULPRIT]
+
+
+def test_paths_that_are_right_save_work(bisect, history) -> None:
+    shas = history.costs(*[100] * 14, *[120] * 3)
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    builds = [bisect(*ends, *more).builds for more in ((), ("--paths", "14", "--state", f"{bisect.state}.2"))]
+    assert builds[1] < builds[0]
+
+
+def test_a_dry_run_says_the_plan_and_makes_nothing(bisect, history, capsys, temporary: Path) -> None:
+    shas = history.costs(*SLOW)
+    assert bisect.code("--good", shas[0], "--bad", shas[-1], "--dry-run", "--max-runs", "9") == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"good: {shas[0][:10]} Change 0\nbad:  {shas[-1][:10]} Change 5\n5 suspects" in said.err
+    assert "at most 9 pairs" in said.err
+    assert not bisect.state.exists()
+    assert not bisect.out.exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_json_is_the_file_and_nothing_else_on_standard_output(bisect, history, capsys) -> None:
+    shas = history.costs(100, 120)
+    found = bisect("--good", shas[0], "--bad", shas[-1], "--json")
+    assert capsys.readouterr().out == bisect.out.read_text() == text_of(found)
+
+
+def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history) -> None:
+    shas = history.costs(100, 120)
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    first, kept = bisect(*ends), bisect.state.read_bytes()
+    assert (bisect(*ends), bisect.state.read_bytes()) == (first, kept)
+
+
+def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys) -> None:
+    shas = history.costs(100, 120, 120)
+    bisect("--good", shas[0], "--bad", shas[1])
+    kept = bisect.state.read_bytes()
+    assert bisect.code("--good", shas[0], "--bad", shas[2]) == 2
+    said = capsys.readouterr().err
+    assert f"{bisect.state} belongs to another run" in said
+    assert "name another file with --state" in said
+    assert bisect.state.read_bytes() == kept
+
+
+def test_a_command_that_was_wrong_can_be_put_right(bisect, history) -> None:
+    shas = history.costs(100, 120)
+    ends = ("--good", shas[0], "--bad", shas[1])
+    assert bisect.code(*ends, command="sh kost.sh") == 3
+    assert bisect(*ends).status == "found"
+
+
+def test_a_wheel_of_each_commit_is_measured(
+    bisect, history, with_pip: str, shelf: Path, temporary: Path
+) -> None:
+    shas = history.costs(*SLOW[1:-1])
+    for sha, cost in zip(shas, SLOW[1:-1], strict=True):
+        if sha != shas[1]:
+            files = {
+                "lamp/__init__.py": "",
+                "lamp/cost": f"{cost}",
+                "lamp/version.py": f"git_version = '{sha}'",
+            }
+            made_wheel(shelf, f"lamp-1+git{sha[:8]}-py3-none-any", files)
+    command = 'echo $(( $(cat "$VIRTUAL_ENV"/lib/python*/site-packages/lamp/cost)00 + $$ % 10 ))'
+    wheels = ("--builder", "wheel", "--wheels", str(shelf), "--python", with_pip)
+    found = bisect("--good", shas[0], "--bad", shas[-1], *wheels, command=command)
+    assert found.culprits[0].set == (shas[1], shas[2])
+    assert "has no wheel" in found.skipped[0].why
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,75 @@
+"""In a job of GitHub Actions: what commits say of themselves stays text in the log and on the page of the run."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTILE = "::error::boom %0A::add-mask::x | <img src=x> @octocat #1 [a](https://a.invalid) ##[add-mask]x"
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The summary of a job that this process runs in."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return tmp_path / "GITHUB_STEP_SUMMARY"
+
+
+@contextmanager
+def logged() -> Iterator[io.StringIO]:
+    """Both channels, which a runner reads as one."""
+    with redirect_stdout(io.StringIO()) as log, redirect_stderr(log):
+        yield log
+
+
+def commands(log: io.StringIO) -> Iterator[str]:
+    """What a runner would do: every line that is a command, or has one of the older form in it, unless stopped."""
+    token = ""
+    for line in log.getvalue().splitlines():
+        if token:
+            token = "" if line == f"::{token}::" else token
+        elif stop := re.match(r"\s*::stop-commands::(.+)", line):
+            token = stop[1]
+        elif re.match(r"\s*::[\w-]+", line) or "##[" in line:
+            yield line
+
+
+def test_a_hostile_commit_is_told_and_nothing_that_it_says_is_done(bisect, history, page: Path) -> None:
+    good = history.cost(100, HOSTILE)
+    culprit = history.cost(120, f"{HOSTILE}2", author="Eve ::error::x <e@e.invalid>")
+    bad = history.cost(120, HOSTILE)
+    with logged() as log:
+        [named] = bisect("--good", good, "--bad", bad).culprits
+    assert (named.commit, named.subject, named.author) == (culprit, f"{HOSTILE}2", "Eve ::error::x")
+    [done] = commands(log)
+    assert done.startswith("::warning title=culprit%3A ")
+    summary = page.read_text()
+    assert culprit[:10] in summary
+    assert not re.search(r"<img|@octocat|\]\(https://a.invalid\)", summary)
+    outputs = page.with_name("GITHUB_OUTPUT").read_text()
+    assert re.search(rf"^commit<<(\S+)\n{culprit}\n\1$", outputs, re.MULTILINE)
+    assert re.search(r"^status<<(\S+)\nfound\n\1$", outputs, re.MULTILINE)
+
+
+def test_an_end_that_cannot_be_built_and_prints_commands_does_none(
+    bisect, history, page: Path, quick: str
+) -> None:
+    good, bad = history.cost(100, HOSTILE), history.cost(100, HOSTILE)
+    build = ("--python", quick, "--build", "echo '::set-output name=x::y'; echo '##[error]boom'; false")
+    with logged() as log:
+        assert bisect.code("--good", good, "--bad", bad, *build) == 2
+    done = commands(log)
+    assert [line.partition("::the good commit cannot be built")[0] for line in done] == [
+        "::error title=torchperf"
+    ]
+    assert not page.exists()

@@ -1,0 +1,118 @@
+"""Bisections that a signal ends, and the calls that go on from there; of the user's checkout nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from checkout import Checkout
+
+from torchperf_ci.culprits.file import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Job:
+    """Runs the command on a user's repository in a process of its own."""
+
+    def __init__(self, folder: Path, checkout: Checkout, git) -> None:
+        self.checkout, self.folder = checkout, folder
+        self.state, self.out = folder / "state.jsonl", folder / "culprits.json"
+        self.temporary = folder / "temporary"
+        self.temporary.mkdir()
+        good, culprit = checkout.first, checkout.second
+        self.culprit = culprit
+        # A blue commit costs a fifth more.
+        cost = "read -r line < colour.py; case $line in *blue*) cost=120;; *) cost=100;; esac"
+        noisy = "echo $(( ${cost}000 + $$ * 7919 % 1000 ))"
+        measured = ("--command", f"{cost}; {noisy}", "--state", str(self.state), "--out", str(self.out))
+        ends = ("--repo", str(checkout.folder), "--good", good, "--bad", culprit)
+        self._argv = [sys.executable, "-m", "torchperf_ci", "bisect", *ends, *measured]
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        """Its standard error can be read as it goes."""
+        environ = {**os.environ, "TMPDIR": str(self.temporary)}
+        process = subprocess.Popen(
+            self._argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        with process:
+            yield process
+
+    def stopped(self, when: str, by: signal.Signals) -> tuple[int, str]:
+        """Send a signal once a line says ``when``; the exit code, and what was said from then on."""
+        with self.running() as process:
+            assert any(when in line for line in process.stderr), when
+            process.send_signal(by)
+            _, said = process.communicate(timeout=60)
+        return process.returncode, said
+
+    def completed(self) -> str:
+        """To the end; what was said."""
+        with self.running() as process:
+            _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        return said
+
+    def kept(self) -> list[dict]:
+        return [json.loads(line) for line in self.state.read_text().splitlines()]
+
+
+@pytest.fixture
+def job(tmp_path: Path, git) -> Job:
+    folder = tmp_path / "repo with a space"
+    folder.mkdir()
+    return Job(tmp_path, Checkout(folder, git), git)
+
+
+@pytest.mark.parametrize(
+    ("when", "by"),
+    [("building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)],
+)
+def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by: signal.Signals) -> None:
+    before = job.checkout.state()
+    code, said = job.stopped(when, by)
+    assert code == 3, said
+    assert f"what was learnt is kept in {job.state}: the same call goes on from there" in said
+    assert list(job.temporary.iterdir()) == []
+    assert job.checkout.state() == before
+    kept = job.kept()
+    job.completed()
+    assert job.kept()[: len(kept)] == kept
+    [named] = read(job.out).culprits
+    assert named.commit == job.culprit
+    assert list(job.temporary.iterdir()) == []
+    assert job.checkout.state() == before
+
+
+def test_after_a_kill_the_next_call_goes_on_and_cleans_up(job: Job) -> None:
+    before = job.checkout.state()
+    code, _ = job.stopped("is it this one?", signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    kept = job.kept()
+    assert job.checkout.state() != before  # it had no chance
+    job.completed()
+    assert job.kept()[: len(kept) - 1] == kept[: len(kept) - 1]
+    assert read(job.out).culprits[0].commit == job.culprit
+    assert list(job.temporary.iterdir()) == []
+    assert job.checkout.state() == before
+
+
+def test_two_at_once_do_not_share_a_state(job: Job) -> None:
+    with job.running() as first:
+        assert any("[1 pairs" in line for line in first.stderr)
+        with job.running() as second:
+            _, said = second.communicate(timeout=60)
+        assert second.returncode == 2
+        assert "is in use by another bisection" in said
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=60)
+    assert list(job.temporary.iterdir()) == []

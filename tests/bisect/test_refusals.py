@@ -1,0 +1,71 @@
+"""What cannot be right is told at once, before anything is built, with what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+NIGHTLY = ("--builder", "nightly", "--wheels", ".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "bisect what? name workloads with --workload, a --command, or a file of --verdicts"),
+        (("--workload", "x"), "between which commits? give both, --good and --bad"),
+        (("--workload", "x", "--good", "HEAD~1"), "give both, --good and --bad"),
+        (("--workload", "x", "--command", "y"), "--command is measured instead of --workload"),
+        (("--verdicts", "x", "--command", "y"), "--command is measured instead of --verdicts"),
+        (("--verdicts", "x", "--workload", "y"), "leave --workload away"),
+        (("--verdicts", "x", "--metric", "graph_breaks"), "leave --metric away"),
+        (("--verdicts", "x"), "x: cannot be read"),
+        (("--workload", "x", "--metric", "speed"), "but latency(ms), throughput(samples/s)"),
+        (("--command", "x", "--builder", "wheel"), "say it with --wheels"),
+        (("--command", "x", "--builder", "command"), "give it with --build"),
+        (("--command", "x", "--builder", "docker"), "unknown value for --builder 'docker'"),
+        (("--command", "x", *NIGHTLY), "--good is the date of a nightly, such as 2026-11-01, not 'HEAD~1'"),
+        (("--command", "cat {worktree}/x", "--builder", "wheel", "--wheels", "."), "names {worktree}"),
+        (("--command", "echo {sha}", *NIGHTLY), "names {sha}, and what this builder makes has none"),
+        (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
+        (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
+        (("--command", "x", "--good", "v9"), "--good 'v9' is no commit, branch or tag"),
+        (("--command", "x", "--good", "HEAD", "--bad", "HEAD~1"), "good is newer than bad: swap them"),
+        (("--command", "x", "--bad", "HEAD~1"), "are the same commit"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_told(bisect, history, capsys, arguments, message) -> None:
+    history.costs(100, 120)
+    wants_ends = {"--command"} & {*arguments} or {"--builder", "--metric"} & {*arguments}
+    ends = ("--good", "HEAD~1", "--bad", "HEAD") if wants_ends else ()
+    assert bisect.code(*ends, *arguments, command="") == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "building" not in said
+    assert not bisect.state.exists()
+
+
+def test_a_shard_is_not_for_a_bisection(bisect, capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bisect.code("--shard", "1/2")
+    assert "unrecognized arguments: --shard" in capsys.readouterr().err
+
+
+def test_a_command_that_prints_other_metrics_is_told_which(bisect, history, capsys) -> None:
+    record = (
+        '{"benchmark": {"name": "b"}, "model": {"name": "m"}, '
+        '"metric": {"name": "latency(ms)", "benchmark_values": [1]}}'
+    )
+    good, bad = history.costs(f"echo '{record}'", f"echo '{record}'")
+    assert bisect.code("--good", good, "--bad", bad, "--metric", "throughput(samples/s)") == 3
+    said = capsys.readouterr().err
+    assert "its records (of latency(ms)) have no number of 'throughput(samples/s)'" in said
+    assert not bisect.state.exists()
+
+
+def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_environment, capsys) -> None:
+    good, bad = history.costs(100, 120)
+    python = str(torch_environment / "bin/python")
+    ends = ("--good", good, "--bad", bad, "--python", python)
+    assert bisect.code(*ends, "--workload", "language/berd", command="") == 2
+    said = capsys.readouterr().err
+    assert f"unknown workload of the good build, {good[:10]} Change 0, 'language/berd': did you mean" in said
+    assert not bisect.state.exists()

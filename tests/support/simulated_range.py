@@ -1,0 +1,164 @@
+"""A range of commits that are nothing but numbers, built and measured in no time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.bisect.driver import investigate
+from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.investigation import Investigation
+from torchperf_ci.bisect.limits import Limits
+from torchperf_ci.bisect.progress import Progress
+from torchperf_ci.bisect.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.bisect.facts import Purpose
+    from torchperf_ci.bisect.segment import Segment
+
+MOST_PAIRS = 500
+MOST_DONE = 2 * MOST_PAIRS
+"""Pairs, and pairs and builds: a bisection that takes more is going round in circles."""
+SPIKE = math.log(2)
+
+Event = Reading | Build | Failure
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A series of a probe: by how much its value is multiplied at which positions, and how far readings spread."""
+
+    changes: Mapping[int, float] = field(default_factory=dict)
+    noise: float = 0.005
+    probe: str = "p"
+
+    def level(self, position: int) -> float:
+        """ln of the value at a position, 0 at good."""
+        return sum(math.log(factor) for place, factor in self.changes.items() if place <= position)
+
+
+@dataclass
+class SimulatedRange:
+    """What a laboratory does, for ``n`` suspects and what ``series`` say of them.
+
+    A build takes 10 s and a pair 1 s. ``fails`` are positions on which a probe does not run, ``spikes`` the share of
+    readings that are off by a factor of 2. What is done is counted in ``done``, and ends a bisection that does not end.
+    """
+
+    n: int
+    series: Mapping[str, Simulated]
+    unbuildable: frozenset[int] = frozenset()
+    fails: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    spikes: float = 0.0
+    seed: int = 0
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed)
+
+    def build(self, position: int) -> Build:
+        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.build` does."""
+        self._count()
+        ok = position not in self.unbuildable
+        return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file")
+
+    def measure(self, probe: str, base: int, head: int, purpose: Purpose) -> Reading | Failure:
+        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
+        assert not self.unbuildable & {base, head}
+        assert 0 <= base < head <= self.n
+        self._count()
+        for position in (base, head):
+            if position in self.fails.get(probe, ()):
+                return Failure(probe, position, "crashed")
+        ratios = {
+            name: one.level(head) - one.level(base) + self._error(one)
+            for name, one in self.series.items()
+            if one.probe == probe
+        }
+        return Reading(probe, base, head, ratios, purpose, seconds=1.0)
+
+    def question(self, weights: NDArray[np.float64] | None = None) -> Question:
+        """Which commits made the series slower by 3% or more?"""
+        probes = list(dict.fromkeys(one.probe for one in self.series.values()))
+        prior = np.full(self.n, 1 / self.n) if weights is None else weights
+        return Question(prior, probes, 0.03, build_seconds=10.0, pair_seconds=1.0)
+
+    def _count(self) -> None:
+        self.done += 1
+        assert self.done <= MOST_DONE, "going round in circles"
+
+    def _error(self, one: Simulated) -> float:
+        spike = self._random.choice([-SPIKE, SPIKE]) * (self._random.random() < self.spikes)
+        return float(self._random.normal(0, one.noise) + spike)
+
+
+class Kept:
+    """What a state file keeps, in memory; ``events`` in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    @property
+    def facts(self) -> Facts:
+        """As of all events."""
+        return facts_of(self.events)
+
+    def add(self, event: Event) -> None:
+        """One more."""
+        self.events.append(event)
+
+
+class Silent(Progress):
+    """Nobody is told."""
+
+    def learnt(self, event: Event, facts: Facts) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+    def _begin(self) -> None: ...
+
+
+def facts_of(events: list[Event]) -> Facts:
+    """The facts that some events make."""
+    readings, builds, failures = (
+        [event for event in events if isinstance(event, kind)] for kind in (Reading, Build, Failure)
+    )
+    return Facts(tuple(readings), tuple(builds), tuple(failures))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Where a bisection has come to, the way there, and the limit that ended it."""
+
+    investigation: Investigation
+    events: list[Event]
+    ended_by: str
+
+    @property
+    def facts(self) -> Facts:
+        """All of them."""
+        return self.investigation.facts
+
+    @property
+    def culprits(self) -> dict[str, list[Segment]]:
+        """The steps that each series has proven, of those that have any."""
+        return {one.series: list(one.culprits) for one in self.investigation.standings if one.culprits}
+
+
+def bisected(world: SimulatedRange, limits: Limits | None = None, question: Question | None = None) -> Ended:
+    """Bisect a simulated range from its beginning to its end."""
+    kept, asked = Kept(), question or world.question()
+    shown = Silent(asked, [str(position) for position in range(world.n + 1)])
+    most = limits or Limits(pairs=MOST_PAIRS)
+    ended_by = investigate(asked, world, kept, most, shown)  # type: ignore[arg-type]  # all that it asks of them
+    assert limits or not ended_by, "going round in circles"
+    return Ended(Investigation(asked, kept.facts), kept.events, ended_by)
