@@ -27,16 +27,16 @@ from bisection_peers import peers
 from bisection_world import STORIES, Noise, World, one_culprit
 from report import print_table
 
-from torchperf_ci.bisect.facts import Build, Facts, Reading
-from torchperf_ci.bisect.investigation import Investigation, next_step
-from torchperf_ci.bisect.question import Question
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Reading
+from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
+from torchperf_ci.bisect.reasoning.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bisection_world import Outcome, Step, Story
 
-    from torchperf_ci.bisect.question import Measure
+    from torchperf_ci.bisect.reasoning.question import Measure
 
     Method = Callable[[World], Sequence[Step]]
 

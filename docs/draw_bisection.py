@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.question import Question
-from torchperf_ci.bisect.standing import SURE, Standing
+from torchperf_ci.bisect.reasoning.question import Question
+from torchperf_ci.bisect.reasoning.standing import SURE, Standing
 from torchperf_ci.bisect.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_ci.bisect.facts import Facts, Reading
+    from torchperf_ci.bisect.reasoning.facts import Facts, Reading
     from torchperf_ci.stats.posterior import Posterior
 
 LEFT, RIGHT, TOP = 56, 620, 40

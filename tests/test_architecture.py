@@ -31,6 +31,8 @@ MAY_IMPORT = {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
         *("machine", "records", "actions", "config", "interruption"),
     },
+    "bisect/reasoning": {"bisect.reasoning", "stats"},
+    "bisect/line": {"bisect.line", "environments", "git", "deadline"},
     "bisect": {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
         *("machine", "git", "journal", "deadline", "interruption", "actions", "config", "options"),

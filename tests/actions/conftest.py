@@ -71,7 +71,7 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CALLER, copy, dirs_exist_ok=True)
     workflows = copy / ".github" / "workflows"
     workflows.mkdir(parents=True)
-    for name in ("benchmarks.yml", "checks.yml", "compares.yml", "uploads.yml"):
+    for name in ("benchmarks.yml", "bisects.yml", "checks.yml", "compares.yml", "uploads.yml"):
         (copy / name).rename(workflows / name)
     git = ("git", "-c", "user.name=caller", "-c", "user.email=caller@localhost", "-c", "commit.gpgsign=false")
     for step in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Benchmarks")):

@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from torchperf_ci.options import CHECK_OPTIONS, COMPARE_OPTIONS, REPORT_OPTIONS, RUN_OPTIONS, UPLOAD_OPTIONS
+from torchperf_ci.options import (
+    BISECT_OPTIONS,
+    CHECK_OPTIONS,
+    COMPARE_OPTIONS,
+    REPORT_OPTIONS,
+    RUN_OPTIONS,
+    UPLOAD_OPTIONS,
+)
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option
 
 PROJECT = Path(__file__).parents[2]
-ROOT, RUN, UPLOAD, CHECK, COMPARE, REPORT, SETUP = (
+ROOT, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SETUP = (
     "action.yml",
     "actions/run/action.yml",
     "actions/upload/action.yml",
     "actions/check/action.yml",
     "actions/compare/action.yml",
+    "actions/bisect/action.yml",
     "actions/report/action.yml",
     "actions/setup/action.yml",
 )
 ACTIONS: dict[str, dict[str, Any]] = {
     file: yaml.safe_load((PROJECT / file).read_text())
-    for file in (ROOT, RUN, UPLOAD, CHECK, COMPARE, REPORT, SETUP)
+    for file in (ROOT, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SETUP)
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
 # name, or decides by itself.
@@ -44,6 +52,8 @@ OPTIONS = {
     UPLOAD: by_input(UPLOAD_OPTIONS),
     CHECK: by_input(CHECK_OPTIONS),
     COMPARE: by_input(COMPARE_OPTIONS),
+    # It shows its plan in any case.
+    BISECT: by_input(tuple(option for option in BISECT_OPTIONS if option.flag != "--dry-run")),
     REPORT: by_input(REPORT_OPTIONS),
 }
 TOKEN = {"github-token": "${{ github.token }}"}
@@ -69,6 +79,14 @@ DEFAULTS_OF_A_JOB = {
     (COMPARE, "repo"): 'the working directory, "."',
     (COMPARE, "python"): "the job's python, else its python3",
     (COMPARE, "out"): "a new one in the runner's temporary folder",
+    (BISECT, "repo"): 'the working directory, "."',
+    (BISECT, "workload"): "all",
+    (BISECT, "suite"): "all",
+    (BISECT, "min-effect"): "0.03",
+    (BISECT, "builder"): "command with build, else worktree",
+    (BISECT, "python"): "the job's python, else its python3",
+    (BISECT, "state"): "torchperf-bisect/state.jsonl in the runner's temporary folder",
+    (BISECT, "out"): "a new one in the runner's temporary folder",
     (REPORT, "pull-request"): "the job's, also where workflow_run runs it after the one that measured",
     (REPORT, "head-sha"): "the job's, or that of the run that measured",
     (REPORT, "head-repository"): "the job's, or that of the run that measured",
@@ -84,24 +102,21 @@ def step(action: str, name: str) -> dict[str, Any]:
 def default_of(action: str, name: str) -> str:
     """In words; an option without a default is a switch that is off, or narrows nothing, or adds nothing."""
     option = OPTIONS[action][name]
-    nothing = (
-        "false"
-        if option.is_switch
-        else {RUN: "all", UPLOAD: "none", CHECK: "none", COMPARE: "all", REPORT: "none"}[action]
-    )
+    nothing = "false" if option.is_switch else {RUN: "all", COMPARE: "all"}.get(action, "none")
     return DEFAULTS_OF_A_JOB.get((action, name)) or option.default or nothing
 
 
 @pytest.mark.parametrize(
-    ("action", "more"), [(RUN, {}), (UPLOAD, OF_TEST_INFRA), (CHECK, {}), (COMPARE, {}), (REPORT, TOKEN)]
+    ("action", "more"),
+    [(RUN, {}), (UPLOAD, OF_TEST_INFRA), (CHECK, {}), (COMPARE, {}), (BISECT, {}), (REPORT, TOKEN)],
 )
 def test_an_action_has_an_input_for_each_option_of_its_command(action, more) -> None:
     assert set(ACTIONS[action]["inputs"]) == OPTIONS[action].keys() | more.keys()
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, REPORT])
+@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT])
 def test_each_input_reaches_the_command_as_its_variable(action) -> None:
-    name = {RUN: "run", UPLOAD: "upload", CHECK: "check", COMPARE: "compare", REPORT: "report"}[action]
+    name = Path(action).parent.name
     inputs = {key: value for key, value in step(action, name)["env"].items() if "inputs." in value}
     token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in (UPLOAD, REPORT) else {}
     assert (
@@ -110,7 +125,7 @@ def test_each_input_reaches_the_command_as_its_variable(action) -> None:
     )
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, REPORT])
+@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT])
 def test_each_input_says_its_default_and_leaves_it_to_the_command(action) -> None:
     given = GIVEN.get(action, {})
     for name, declared in ACTIONS[action]["inputs"].items():
@@ -176,7 +191,7 @@ def test_no_expression_reaches_a_shell(action) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD, COMPARE, REPORT])
+@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD, COMPARE, BISECT, REPORT])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
     assert [shared(action, name) for name in ("host", "fetched", "toolkit")] == [
         shared(SETUP, name) for name in ("host", "fetched", "toolkit")

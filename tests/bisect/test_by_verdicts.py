@@ -9,7 +9,7 @@ import pytest
 from slowed_repository import Repository, make_repository
 
 from torchperf_ci.bench import pairs
-from torchperf_ci.bisect import proof
+from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.culprits.file import read
 from torchperf_ci.series.series import Series
 from torchperf_ci.stats.sprt import FEWEST_PAIRS

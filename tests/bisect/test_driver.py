@@ -8,10 +8,10 @@ import pytest
 from simulated_range import Silent, Simulated, SimulatedRange, bisected
 
 from torchperf_ci.bisect.driver import investigate
-from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
-from torchperf_ci.bisect.investigation import Investigation
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.segment import Segment
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.state import State
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError
@@ -19,7 +19,7 @@ from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.bisect.question import Measure, Question
+    from torchperf_ci.bisect.reasoning.question import Measure, Question
 
 N = 30
 PLAN = {"good": "a", "bad": "b"}

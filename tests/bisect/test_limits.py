@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from torchperf_ci.bisect.facts import Build, Facts, Reading
 from torchperf_ci.bisect.limits import Limits
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Reading
 from torchperf_ci.deadline import Deadline
 
 FACTS = Facts((Reading("p", 0, 9, {"s": 0.0}, "confirm"),) * 3, (Build(0, ok=True), Build(4, ok=False)))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
 from torchperf_ci.bisect.state import Note, State
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -37,7 +37,7 @@ NOTE = Note("triton moved, too: 3.1 → 3.2")
 WRITER = """
 import sys
 from pathlib import Path
-from torchperf_ci.bisect.facts import Reading
+from torchperf_ci.bisect.reasoning.facts import Reading
 from torchperf_ci.bisect.state import State
 with State.open(Path(sys.argv[1]), {"good": "a"}) as state:
     print("open", flush=True)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.bisect.driver import investigate
-from torchperf_ci.bisect.facts import Build, Facts, Failure, Reading
-from torchperf_ci.bisect.investigation import Investigation
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.progress import Progress
-from torchperf_ci.bisect.question import Question
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.reasoning.question import Question
+from torchperf_ci.bisect.telling.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.bisect.facts import Purpose
-    from torchperf_ci.bisect.segment import Segment
+    from torchperf_ci.bisect.reasoning.facts import Purpose
+    from torchperf_ci.bisect.reasoning.segment import Segment
 
 MOST_PAIRS = 500
 MOST_DONE = 2 * MOST_PAIRS
@@ -64,13 +64,13 @@ class SimulatedRange:
         self._random = np.random.default_rng(self.seed)
 
     def build(self, position: int) -> Build:
-        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.build` does."""
+        """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.build` does."""
         self._count()
         ok = position not in self.unbuildable
         return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file")
 
     def measure(self, probe: str, base: int, head: int, purpose: Purpose) -> Reading | Failure:
-        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
+        """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.measure` does."""
         assert not self.unbuildable & {base, head}
         assert 0 <= base < head <= self.n
         self._count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bisect.facts import Facts
+from torchperf_ci.bisect.reasoning.facts import Facts
 
 if TYPE_CHECKING:
     from torchperf_ci.bisect.limits import Limits

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.bench import planning
 from torchperf_ci.bisect.account import Account
-from torchperf_ci.bisect.commits import Range, brought_in, read_range
-from torchperf_ci.bisect.conclusion import conclude, told_of
-from torchperf_ci.bisect.line import line_of_commits
-from torchperf_ci.bisect.origin import origin_url
-from torchperf_ci.bisect.plan import show_plan
+from torchperf_ci.bisect.line.commits import Range, brought_in, read_range
+from torchperf_ci.bisect.line.line import line_of_commits
+from torchperf_ci.bisect.line.origin import origin_url
+from torchperf_ci.bisect.measuring.suspicions import ends_of
 from torchperf_ci.bisect.setting import opener, resolve
 from torchperf_ci.bisect.stage import search
-from torchperf_ci.bisect.suspicions import ends_of
+from torchperf_ci.bisect.telling.conclusion import conclude, told_of
+from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench import planning
 from torchperf_ci.bisect.account import Account
 from torchperf_ci.bisect.by_commit import bisect_range
-from torchperf_ci.bisect.conclusion import conclude
-from torchperf_ci.bisect.line import line_of_nightlies
+from torchperf_ci.bisect.line.line import line_of_nightlies
+from torchperf_ci.bisect.line.origin import origin_url
 from torchperf_ci.bisect.nights import Nights
-from torchperf_ci.bisect.origin import origin_url
-from torchperf_ci.bisect.plan import show_plan
 from torchperf_ci.bisect.setting import resolve
 from torchperf_ci.bisect.stage import search
+from torchperf_ci.bisect.telling.conclusion import conclude
+from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.environments.environment import Builder
 from torchperf_ci.environments.nightlies import Nightlies
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bisect.investigation import next_step
+from torchperf_ci.bisect.reasoning.investigation import next_step
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
-    from torchperf_ci.bisect.facts import Facts
-    from torchperf_ci.bisect.laboratory import Laboratory
     from torchperf_ci.bisect.limits import Limits
-    from torchperf_ci.bisect.progress import Progress
-    from torchperf_ci.bisect.question import Measure, Question
+    from torchperf_ci.bisect.measuring.laboratory import Laboratory
+    from torchperf_ci.bisect.reasoning.facts import Facts
+    from torchperf_ci.bisect.reasoning.question import Measure, Question
     from torchperf_ci.bisect.state import State
+    from torchperf_ci.bisect.telling.progress import Progress
 
 
 def investigate(

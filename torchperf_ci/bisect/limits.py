@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchperf_ci.bisect.facts import Facts
+    from torchperf_ci.bisect.reasoning.facts import Facts
     from torchperf_ci.deadline import Deadline
 
 

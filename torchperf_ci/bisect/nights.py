@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bisect.commits import read_range
+from torchperf_ci.bisect.line.commits import read_range
 from torchperf_ci.culprits.culprit import Moved
 from torchperf_ci.environments.installed import installed, moved
 from torchperf_ci.environments.nightlies import built_from
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from torchperf_ci.bisect.commits import Range
+    from torchperf_ci.bisect.line.commits import Range
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.installed import Distribution
     from torchperf_ci.environments.nightlies import Nightlies, Nightly

@@ -11,9 +11,9 @@ from torchperf_ci.bench import planning
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.command_arm import CommandArm, filled_in
 from torchperf_ci.bench.selection import matches, select
-from torchperf_ci.bisect.levels import Levels, levels_of
-from torchperf_ci.bisect.probes import LATENCY, CommandProbe, WorkloadProbe
-from torchperf_ci.bisect.suspicions import probes_of
+from torchperf_ci.bisect.measuring.probes import LATENCY, CommandProbe, WorkloadProbe
+from torchperf_ci.bisect.measuring.suspicions import probes_of
+from torchperf_ci.bisect.telling.levels import Levels, levels_of
 from torchperf_ci.environments.builders import Wheels
 from torchperf_ci.environments.environment import Builder, opened
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from torchperf_ci.bench.selection import Known
-    from torchperf_ci.bisect.probes import Probe
+    from torchperf_ci.bisect.measuring.probes import Probe
     from torchperf_ci.config import Config
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.repository import Revision

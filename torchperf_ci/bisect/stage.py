@@ -6,15 +6,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_ci.bisect.batch_sizes import settled
 from torchperf_ci.bisect.driver import investigate
-from torchperf_ci.bisect.investigation import Investigation
-from torchperf_ci.bisect.laboratory import Laboratory
-from torchperf_ci.bisect.plan import show_plan
-from torchperf_ci.bisect.progress import progress
-from torchperf_ci.bisect.question import Question
+from torchperf_ci.bisect.measuring.batch_sizes import settled
+from torchperf_ci.bisect.measuring.laboratory import Laboratory
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, Setting, builder_of
 from torchperf_ci.bisect.state import State as StateFile
+from torchperf_ci.bisect.telling.plan import show_plan
+from torchperf_ci.bisect.telling.progress import progress
 from torchperf_ci.environments.cache import Environments
 from torchperf_ci.environments.scratch import scratch
 from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError, TorchperfError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bisect.limits import Limits
-    from torchperf_ci.bisect.line import Line
+    from torchperf_ci.bisect.line.line import Line
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision

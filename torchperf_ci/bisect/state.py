@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
 
 from torchperf_ci import journal
-from torchperf_ci.bisect.facts import BatchSize, Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
 if TYPE_CHECKING:

@@ -59,7 +59,11 @@ def posterior(weights: Floats, readings: Sequence[Arrays], min_effect: float) ->
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
-    series = [weigh(chances, _placed(tested, item), grid(item[2], delta), delta) for item in readings]
+    grids = [grid(item[2], delta, _whole(item, weights.size)) for item in readings]
+    series = [
+        weigh(chances, _placed(tested, item), found, delta)
+        for item, found in zip(readings, grids, strict=True)
+    ]
     together, one_cause = _together(series, chances, delta)
     gaps, none = together[:-1], float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
@@ -83,6 +87,13 @@ def _gaps(weights: Floats, readings: Sequence[Arrays]) -> tuple[NDArray[np.intp]
     tested = np.unique(np.concatenate([ends, *(side for item in readings for side in item[:2])]))
     shares = np.add.reduceat(weights, tested[:-1])
     return tested, shares, -np.expm1(-EXPECTED_CHANGES * shares)
+
+
+def _whole(readings: Arrays, last: int) -> float:
+    """The change from the first build to the last one, as far as pairs of just these two tell."""
+    base, head, values = readings
+    ends = values[(base == 0) & (head == last)]
+    return float(np.median(ends)) if ends.size else 0.0
 
 
 def _placed(tested: NDArray[np.intp], readings: Arrays) -> Readings:

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Bisect. Every input is in TORCHPERF_<FLAG>, where the command looks by itself: no value passes through a shell.
+#
+# TORCHPERF  the toolkit's command
+#
+# Outputs: state, exit-code, and those of the command.
+set -euo pipefail
+
+readonly inconclusive=5
+
+if [[ -z ${TORCHPERF_PYTHON:-} ]]; then
+  # A command that is measured may need none.
+  TORCHPERF_PYTHON=$(command -v python || command -v python3 || true)
+fi
+if [[ -z ${TORCHPERF_OUT:-} ]]; then
+  TORCHPERF_OUT=$(mktemp -d "$RUNNER_TEMP/torchperf-culprits.XXXXXX")/culprits.json
+fi
+if [[ -z ${TORCHPERF_STATE:-} ]]; then
+  # Where the next job will look, too.
+  TORCHPERF_STATE=$RUNNER_TEMP/torchperf-bisect/state.jsonl
+elif [[ $TORCHPERF_STATE != /* ]]; then
+  TORCHPERF_STATE=$PWD/$TORCHPERF_STATE
+fi
+export TORCHPERF_PYTHON TORCHPERF_OUT TORCHPERF_STATE
+# Before anything can go wrong: what was learnt until then is worth keeping.
+delimiter=torchperf_$RANDOM$RANDOM$RANDOM
+printf 'state<<%s\n%s\n%s\n' "$delimiter" "$TORCHPERF_STATE" "$delimiter" >>"$GITHUB_OUTPUT"
+
+# A runner that cancels a job signals this shell alone, and kills what is left a few seconds later.
+"$TORCHPERF" bisect &
+readonly child=$!
+trap 'signalled=true; kill "$child" || true' INT TERM
+signalled=true
+while [[ -n $signalled ]]; do
+  # A signal ends the wait, not the command, which cleans up first.
+  signalled=
+  status=0
+  wait "$child" || status=$?
+done
+printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
+# A red mark must mean that something is wrong.
+if [[ $status == "$inconclusive" ]]; then
+  echo '::warning title=torchperf::It cannot be told yet which commit made it slower; the summary says why'
+  exit 0
+fi
+exit "$status"

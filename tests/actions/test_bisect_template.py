@@ -1,0 +1,112 @@
+"""The template for a search on demand, as a user has it who went through the lines marked "edit"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planted_changes import quadratic
+from slowed_repository import Repository, make_repository
+
+from torchperf_ci.culprits.file import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Act, Runner
+
+    Git = Callable[..., str]
+
+TEMPLATE = Path(__file__).parents[2] / "workflows-templates/bisect.yml"
+STAND_INS = Path(__file__).parent / "stand_ins"
+OURS = f"OWNER/torchperf-ci@{'0' * 40}"
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody whose repository has the template."""
+
+    runner: Runner
+    folder: Path
+    repository: Repository
+
+    def search(self, run: int, deadline: int, **inputs: str) -> Act:
+        """Press the button. Which search it is is told by what is committed, where the deadline is always the same."""
+        for folder in (self.caches, self.artifacts(run)):
+            folder.mkdir(exist_ok=True)
+        workflow = edited(TEMPLATE.read_text())
+        self.workflow.write_text(workflow.replace("deadline: 18000 #", f"deadline: {deadline} #"))
+        runner = replace(self.runner, caller=self.repository.path, folder=self.folder / f"run-{run}")
+        environ = {
+            "CACHES": self.caches,
+            "ARTIFACTS": self.artifacts(run),
+            "ORIGIN": self.repository.path,
+            "TORCH": runner.torch,
+            "GITHUB_RUN_ID": run,
+        }
+        return runner.run(
+            "workflow_dispatch",
+            {"inputs": inputs},
+            "bisect",
+            f"--local-repository={OURS}={runner.project}",
+            *(f"--local-repository={used}={STAND_INS / name}" for used, name in third_parties(workflow)),
+            *(f"--env={name}={value}" for name, value in environ.items()),
+        )
+
+    @property
+    def workflow(self) -> Path:
+        """Where the template is."""
+        return self.repository.path / ".github/workflows/bisect.yml"
+
+    @property
+    def caches(self) -> Path:
+        """Where the caches of all runs are, by their keys."""
+        return self.folder / "caches"
+
+    def artifacts(self, run: int) -> Path:
+        """Where the artifacts of a run are, by their names."""
+        return self.folder / f"artifacts-{run}"
+
+
+def third_parties(workflow: str) -> list[tuple[str, str]]:
+    """The ``owner/name@sha`` of the actions that a workflow uses, and the names of their stand-ins."""
+    used = re.findall(r"uses: (actions/([\w-]+))\S*(@\S+)", workflow)
+    return [(f"{name}{version}", folder) for name, folder, version in dict.fromkeys(used)]
+
+
+def edited(template: str) -> str:
+    """The template with the repository's workloads and change, and PyTorch, which is there already."""
+    template = template.replace("suite: all #", "suite: benchmarks/suite.py #")
+    template = template.replace("min-effect: 0.03 #", "min-effect: 0.2 #")
+    install = re.compile(r' +python3 -m venv "\$RUNNER_TEMP/torch"\n.+ install torch\n')
+    text, found = install.subn('          ln -s "$TORCH" "$RUNNER_TEMP/torch"\n', template)
+    assert found == 1
+    return text
+
+
+def test_a_commit_that_is_really_slower_is_found_in_two_runs(
+    runner: Runner, tmp_path: Path, git: Git
+) -> None:
+    user = User(runner, tmp_path, make_repository(tmp_path / "smallnet", {2: quadratic()}, commits=3))
+    folder, (good, _, slow, bad) = user.repository.path, user.repository.shas
+    user.workflow.parent.mkdir(parents=True)
+    user.workflow.write_text(edited(TEMPLATE.read_text()))
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Look for what is slow")
+
+    first = user.search(1, 30, good=good, bad=bad, workload="smallnet/blocks")
+    assert first.results == {"bisect": "success"}, (first.evidence / "act.log").read_text()
+    assert any("It cannot be told yet" in event["raw"] for event in first.commands("bisect", "warning"))
+
+    git(folder, "tag", "slower", bad)
+    second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/blocks")
+    assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
+    summary = second.commands("bisect", "summary")[0]["content"]
+    assert re.search(f"^### .* 1 culprit found&#58; {slow[:10]} ", summary)
+    (culprit,) = read(user.artifacts(2) / "torchperf-culprits/culprits.json").culprits
+    assert culprit.commit == slow
+    before, after = ((kept / "state.jsonl").read_text() for kept in sorted(user.caches.iterdir()))
+    assert after.startswith(before)
+    assert '"build"' in before

@@ -1,0 +1,236 @@
+"""What to do next, on ranges whose culprits are known: each is bisected from its beginning to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated_range import Simulated, SimulatedRange, bisected, facts_of
+
+from torchperf_ci.bisect.limits import Limits
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure
+from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
+from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS
+from torchperf_ci.bisect.reasoning.question import Measure
+from torchperf_ci.bisect.reasoning.segment import Segment
+
+N = 70
+
+
+def a_range(changes, noise: float = 0.01, n: int = N, **more) -> SimulatedRange:
+    """One series and one probe."""
+    return SimulatedRange(n, {"s": Simulated(changes, noise)}, **more)
+
+
+def steps(*positions: int) -> list[Segment]:
+    return [Segment(position - 1, position) for position in positions]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.005, 0.02])
+@pytest.mark.parametrize("culprit", [1, 2, 35, 69, 70])
+def test_the_culprit_is_named(culprit, noise) -> None:
+    ended = bisected(a_range({culprit: 1.07}, noise))
+    assert ended.culprits == {"s": steps(culprit)}
+    assert len(ended.facts.builds) <= 2 + 7 + 2  # a binary search, and its neighbours
+
+
+def test_five_hundred_commits_take_little_more_than_seventy() -> None:
+    ended = bisected(a_range({337: 1.07}, n=500))
+    assert ended.culprits == {"s": steps(337)}
+    assert len(ended.facts.builds) <= 2 + 9 + 2
+
+
+def test_one_suspect_is_proven_as_well() -> None:
+    ended = bisected(a_range({1: 1.07}, n=1))
+    assert ended.culprits == {"s": steps(1)}
+    assert sum(reading.purpose == "verify" for reading in ended.facts.readings) >= FEWEST_TO_VERIFY
+
+
+def test_spikes_do_not_matter() -> None:
+    for seed in range(5):
+        assert bisected(a_range({37: 1.07}, seed=seed, spikes=0.08)).culprits == {"s": steps(37)}
+
+
+def test_every_culprit_rests_on_fresh_pairs_of_itself_and_the_one_before() -> None:
+    ended = bisected(a_range({37: 1.07}))
+    pairs = [r.purpose for r in ended.facts.readings if (r.base, r.head) == (36, 37)]
+    assert pairs.count("verify") >= FEWEST_TO_VERIFY
+    (standing,) = ended.investigation.regressed
+    assert len(standing.tried[Segment(36, 37)].log_ratios) == pairs.count("verify")
+
+
+@pytest.mark.parametrize("row", [(36, 39), (25, 45)], ids=["three", "twenty"])
+def test_unbuildable_neighbours_end_in_a_set(row) -> None:
+    ended = bisected(a_range({37: 1.07}, unbuildable=frozenset(range(*row))))
+    assert ended.culprits == {"s": [Segment(row[0] - 1, row[1])]}
+
+
+@pytest.mark.parametrize("culprit", [10, 22, 52])
+def test_a_row_that_cannot_be_built_is_crossed_with_few_builds(culprit) -> None:
+    """The middle and what is around it; the culprit is elsewhere."""
+    row = frozenset(range(25, 45))
+    ended = bisected(a_range({culprit: 1.07}, unbuildable=row))
+    assert ended.culprits == {"s": steps(culprit)}
+    assert len([build for build in ended.facts.builds if not build.ok]) <= 6
+
+
+def test_where_the_probe_does_not_run_is_crossed_like_that_too() -> None:
+    ended = bisected(a_range({52: 1.07}, fails={"p": frozenset(range(25, 45))}))
+    assert ended.culprits == {"s": steps(52)}
+    assert len(ended.facts.failures) <= 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "culprits"),
+    [
+        ({17: 1.07, 50: 1.05}, (17, 50)),
+        ({40: 1.06, 41: 1.06}, (40, 41)),
+        ({1: 1.07, 70: 1.07}, (1, 70)),
+        ({17: 1.07, 40: 1.06, 60: 1.05}, (17, 40, 60)),
+        ({20: 1.07, 50: 1 / 1.035}, (20,)),
+        ({20: 1 / 1.035, 50: 1.07}, (50,)),
+        ({10: 1.10, 30: 1 / 1.10, 50: 1.07}, (50,)),
+        ({10: 1.07, 30: 1.10, 50: 1 / 1.10}, (10,)),
+    ],
+    ids=[
+        "two",
+        "next to each other",
+        "first and last",
+        "three",
+        "partly hidden",
+        "hidden at first",
+        "reverted before",
+        "reverted after",
+    ],
+)
+def test_all_that_lasts_is_found_one_by_one(changes, culprits) -> None:
+    for seed in range(3):
+        assert bisected(a_range(changes, seed=seed)).culprits == {"s": steps(*culprits)}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {20: 1 / 1.07}, {20: 1.07, 50: 1 / 1.07}], ids=["nothing", "faster", "reverted"]
+)
+def test_nobody_is_named_where_the_end_is_not_slower(changes) -> None:
+    for seed in range(100):
+        ended = bisected(a_range(changes, noise=0.015, seed=seed, spikes=0.05))
+        assert not ended.culprits
+        assert ended.facts.built == {0, N}
+
+
+def test_series_of_one_cause_share_its_search_and_each_proves_it() -> None:
+    series = {"s": Simulated({20: 1.05}), "t": Simulated({20: 1.07}, noise=0.02, probe="q")}
+    both = bisected(SimulatedRange(N, series))
+    assert both.culprits == {"s": steps(20), "t": steps(20)}
+    located = [reading for reading in both.facts.readings if reading.purpose == "locate"]
+    assert {reading.probe for reading in located} == {"p"}, "the clearer one is asked"
+    one = bisected(SimulatedRange(N, {"s": series["s"]}))
+    assert len(both.facts.builds) <= len(one.facts.builds) + 1
+
+
+@pytest.mark.parametrize("other", ["p", "q"], ids=["one probe", "two probes"])
+def test_series_of_two_causes_are_told_apart(other) -> None:
+    series = {"s": Simulated({20: 1.05}), "t": Simulated({50: 1.07}, probe=other)}
+    assert bisected(SimulatedRange(N, series)).culprits == {"s": steps(20), "t": steps(50)}
+
+
+def test_series_are_searched_together_for_as_long_as_they_agree() -> None:
+    def agreeing(late: int) -> list[int]:
+        series = {"s": Simulated({20: 1.05}), "t": Simulated({late: 1.05})}
+        ended = bisected(SimulatedRange(N, series))
+        moments = [Investigation(ended.investigation.question, facts_of(ended.events[:k])) for k in range(20)]
+        return [len(moment.searches[0].agreeing) for moment in moments if moment.searches]
+
+    together, apart = agreeing(20), agreeing(50)
+    assert set(together) == {2}
+    assert (apart[0], apart[-1]) == (2, 1)
+
+
+def test_a_commit_that_both_share_and_one_that_only_one_has() -> None:
+    series = {"s": Simulated({20: 1.06}), "t": Simulated({20: 1.06, 50: 1.06}, probe="q")}
+    assert bisected(SimulatedRange(N, series)).culprits == {"s": steps(20), "t": steps(20, 50)}
+
+
+def test_a_noisy_probe_does_not_hold_up_a_clear_one() -> None:
+    series = {"s": Simulated({20: 1.05}), "t": Simulated({}, noise=0.1, probe="q")}
+    ended = bisected(SimulatedRange(N, series))
+    assert ended.culprits == {"s": steps(20)}
+    proven = max(place for place, r in enumerate(ended.facts.readings) if r.purpose == "verify")
+    before = [reading.probe for reading in ended.facts.readings[:proven]]
+    assert before.count("q") <= 6
+    assert sum(reading.probe == "q" for reading in ended.facts.readings) <= MOST_PAIRS
+
+
+@pytest.mark.parametrize("place", [19, 20])
+def test_a_probe_that_does_not_run_at_the_culprit_is_not_asked_there_for_ever(place) -> None:
+    """It is located as closely as it runs, and the other one is located exactly."""
+    series = {"s": Simulated({20: 1.07}), "t": Simulated({20: 1.06}, probe="q")}
+    ended = bisected(SimulatedRange(N, series, fails={"q": frozenset({place})}))
+    assert ended.culprits == {"s": steps(20), "t": [Segment(place - 1, place + 1)]}
+    assert len(ended.facts.failures) == 1
+
+
+def test_a_probe_that_does_not_run_at_the_end_leaves_the_others_alone() -> None:
+    series = {"s": Simulated({20: 1.07}), "t": Simulated({20: 1.06}, probe="q")}
+    ended = bisected(SimulatedRange(N, series, fails={"q": frozenset({N})}))
+    assert ended.culprits == {"s": steps(20)}
+    assert ended.investigation.probes == ["p"]
+
+
+def test_what_fails_only_when_it_is_to_be_proven_ends() -> None:
+    """A build that was measured, and made room for others, may not come back."""
+    ended = bisected(a_range({37: 1.07}))
+    proofs = [r for r in ended.facts.readings if r.purpose == "verify"]
+    located = replace(ended.facts, readings=ended.facts.readings[: -len(proofs)])
+    question = ended.investigation.question
+    assert next_step(question, located) == Measure("p", 36, 37, "verify")
+    lost = replace(located, failures=(Failure("p", 37, "it cannot be made again"),))
+    step = next_step(question, lost)
+    assert step is None or 37 not in (step.base, step.head)
+
+
+def test_weights_lead_the_search_but_rule_nobody_out() -> None:
+    weights = np.ones(N)
+    weights[:10] = 10.0
+    question = replace(a_range({}).question(), weights=weights / weights.sum())
+    for culprit in (5, 60):
+        world = a_range({culprit: 1.07})
+        assert bisected(world, question=question).culprits == {"s": steps(culprit)}
+
+
+@pytest.mark.parametrize("limits", [Limits(builds=5), Limits(pairs=14)], ids=["builds", "pairs"])
+def test_a_limit_leaves_suspects_among_whom_the_culprit_is(limits) -> None:
+    for seed in range(10):
+        ended = bisected(a_range({37: 1.07}, seed=seed), limits)
+        assert ended.ended_by in ("--max-builds", "--max-runs")
+        assert not ended.culprits
+        (search,) = ended.investigation.searches
+        suspects = search.suspects()
+        assert 37 in suspects
+        assert len(suspects) < N / 2
+        assert len(ended.facts.builds) <= 5 or limits.builds is None
+        assert len(ended.facts.readings) <= 14 or limits.pairs is None
+
+
+def test_a_bisection_goes_on_from_any_of_its_moments() -> None:
+    """As does the next job: the same facts give the same step, which is the one that was taken."""
+    world = a_range({17: 1.07, 50: 1.05}, unbuildable=frozenset({16, 35}))
+    ended = bisected(world)
+    question = world.question()
+    for count, event in enumerate(ended.events):
+        facts = facts_of(ended.events[:count])
+        step = next_step(question, facts)
+        assert step == next_step(question, facts_of(ended.events[:count]))
+        assert step, "it had not ended there"
+        if isinstance(event, Build):
+            assert event.position in (step.base, step.head)
+        else:
+            assert (event.base, event.head, event.purpose) == (step.base, step.head, step.purpose)
+    assert next_step(question, ended.facts) is None
+
+
+def test_the_first_step_is_to_confirm() -> None:
+    world = a_range({})
+    assert next_step(world.question(), Facts()) == Measure("p", 0, N, "confirm")
+    assert Investigation(world.question(), Facts()).searches == []

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from simulated_range import Simulated, SimulatedRange, bisected, facts_of
+
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.question import Measure
+from torchperf_ci.bisect.telling.progress import PlainProgress, progress
+
+N = 20
+HOSTILE = "::error::pwned\n::stop-commands::x\r\x1b[31m\x1b]0;title\x07 [red]markup[/red]"
+NAMES = [f"{position:010d} {HOSTILE}" for position in range(N + 1)]
+WORLD = SimulatedRange(N, {"s": Simulated({13: 1.07})})
+TIME = re.compile(r", \d+\.\d min\]")
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+def lines(out: io.StringIO) -> list[str]:
+    return [TIME.sub("]", line) for line in out.getvalue().splitlines()]
+
+
+def test_a_log_gets_a_line_an_event(out) -> None:
+    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    built = Build(0, ok=True, seconds=12.4)
+    shown.builds(0)
+    shown.learnt(built, Facts(builds=(built,)))
+    shown.measures(Measure("p", 0, N, "confirm"))
+    read = Reading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
+    shown.learnt(read, Facts((read,), (built,)))
+    assert lines(out) == [
+        "building 0",
+        "[0 pairs, 1 builds] building 0: done in 12 s",
+        "[1 pairs, 1 builds] is it slower? 20 against 0: +7.0%, -1.0%",
+    ]
+
+
+def test_what_went_wrong_is_told_with_its_first_line(out) -> None:
+    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    shown.builds(3)
+    shown.learnt(Build(3, ok=False, why="error: no such file\nand more"), Facts())
+    shown.measures(Measure("p", 0, 4, "locate"))
+    shown.learnt(Failure("p", 4, ""), Facts())
+    assert lines(out)[1:] == [
+        "[0 pairs, 0 builds] building 3: cannot be built: error: no such file",
+        "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
+    ]
+
+
+def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> None:
+    ended = bisected(WORLD)
+    shown = PlainProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)], out)
+    for count, event in enumerate(ended.events, start=1):
+        shown.learnt(event, facts_of(ended.events[:count]))
+    told = lines(out)
+    assert "suspects left, likeliest commit " in told[9]
+    before_last = [line for line in told if "suspect" in line][-1]
+    assert re.search(r"1 suspect left, likeliest commit 13 \((100|9\d)%\)$", before_last)
+    assert "suspect" not in told[-1], "it has been proven"
+
+
+def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    shown = progress(WORLD.question(), NAMES)
+    assert isinstance(shown, PlainProgress)
+    shown.builds(1)
+    shown.learnt(Build(1, ok=False, why=HOSTILE), Facts())
+    shown.close()
+    told = capsys.readouterr().err.splitlines()
+    stopped = [line for line in told if line.startswith("::")]
+    assert all(re.fullmatch(r"::(stop-commands::[0-9a-f]{32}|[0-9a-f]{32}::)", line) for line in stopped)
+    assert len(told) == 2 * 3
+    assert not any(control in "".join(told) for control in "\x1b\x07\r")
+
+
+ON_A_TERMINAL = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from test_progress import NAMES, WORLD
+from simulated_range import bisected, facts_of
+from torchperf_ci.bisect.telling.progress import LiveProgress, progress
+from torchperf_ci.bisect.reasoning.question import Measure
+shown = progress(WORLD.question(), NAMES)
+assert isinstance(shown, LiveProgress)
+events = bisected(WORLD).events
+shown.builds(0)
+shown.measures(Measure("p", 0, 20, "confirm"))
+for count in (9, 12, len(events)):
+    shown.learnt(events[count - 1], facts_of(events[:count]))
+    shown._live.refresh()
+shown.close()
+"""
+
+
+def test_a_terminal_gets_bars_and_its_cursor_back_and_nothing_that_a_name_says() -> None:
+    terminal, theirs = pty.openpty()
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
+    environ |= {"TERM": "xterm", "COLUMNS": "200"}
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", ON_A_TERMINAL, str(here), str(here.parents[1] / "support")]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs) as running:
+        os.close(theirs)
+        shown = _all_of(terminal)
+    assert running.returncode == 0, shown
+    assert "█" in shown
+    assert "and " in shown, "there is not room for all suspects"
+    assert "[red]markup" in shown
+    assert "\x1b[31m" not in shown
+    assert "\x1b]0;" not in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def _all_of(terminal: int) -> str:
+    parts = []
+    try:
+        while part := os.read(terminal, 2**16):
+            parts.append(part)
+    except OSError:  # how a terminal says that nobody writes to it any more
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode()

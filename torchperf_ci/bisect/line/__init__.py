@@ -1,0 +1,1 @@
+"""What is searched: the commits of a range, and what git says of them."""

@@ -1,0 +1,127 @@
+"""The one place where builds are made and measured: it turns positions of a range into facts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from torchperf_ci.bench.command_arm import CommandArm
+from torchperf_ci.bench.pairs import ArmFailure, on_same_cpus
+from torchperf_ci.bisect.measuring.pairing import CommandPairing, Numbers, Site, WorkloadPairing
+from torchperf_ci.bisect.measuring.probes import CommandProbe
+from torchperf_ci.bisect.reasoning.facts import Build, Failure, Reading
+from torchperf_ci.environments.repository import Revision
+from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bisect.measuring.pairing import Pairing
+    from torchperf_ci.bisect.measuring.probes import Probe
+    from torchperf_ci.bisect.reasoning.facts import Purpose
+    from torchperf_ci.environments.cache import Environments
+    from torchperf_ci.environments.nightlies import Nightly
+    from torchperf_ci.machine.devices.base import Device
+
+State = TypeVar("State", bound="Revision | Nightly")
+"""Of the code: what an environment is made of."""
+
+GOOD = 0
+"""The position of the state that everything is known to be well at."""
+TRIES = 2
+"""Of a pair, before a build is called unfit."""
+
+
+class Laboratory(Generic[State]):
+    """Builds and measures ``states``, the commits or nightlies of a range by their positions.
+
+    The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.measuring.batch_sizes`).
+    ``settings`` name the resolved device, whose backend is ``device``; Python and path are filled in for each build,
+    and one set of CPUs for all of them. What is written lies below ``scratch``, which is for this range alone.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[State],
+        environments: Environments[State],
+        probes: Sequence[Probe],
+        settings: Settings,
+        device: Device,
+        scratch: Path,
+    ) -> None:
+        self._states = states
+        self._environments = environments
+        self._probes = {probe.name: probe for probe in probes}
+        self._settings, _ = on_same_cpus(settings, settings)
+        self._device = device
+        self._scratch = scratch
+        self._pairings: dict[str, Pairing] = {}
+
+    def build(self, position: int) -> Build:
+        """Make an environment, if it is not there; that it cannot be made is a fact as well."""
+        start = time.monotonic()
+        try:
+            self._environments.get(self._states[position])
+        except EnvironmentUnderTestError as error:
+            return Build(position, ok=False, seconds=time.monotonic() - start, why=str(error))
+        return Build(position, ok=True, seconds=time.monotonic() - start)
+
+    def measure(self, probe: str, base: int, head: int, purpose: Purpose) -> Reading | Failure:
+        """One pair of the probe of that name, or the position at which it does not run.
+
+        Raises :class:`WorkloadsFailedError` where that is the good one, against which everything is told in the end.
+        """
+        sites = []
+        for position in (base, head):
+            try:
+                sites.append(self._site(position))
+            except EnvironmentUnderTestError as error:  # it was there once, and made room for others
+                return self._failed(Failure(probe, position, str(error)))
+        start = time.monotonic()
+        found = self._pair(self._pairing(probe), *sites)
+        if isinstance(found, Failure):
+            return self._failed(found)
+        seconds = time.monotonic() - start
+        return Reading(probe, base, head, found.log_ratios, purpose, seconds, found.values)
+
+    def _pair(self, pairing: Pairing, base: Site, head: Site) -> Numbers | Failure:
+        for _ in range(TRIES):
+            try:
+                return pairing.pair(base, head)
+            except ArmFailure as lost:
+                failure = lost
+        return pairing.fault(failure, base, head)
+
+    def _failed(self, failure: Failure) -> Failure:
+        if failure.position == GOOD:
+            raise useless(failure.probe, self._states[GOOD], failure.why)
+        return failure
+
+    def _site(self, position: int) -> Site:
+        state = self._states[position]
+        environment = self._environments.get(state)
+        settings = replace(self._settings, python=environment.python, path=environment.path)
+        sha = state.sha if isinstance(state, Revision) else None
+        arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}")
+        return Site(position, str(state), arm)
+
+    def _pairing(self, name: str) -> Pairing:
+        if name not in self._pairings:
+            probe = self._probes[name]
+            self._pairings[name] = (
+                CommandPairing(probe)
+                if isinstance(probe, CommandProbe)
+                else WorkloadPairing(probe, self._device, self._scratch / "pairs")
+            )
+        return self._pairings[name]
+
+
+def useless(probe: str, good: object, why: str) -> WorkloadsFailedError:
+    """What to say where the good build cannot be measured."""
+    return WorkloadsFailedError(
+        f"{probe} does not run on {good}, which is to be the good one: {why}\n"
+        "start the range where it does, or measure something else"
+    )

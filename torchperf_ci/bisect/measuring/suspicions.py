@@ -1,0 +1,142 @@
+"""What a file of verdicts gives a bisection to look for, and between which commits.
+
+The file may come from anywhere: nothing in it is believed but names that are known here and numbers within bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.batch import LARGEST
+from torchperf_ci.bench.case import BACKENDS, DTYPES
+from torchperf_ci.bench.results import ANCHORED
+from torchperf_ci.bench.selection import Grid, Selection, select
+from torchperf_ci.bisect.measuring.probes import GRAPH_BREAKS, LATENCY, METRICS, WorkloadProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.selection import Known
+    from torchperf_ci.series.series import Series
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+NO_NUMBER = (
+    "what fails has no number to bisect by; git bisect run finds the commit since which a command fails"
+)
+_SHA = re.compile(r"[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A series that got worse and that cannot be bisected, and why."""
+
+    series: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Suspicions:
+    """One probe a case, with all metrics of it that got worse; and the rest."""
+
+    probes: tuple[WorkloadProbe, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The last commit at the old level and the first at the new, as records name them."""
+
+    good: str
+    bad: str
+
+
+def probes_of(judgement: Judgement, known: Known, device: str) -> Suspicions:
+    """What got worse, or looks as if, as probes for the catalogue ``known`` on a torch ``device``."""
+    metrics: dict[Case, list[str]] = defaultdict(list)
+    named: dict[Case, str] = {}
+    left_out = []
+    for verdict in _worse(judgement):
+        case = _case(verdict, known, device)
+        if isinstance(case, str):
+            left_out.append(LeftOut(str(verdict.series), case))
+        else:
+            named.setdefault(case, verdict.series.device)
+            metrics[case].append(_measured(verdict.series.metric))
+    probes = (
+        WorkloadProbe(case, tuple(dict.fromkeys(found)), named[case]) for case, found in metrics.items()
+    )
+    return Suspicions(tuple(probes), tuple(left_out))
+
+
+def ends_of(judgement: Judgement) -> Sequence[Ends]:
+    """Between which commits everything that can be bisected got worse; empty where the file does not tell.
+
+    First those of the repository whose job measured, then those of PyTorch: which of them are meant, the repository
+    that is bisected knows. Several ranges give the one that holds them all.
+    """
+    verdicts = [one for one in _worse(judgement) if _measured(one.series.metric) in METRICS]
+    found = (_ends(verdicts, key) for key in ("commit", "torch"))
+    return list(dict.fromkeys(ends for ends in found if ends))
+
+
+def _worse(judgement: Judgement) -> Sequence[Verdict]:
+    return [one for one in judgement.verdicts if one.is_red or one.candidate]
+
+
+def _case(verdict: Verdict, known: Known, device: str) -> Case | str:
+    """The case, or why there is none."""
+    series = verdict.series
+    if verdict.verdict == "broken":
+        return NO_NUMBER
+    if _measured(series.metric) not in METRICS:
+        return f"pairs do not tell {series.metric!r} of a workload: bisect it by --command"
+    if series.model not in known.workloads:
+        return f"there is no workload {series.model!r} at the good commit: name its --suite, or bisect by --command"
+    grid = Grid((series.model,), (series.mode,), (series.dtype,), (series.backend,))
+    if not _runs(series, known):
+        return f"{series.model} has no {series.metric} in mode {series.mode!r}, {series.dtype!r} and {series.backend!r}"
+    return select(Selection([grid], batch_size=_batch_size(verdict.evidence)), known, device)[0]
+
+
+def _runs(series: Series, known: Known) -> bool:
+    modes = known.workloads[series.model]["modes"]
+    if series.metric == GRAPH_BREAKS and series.backend == "eager":
+        return False
+    return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS
+
+
+def _measured(metric: str) -> str:
+    """What has to be measured: the ratio to an anchor moves as the latency does."""
+    return LATENCY if metric == ANCHORED else metric
+
+
+def _batch_size(evidence: Mapping[str, Any]) -> int | None:
+    """The batch size of the verdict's pairs; None for the workload's own."""
+    size = evidence.get("batch_size")
+    return size if isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= LARGEST else None
+
+
+def _ends(verdicts: Sequence[Verdict], key: str) -> Ends | None:
+    good = [end for verdict in verdicts if (end := _end(verdict, "last_old", key))]
+    bad = [end for verdict in verdicts if (end := _end(verdict, "first_new", key))]
+    if not good or not bad:
+        return None
+    ends = Ends(min(good, key=lambda end: end[0] or inf)[1], max(bad)[1])
+    return ends if ends.good != ends.bad else None
+
+
+def _end(verdict: Verdict, name: str, key: str) -> tuple[float, str] | None:
+    """When a point of the evidence was measured, 0 where nobody says, and its commit."""
+    point = verdict.evidence.get(name)
+    if not isinstance(point, Mapping):
+        return None
+    commit, timestamp = point.get(key), point.get("timestamp")
+    if not isinstance(commit, str) or not _SHA.fullmatch(commit):
+        return None
+    return timestamp if isinstance(timestamp, int | float) else 0, commit

@@ -1,0 +1,1 @@
+"""What follows from what is known: pure functions, no input or output."""

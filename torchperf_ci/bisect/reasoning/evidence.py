@@ -1,0 +1,79 @@
+"""The facts, sorted: what was read between which builds, and what it cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import mean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.information import Price, chances_to_build
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.bisect.reasoning.facts import Facts, Reading
+    from torchperf_ci.bisect.reasoning.question import Question
+    from torchperf_ci.bisect.reasoning.segment import Segment
+
+Arrays = tuple["NDArray[np.intp]", "NDArray[np.intp]", "NDArray[np.float64]"]
+
+
+def pairs_between(facts: Facts, series: str, base: int, head: int, *, fresh: bool) -> list[float]:
+    """ln(head/base) of all pairs of two builds, or of those ``fresh`` ones that were taken to verify a culprit."""
+    return [
+        reading.log_ratios[series]
+        for reading in facts.readings
+        if (reading.base, reading.head) == (base, head)
+        and series in reading.log_ratios
+        and (not fresh or reading.purpose == "verify")
+    ]
+
+
+def within(facts: Facts, series: str, segment: Segment) -> Arrays:
+    """Bases, heads and log-ratios of what bears on a segment, positions counted from its first build.
+
+    That are pairs with its first build, and pairs of neighbours among the builds that were measured.
+    """
+    inside = [
+        reading
+        for reading in facts.readings
+        if series in reading.log_ratios and segment.before <= reading.base < reading.head <= segment.after
+    ]
+    tested = sorted({segment.before, segment.after, *(place for r in inside for place in (r.base, r.head))})
+    neighbours = set(pairwise(tested))
+    useful = [r for r in inside if r.base == segment.before or (r.base, r.head) in neighbours]
+    bases, heads = ([getattr(r, side) - segment.before for r in useful] for side in ("base", "head"))
+    values = [r.log_ratios[series] for r in useful]
+    return np.array(bases, np.intp), np.array(heads, np.intp), np.array(values, np.float64)
+
+
+def series_of(facts: Facts) -> dict[str, str]:
+    """The probe that yields each series, in the order in which they were first read."""
+    return {series: reading.probe for reading in facts.readings for series in reading.log_ratios}
+
+
+def price(question: Question, facts: Facts, segment: Segment, probe: str, *, may_build: bool) -> Price:
+    """What reading each build of a segment takes, in seconds."""
+    chance = chances_to_build(question.bad, sorted(facts.built - facts.unusable), sorted(facts.unusable))
+    build = np.full(question.bad + 1, build_seconds(question, facts))
+    build[list(facts.built)] = 0.0
+    if not may_build:
+        chance[build > 0] = 0.0
+    chance[list(facts.unusable)] = 0.0
+    part = slice(segment.before, segment.after + 1)
+    return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part])
+
+
+def build_seconds(question: Question, facts: Facts) -> float:
+    """What a build has taken on average, else what is expected."""
+    return mean([build.seconds for build in facts.builds] or [question.build_seconds])
+
+
+def pair_seconds(question: Question, readings: Sequence[Reading], probe: str | None = None) -> float:
+    """What a pair, of a probe or of all of them, has taken on average, else what is expected."""
+    known = [reading.seconds for reading in readings if probe in (None, reading.probe)]
+    return max(mean(known or [question.pair_seconds]), 1e-9)

@@ -1,0 +1,146 @@
+"""What to do next, from what is known: confirm, locate, verify, and again for what is left.
+
+There is no other memory than the facts, so that a bisection that was interrupted goes on by asking once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bisect.reasoning.evidence import series_of
+from torchperf_ci.bisect.reasoning.locating import Search
+from torchperf_ci.bisect.reasoning.question import Measure
+from torchperf_ci.bisect.reasoning.standing import Standing
+from torchperf_ci.stats.sprt import FEWEST_PAIRS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torchperf_ci.bisect.reasoning.facts import Facts
+    from torchperf_ci.bisect.reasoning.question import Question
+    from torchperf_ci.bisect.reasoning.segment import Segment
+
+POSSIBLE = 0.01
+"""What a series must give a step that another one has proven, to be asked about it as well."""
+
+
+def next_step(question: Question, facts: Facts, *, may_build: bool = True) -> Measure | None:
+    """The pair to measure next; None when there is nothing more to learn."""
+    return Investigation(question, facts).next_step(may_build=may_build)
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """Everything that follows from the facts."""
+
+    question: Question
+    facts: Facts
+
+    @cached_property
+    def standings(self) -> Sequence[Standing]:
+        """Every series that was read."""
+        known = series_of(self.facts)
+        return [Standing(self.question, self.facts, name, probe) for name, probe in known.items()]
+
+    @cached_property
+    def probes(self) -> Sequence[str]:
+        """The probes that run on both ends of the range."""
+        failing = {f.probe for f in self.facts.failures if f.position in (0, self.question.bad)}
+        return [probe for probe in self.question.probes if probe not in failing]
+
+    @cached_property
+    def regressed(self) -> Sequence[Standing]:
+        """The series of which bad is slower than good, the clearest first."""
+        slower = [one for one in self.standings if one.confirmation.word == "slower"]
+        return sorted(slower, key=_clarity, reverse=True)
+
+    @cached_property
+    def searches(self) -> Sequence[Search]:
+        """What is still to be explained, one search for all series that have the same to explain."""
+        groups: dict[tuple[Segment, frozenset[Segment]], list[Standing]] = {}
+        for one in self.regressed:
+            for part, proof in one.unexplained.items():
+                if proof.word == "slower":
+                    inside = frozenset(one.refuted & {*_parts(part, one.refuted)})
+                    groups.setdefault((part, inside), []).append(one)
+        return [Search(part, members) for (part, _), members in groups.items()]
+
+    def next_step(self, *, may_build: bool) -> Measure | None:
+        """See :func:`next_step`."""
+        for steps in (
+            self._confirmations(first=True),
+            self._shared_culprits(),
+            self._remainders(),
+            self._verifications(may_build=may_build),
+            self._locations(may_build=may_build),
+            self._confirmations(first=False),
+        ):
+            if (step := next(filter(self._may_run, steps), None)) is not None:
+                return step
+        return None
+
+    def _may_run(self, step: Measure) -> bool:
+        """Whether the probe is not known to fail on one of the two builds: to ask again would tell nothing new."""
+        ends = (step.base, step.head)
+        return not any(f.probe == step.probe and f.position in ends for f in self.facts.failures)
+
+    def _confirmations(self, *, first: bool) -> Iterator[Measure]:
+        """Bad against good, the probe that was asked least first: each as often as it takes at least, or until clear.
+
+        What is clear first is located first: what takes many pairs may have changed nothing.
+        """
+        whole = (0, self.question.bad)
+        asked = Counter(r.probe for r in self.facts.readings if (r.base, r.head) == whole)
+        open_ones = {one.probe for one in self.standings if one.confirmation.word == "open"}
+        for probe in sorted(self.probes, key=lambda probe: asked[probe]):
+            if asked[probe] < FEWEST_PAIRS if first else probe in open_ones:
+                yield Measure(probe, *whole, "confirm")
+
+    def _shared_culprits(self) -> Iterator[Measure]:
+        """A culprit that one series has proven is tried with the others that may have it, too."""
+        proven = {step for one in self.regressed for step in one.culprits}
+        for one in self.regressed:
+            for part in one.unexplained:
+                for step in sorted({*_parts(part, proven)} - one.refuted):
+                    if step in one.tried or _gives(one, part, step) >= POSSIBLE:
+                        yield Measure(one.probe, step.before, step.after, "verify")
+
+    def _remainders(self) -> Iterator[Measure]:
+        """Whether anything is left beside the culprits."""
+        for one in self.regressed:
+            for part, proof in one.unexplained.items():
+                if proof.word == "open":
+                    yield Measure(one.probe, part.before, part.after, "confirm")
+
+    def _verifications(self, *, may_build: bool) -> Iterator[Measure]:
+        for search in self.searches:
+            first = search.members[0]
+            if search.step and search.step not in first.refuted:
+                if revert := search.revert_of(search.step, may_build=may_build):
+                    yield revert
+                yield Measure(first.probe, search.step.before, search.step.after, "verify")
+
+    def _locations(self, *, may_build: bool) -> Iterator[Measure]:
+        for search in self.searches:
+            if search.step is None and (step := search.next_pair(may_build=may_build)):
+                yield step
+
+
+def _clarity(one: Standing) -> float:
+    """The effect in standard deviations of one pair."""
+    decision = one.confirmation.decision
+    return math.log(decision.effect.ratio) / decision.noise if decision else 0.0
+
+
+def _parts(part: Segment, steps: Sequence[Segment] | set[Segment] | frozenset[Segment]) -> Iterator[Segment]:
+    return (step for step in steps if part.before <= step.before and step.after <= part.after)
+
+
+def _gives(one: Standing, part: Segment, step: Segment) -> float:
+    """The probability that a series gives to the suspects of a step."""
+    suspects = one.weigh(part).suspects
+    return float(suspects[step.before - part.before : step.after - part.before].sum())

@@ -1,0 +1,99 @@
+"""Where in a segment the culprit lies: the series that may share it, the odds, and what to measure next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bisect.reasoning.evidence import price
+from torchperf_ci.bisect.reasoning.question import Measure
+from torchperf_ci.bisect.reasoning.segment import Segment
+from torchperf_ci.bisect.reasoning.standing import SURE, Standing, weights
+from torchperf_ci.stats.information import most_informative
+from torchperf_ci.stats.posterior import posterior
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_ci.stats.posterior import Posterior
+
+APART = math.log(1 / 20)
+"""Series are not taken to have one cause where two causes are twenty times as likely."""
+TO_SEE = 2
+"""Pairs that show whether a revert has undone a change."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for one culprit: a segment, and the series that got slower over it, the clearest first."""
+
+    segment: Segment
+    members: Sequence[Standing]
+
+    @cached_property
+    def agreeing(self) -> Sequence[Standing]:
+        """The clearest series, and those whose readings go with its culprit."""
+        chosen = [self.members[0]]
+        for member in self.members[1:]:
+            if self._weigh([*chosen, member]).one_cause > APART:
+                chosen.append(member)
+        return chosen
+
+    @cached_property
+    def odds(self) -> Posterior:
+        """The suspects of the segment."""
+        return self._weigh(self.agreeing)
+
+    @cached_property
+    def step(self) -> Segment | None:
+        """The two builds that the culprit lies between, once that is sure enough and no build between can be had."""
+        most = int(self.odds.gaps.argmax())
+        if self.odds.gaps[most] < SURE:
+            return None
+        left, right = (int(self.odds.tested[most + side]) + self.segment.before for side in (0, 1))
+        unusable = self.members[0].facts.unusable
+        whole = all(position in unusable for position in range(left + 1, right))
+        return Segment(left, right) if whole else None
+
+    def revert_of(self, step: Segment, *, may_build: bool) -> Measure | None:
+        """What takes back a suspect of a step, as long as it has not been seen whether that still holds at the end.
+
+        If it is fast again there, it is another commit that made the end slow; the odds know that once it is read.
+        """
+        first = self.members[0]
+        for revert, reverted in first.question.reverts.items():
+            inside = step.before < reverted <= step.after < revert < self.segment.after
+            usable = revert not in first.facts.unusable and (may_build or revert in first.facts.built)
+            ends = (self.segment.before, revert)
+            read = sum(
+                (one.base, one.head) == ends and first.series in one.log_ratios
+                for one in first.facts.readings
+            )
+            if inside and usable and read < TO_SEE:
+                return Measure(first.probe, *ends, "locate")
+        return None
+
+    def next_pair(self, *, may_build: bool) -> Measure | None:
+        """What is expected to tell most for its price; None where nothing would tell anything."""
+        best, found = 0.0, None
+        for number, member in enumerate(self.agreeing):
+            cost = price(member.question, member.facts, self.segment, member.probe, may_build=may_build)
+            choice = most_informative(self.odds, number, cost)
+            if choice and choice.rate > best:
+                head = self.segment.before + choice.position
+                best, found = choice.rate, Measure(member.probe, self.segment.before, head, "locate")
+        return found
+
+    def suspects(self) -> dict[int, float]:
+        """The fewest positions that hold 95% of the probability, each with its own."""
+        return {
+            self.segment.before + place: float(self.odds.suspects[place - 1])
+            for place in self.odds.credible(SURE)
+        }
+
+    def _weigh(self, members: Sequence[Standing]) -> Posterior:
+        first = members[0]
+        readings = [member.readings(self.segment) for member in members]
+        return posterior(weights(first.question, self.segment), readings, first.question.min_effect)

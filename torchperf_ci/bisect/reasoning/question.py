@@ -1,0 +1,46 @@
+"""What is asked: which of the suspects made which probes slower?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from torchperf_ci.bisect.reasoning.facts import Purpose
+
+
+@dataclass(frozen=True)
+class Question:
+    """A range of suspects and what to measure on it.
+
+    ``weights``, one a suspect, sum to 1: how suspect each is beforehand. ``min_effect`` is the smallest relative change
+    that matters. ``reverts`` are positions of commits that take back another one, and its position.
+    ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
+    """
+
+    weights: NDArray[np.float64]
+    probes: Sequence[str]
+    min_effect: float
+    build_seconds: float = 600.0
+    pair_seconds: float = 10.0
+    reverts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def bad(self) -> int:
+        """The position of the bad commit, which is also the number of suspects."""
+        return int(self.weights.size)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One pair that is to be measured next: two positions, and what for."""
+
+    probe: str
+    base: int
+    head: int
+    purpose: Purpose

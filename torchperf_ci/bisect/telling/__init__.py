@@ -1,0 +1,1 @@
+"""What people are told before, meanwhile and afterwards."""
