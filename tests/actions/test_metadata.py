@@ -81,8 +81,6 @@ DEFAULTS_OF_A_JOB = {
     (COMPARE, "out"): "a new one in the runner's temporary folder",
     (BISECT, "repo"): 'the working directory, "."',
     (BISECT, "workload"): "all",
-    (BISECT, "suite"): "all",
-    (BISECT, "min-effect"): "0.03",
     (BISECT, "builder"): "command with build, else worktree",
     (BISECT, "python"): "the job's python, else its python3",
     (BISECT, "state"): "torchperf-bisect/state.jsonl in the runner's temporary folder",

@@ -13,7 +13,7 @@ from torchperf_ci import config
 from torchperf_ci.bisect.by_commit import Call, bisect_commits
 from torchperf_ci.bisect.by_nightly import bisect_nightlies
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.measuring.probes import check_metric
+from torchperf_ci.bisect.measuring.probes import LATENCY, check_metric
 from torchperf_ci.bisect.setting import builder_of, check_command
 from torchperf_ci.culprits.telling import tell
 from torchperf_ci.deadline import Deadline
@@ -21,11 +21,13 @@ from torchperf_ci.errors import UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import interruptible
 from torchperf_ci.options.bisecting import BISECT_OPTIONS
+from torchperf_ci.series import policy
 from torchperf_ci.verdicts import file as verdicts_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Location
 
 DEFAULT_OUT = "culprits.json"
@@ -44,6 +46,7 @@ def bisect_command(options: Mapping[str, Any]) -> int:
     builder = builder_of(options)
     if options["command"]:
         check_command(options["command"], builder)
+    options = {**options, "min_effect": options["min_effect"] or _min_effect(options, given)}
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     with interruptible():
         location = bisect(Call(options, given, judgement), state, limits)
@@ -72,6 +75,11 @@ def _check(options: Mapping[str, Any]) -> None:
     if len(ends) == 1 or not (ends or options["verdicts"]):
         msg = "between which commits? give both, --good and --bad"
         raise UsageError(msg)
+
+
+def _min_effect(options: Mapping[str, Any], given: Config) -> float:
+    """The policy's for what is measured."""
+    return policy.rule(options["metric"] or LATENCY, given.policy).min_effect
 
 
 def _exit_code(location: Location) -> int:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", bound="Revision | Nightly")
 
-MIN_EFFECT = 0.03
 _OF_THE_PLAN = (
     "command",
     "metric",
@@ -118,9 +117,7 @@ def _settled(setting: Setting, line: Line[Any], kept: StateFile, folder: Path) -
 def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> Question:
     names = [probe.name for probe in setting.probes]
     seconds = BUILD_SECONDS[builder_of(options)]
-    return Question(
-        line.weights, names, options["min_effect"] or MIN_EFFECT, build_seconds=seconds, reverts=line.reverts
-    )
+    return Question(line.weights, names, options["min_effect"], build_seconds=seconds, reverts=line.reverts)
 
 
 def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +129,7 @@ def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict
         "suspects": len(line.names) - 1,
         "probes": [probe.name for probe in setting.probes],
         "builder": builder_of(options),
-        "min_effect": options["min_effect"] or MIN_EFFECT,
+        "min_effect": options["min_effect"],
         "machine": f"{identity.name} ({identity.type})",
         **{name: _shown(options[name]) for name in _OF_THE_PLAN if options[name] is not None},
     }

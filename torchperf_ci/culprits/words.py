@@ -41,7 +41,7 @@ def details(culprit: Culprit) -> list[str]:
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
     return [
         *(
-            [short(f"What is between could not be measured, so it is one of {one_of}", _LIST_LENGTH)]
+            [short(f"They could not be told apart by measuring, so it is one of {one_of}", _LIST_LENGTH)]
             if one_of
             else []
         ),

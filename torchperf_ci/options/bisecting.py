@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torchperf_ci.options.common import JSON
 from torchperf_ci.options.comparing import COMPARE_OPTIONS
+from torchperf_ci.options.measuring import SUITE
 from torchperf_ci.options.option import Option
 from torchperf_ci.options.values import positive, positive_int, truth
 
@@ -31,6 +34,7 @@ BISECT_OPTIONS = (
         metavar="NAME",
         many=True,
     ),
+    replace(SUITE, default="all"),
     Option(
         "--command",
         "Shell line to measure instead: it prints a number in its last line, or v3 records; {sha}, {worktree} and "
@@ -63,7 +67,7 @@ BISECT_OPTIONS = (
     *(
         _OF_COMPARE[flag]
         for flag in (
-            "--python", "--config", "--suite", "--device", "--mode", "--dtype", "--backend", "--batch-size",
+            "--python", "--config", "--device", "--mode", "--dtype", "--backend", "--batch-size",
             "--threads", "--timeout", "--min-effect",
         )
     ),
