@@ -152,7 +152,13 @@ def test_a_cancelled_job_cleans_up_and_keeps_its_state(tmp_path: Path) -> None:
         "GITHUB_OUTPUT": str(output),
         "RUNNER_TEMP": str(tmp_path),
     }
-    step = subprocess.Popen(["bash", SCRIPT], env={**os.environ, **environ}, start_new_session=True)
+    step = subprocess.Popen(
+        ["bash", SCRIPT],
+        env={**os.environ, **environ},
+        start_new_session=True,
+        # Whatever runs the tests may ignore it, and a shell cannot trap what it was started to ignore.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # it takes no lock
+    )
     try:
         wait_for(begun)
         assert len(git(suspects, "worktree", "list").splitlines()) > 1
@@ -160,7 +166,8 @@ def test_a_cancelled_job_cleans_up_and_keeps_its_state(tmp_path: Path) -> None:
         assert step.wait(PATIENCE) == 3
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(step.pid, signal.SIGTERM)
+            os.killpg(step.pid, signal.SIGKILL)
+        step.wait()
     state = tmp_path / "torchperf-bisect/state.jsonl"
     assert len(git(suspects, "worktree", "list").splitlines()) == 1
     assert '"build"' in state.read_text()

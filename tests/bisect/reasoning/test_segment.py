@@ -8,7 +8,6 @@ from torchperf_ci.bisect.reasoning.segment import Segment
 
 def test_what_is_left_beside_some_steps() -> None:
     whole = Segment(0, 10)
-    assert whole.suspects == 10
     assert whole.without([]) == [whole]
     assert whole.without([Segment(6, 8), Segment(2, 3)]) == [Segment(0, 2), Segment(3, 6), Segment(8, 10)]
     assert whole.without([Segment(0, 1), Segment(9, 10)]) == [Segment(1, 9)]

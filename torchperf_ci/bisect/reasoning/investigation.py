@@ -65,8 +65,7 @@ class Investigation:
         for one in self.regressed:
             for part, proof in one.unexplained.items():
                 if proof.word == "slower":
-                    inside = frozenset(one.refuted & {*_parts(part, one.refuted)})
-                    groups.setdefault((part, inside), []).append(one)
+                    groups.setdefault((part, frozenset(part.parts(one.refuted))), []).append(one)
         return [Search(part, members) for (part, _), members in groups.items()]
 
     def next_step(self, *, may_build: bool) -> Measure | None:
@@ -105,7 +104,7 @@ class Investigation:
         proven = {step for one in self.regressed for step in one.culprits}
         for one in self.regressed:
             for part in one.unexplained:
-                for step in sorted({*_parts(part, proven)} - one.refuted):
+                for step in sorted({*part.parts(proven)} - one.refuted):
                     if step in one.tried or _gives(one, part, step) >= POSSIBLE:
                         yield Measure(one.probe, step.before, step.after, "verify")
 
@@ -134,10 +133,6 @@ def _clarity(one: Standing) -> float:
     """The effect in standard deviations of one pair."""
     decision = one.confirmation.decision
     return math.log(decision.effect.ratio) / decision.noise if decision else 0.0
-
-
-def _parts(part: Segment, steps: Sequence[Segment] | set[Segment] | frozenset[Segment]) -> Iterator[Segment]:
-    return (step for step in steps if part.before <= step.before and step.after <= part.after)
 
 
 def _gives(one: Standing, part: Segment, step: Segment) -> float:

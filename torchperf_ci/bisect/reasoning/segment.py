@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, order=True)
@@ -16,14 +16,13 @@ class Segment:
     before: int
     after: int
 
-    @property
-    def suspects(self) -> int:
-        """How many there are."""
-        return self.after - self.before
+    def parts(self, steps: Iterable[Segment]) -> Iterator[Segment]:
+        """Those of the steps that lie within the segment."""
+        return (step for step in steps if self.before <= step.before and step.after <= self.after)
 
     def without(self, steps: Iterable[Segment]) -> list[Segment]:
         """What is left of the segment beside some steps within it, in order."""
-        places = sorted(step for step in steps if self.before <= step.before and step.after <= self.after)
+        places = sorted(self.parts(steps))
         starts = [self.before, *(step.after for step in places)]
         ends = [*(step.before for step in places), self.after]
         return [Segment(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
