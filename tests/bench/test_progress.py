@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from terminal import all_of
+
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.bench.progress import PlainProgress
@@ -34,19 +36,8 @@ def test_a_terminal_gets_a_bar_and_its_cursor_back(tmp_path: Path) -> None:
         [sys.executable, "-m", "torchperf_ci", *argv], cwd=tmp_path, env=environ, stdout=theirs, stderr=theirs
     ) as running:
         os.close(theirs)
-        shown = _all_of(terminal)
+        shown = all_of(terminal)
     assert running.returncode == 0, shown
     assert "━" in shown
     assert "1/1" in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-
-
-def _all_of(terminal: int) -> str:
-    parts = []
-    try:
-        while part := os.read(terminal, 2**16):
-            parts.append(part)
-    except OSError:  # how a terminal says that nobody writes to it any more
-        pass
-    os.close(terminal)
-    return b"".join(parts).decode()

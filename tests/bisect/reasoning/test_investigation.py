@@ -9,7 +9,7 @@ import pytest
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
 
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS
 from torchperf_ci.bisect.reasoning.question import Measure
@@ -33,6 +33,16 @@ def test_the_culprit_is_named(culprit, noise) -> None:
     ended = bisected(a_range({culprit: 1.07}, noise))
     assert ended.culprits == {"s": steps(culprit)}
     assert len(ended.facts.builds) <= 2 + 7 + 2  # a binary search, and its neighbours
+
+
+def test_what_is_proven_stays_proven_when_bad_looks_fast_later() -> None:
+    """A probe of several series is read on after one of them is clear."""
+    ended = bisected(a_range({35: 1.07}))
+    fast = [Reading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MOST_PAIRS
+    facts = replace(ended.facts, readings=(*ended.facts.readings, *fast))
+    [standing] = Investigation(a_range({}).question(), facts).regressed
+    assert standing.confirmation.word == "not slower"
+    assert standing.culprits == steps(35)
 
 
 def test_five_hundred_commits_take_little_more_than_seventy() -> None:

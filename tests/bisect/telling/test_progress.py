@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
+from terminal import all_of
 
 from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
 from torchperf_ci.bisect.reasoning.question import Measure
@@ -111,7 +112,7 @@ def test_a_terminal_gets_bars_and_its_cursor_back_and_nothing_that_a_name_says()
     command = [sys.executable, "-c", ON_A_TERMINAL, str(here), str(here.parents[1] / "support")]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs) as running:
         os.close(theirs)
-        shown = _all_of(terminal)
+        shown = all_of(terminal)
     assert running.returncode == 0, shown
     assert "█" in shown
     assert "and " in shown, "there is not room for all suspects"
@@ -119,14 +120,3 @@ def test_a_terminal_gets_bars_and_its_cursor_back_and_nothing_that_a_name_says()
     assert "\x1b[31m" not in shown
     assert "\x1b]0;" not in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-
-
-def _all_of(terminal: int) -> str:
-    parts = []
-    try:
-        while part := os.read(terminal, 2**16):
-            parts.append(part)
-    except OSError:  # how a terminal says that nobody writes to it any more
-        pass
-    os.close(terminal)
-    return b"".join(parts).decode()

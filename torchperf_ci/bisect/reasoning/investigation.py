@@ -54,8 +54,11 @@ class Investigation:
 
     @cached_property
     def regressed(self) -> Sequence[Standing]:
-        """The series of which bad is slower than good, the clearest first."""
-        slower = [one for one in self.standings if one.confirmation.word == "slower"]
+        """The series of which bad is slower than good, or that have a culprit, the clearest first.
+
+        What was proven stays proven, even if later pairs of bad and good do not look as slow as those before.
+        """
+        slower = [one for one in self.standings if one.confirmation.word == "slower" or one.culprits]
         return sorted(slower, key=_clarity, reverse=True)
 
     @cached_property
