@@ -3,25 +3,27 @@
     python benchmarks/nightly.py [SERIES] [MONTHS]
 
 Each series has a noise of its own (CV 0.5–10%), one run in ten from a heavy tail, a spike in one run of 200, and the
-offset of the machine that it shares with a fifth of the others. After 45 nights of the past, 30 are judged. In them
-nothing changes, and every alarm is false; then the last three are taken again with steps in one series of ten.
+offset of the machine that it shares with a fifth of the others. A run is the median of three processes, which share
+half of its variance and all of a spike. After 45 nights of the past, 30 are judged. In them nothing changes, and every
+alarm is false; then the last three are taken again with steps in one series of ten.
 
-``candidates`` and ``proven by history`` are those of `torchperf check`; ``measured again`` are the candidates that the
-test of `torchperf compare` confirms, with simulated pairs that spread by 1.2% and have a heavy tail, too. The others
-are those of the field: against the night before (TorchBench), and against the median of ten, at two bad nights in a row
-(the benchmark infrastructure's daily report).
+``candidates`` and ``proven`` are those of `torchperf check`, which also takes one run for a proof where all its
+processes agree; ``measured again`` are the candidates that the test of `torchperf compare` confirms, with simulated
+pairs that spread by 1.2% and have a heavy tail, too. The others are those of the field: against the night before
+(TorchBench), and against the median of ten, at two bad nights in a row (the benchmark infrastructure's daily report).
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from report import print_table
 
 from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.single_run import Repetitions
 from torchperf_ci.stats.sprt import decide
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MACHINES = 5
+PROCESSES = 3
+SHARED = 0.5
+"""Of the variance between runs: what the processes of one run have in common."""
+VARIANCE_OF_MEDIAN = 0.449
+"""Of three normal values, in units of theirs."""
 OFFSET = 0.01
 PAST, NIGHTS = 45, 30
 STEPS = (0.03, 0.05, 0.10)
@@ -44,41 +51,60 @@ PAIR_SPREAD, MOST_PAIRS = 0.012, 30
 
 @dataclass(frozen=True)
 class Nightly:
-    """Log values, shape (series, nights), the CV of each series, and the job of each value."""
+    """Log values, shape (series, nights), medians of processes that lie between ``lowest`` and ``highest``; the CV of
+    each series, and the job of each value."""
 
     values: Floats
+    lowest: Floats
+    highest: Floats
     cv: Floats
     jobs: NDArray[np.int64]
     machines: NDArray[np.int64]
 
-    def until(self, night: int, values: Floats | None = None) -> tuple[Floats, NDArray[np.int64]]:
-        """What is known in the evening of ``night``."""
-        taken = slice(night - PAST, night + 1)
-        return (self.values if values is None else values)[:, taken], self.jobs[:, taken]
+    def with_step(self, effects: Floats, since: int) -> Nightly:
+        """The same, but each series is slower by its effect from the night ``since`` on."""
+        moved = np.zeros_like(self.values)
+        moved[:, since:] = effects[:, None]
+        values, lowest, highest = (part + moved for part in (self.values, self.lowest, self.highest))
+        return replace(self, values=values, lowest=lowest, highest=highest)
 
 
 def simulate(series: int, random: np.random.Generator) -> Nightly:
     """A nightly without any change."""
     shape = series, PAST + NIGHTS
     cv = np.exp(random.uniform(np.log(0.005), np.log(0.10), series))
-    heavy = random.random(shape) < 0.1
-    noise = np.where(heavy, 1.3 * random.standard_t(3, shape), random.standard_normal(shape))
-    values = cv[:, None] * noise / noise.std()
-    values += (random.random(shape) < 0.005) * random.exponential(0.15, shape)
+    shared = np.sqrt(SHARED) * _heavy_tailed(shape, random)
+    shared += (random.random(shape) < 0.005) * random.exponential(0.15, shape) / cv[:, None]
+    own = np.sqrt((1 - SHARED) / VARIANCE_OF_MEDIAN) * _heavy_tailed((*shape, PROCESSES), random)
+    processes = cv[:, None, None] * (shared[..., None] + own)
     machines = random.integers(0, MACHINES, series)
     offsets = OFFSET * random.standard_t(4, (MACHINES, shape[1])) / np.sqrt(2)
     jobs = machines[:, None] * shape[1] + np.arange(shape[1])
-    return Nightly(values + offsets[machines], cv, jobs, machines)
+    processes += offsets[machines][..., None]
+    lowest, values, highest = np.moveaxis(np.sort(processes, axis=2), 2, 0)
+    return Nightly(values, lowest, highest, cv, jobs, machines)
 
 
-def rules(nightly: Nightly, night: int, values: Floats) -> dict[str, NDArray[np.bool_]]:
+def _heavy_tailed(shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Noise with a standard deviation of 1."""
+    heavy = random.random(shape) < 0.1
+    noise = np.where(heavy, 1.3 * random.standard_t(3, shape), random.standard_normal(shape))
+    return noise / noise.std()
+
+
+def rules(nightly: Nightly, night: int) -> dict[str, NDArray[np.bool_]]:
     """What each rule alarms about in the evening of ``night``."""
-    known, jobs = nightly.until(night, values)
-    found = judge(known, np.full(len(known), np.log1p(MIN_EFFECT)), jobs, nightly.machines)
+    taken = slice(night - PAST, night + 1)
+    known, jobs = nightly.values[:, taken], nightly.jobs[:, taken]
+    newest = Repetitions(nightly.lowest[:, night], nightly.highest[:, night])
+    min_effect = np.full(len(known), np.log1p(MIN_EFFECT))
+    history = judge(known, min_effect, jobs, nightly.machines)
+    found = judge(known, min_effect, jobs, nightly.machines, newest)
     ratios = known - np.median(known[:, -12:-2], axis=1, keepdims=True)
     return {
         "candidates": found.up.candidate,
-        "proven by history": found.up.proven,
+        "proven by history": history.up.proven,
+        "proven by history or by one run": found.up.proven,
         "7% above the night before": known[:, -1] - known[:, -2] > np.log(1.07),
         "10% above the median of ten": ratios[:, -1] > np.log(1.10),
         "15%, two nights in a row": (ratios[:, -2:] > np.log(1.15)).all(axis=1),
@@ -108,7 +134,7 @@ def false_alarms(months: Sequence[Nightly], random: np.random.Generator) -> Mapp
     total: dict[str, float] = {}
     for nightly in months:
         for night in range(PAST, PAST + NIGHTS):
-            found = rules(nightly, night, nightly.values)
+            found = rules(nightly, night)
             nothing = np.zeros(len(nightly.cv))
             found["measured again"], pairs = measured_again(found["candidates"], nothing, random)
             for rule, alarms in found.items():
@@ -127,11 +153,11 @@ def found_soon(
         stepped = random.random(len(nightly.cv)) < 0.1
         quiet = nightly.cv[stepped] <= QUIET
         seen: dict[str, NDArray[np.bool_]] = {}
-        for night in range(last - max(SOON) + 1, last + 1):
-            effects = stepped * np.log1p(step)
-            values = nightly.values.copy()
-            values[:, last - max(SOON) + 1 :] += effects[:, None]
-            found = rules(nightly, night, values)
+        first = last - max(SOON) + 1
+        effects = stepped * np.log1p(step)
+        slower = nightly.with_step(effects, first)
+        for night in range(first, last + 1):
+            found = rules(slower, night)
             found["measured again"], _ = measured_again(found["candidates"], effects, random)
             for rule, alarms in found.items():
                 seen[rule] = seen.get(rule, alarms) | alarms

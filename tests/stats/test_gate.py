@@ -168,8 +168,8 @@ def repetitions(newest: np.ndarray, spread: float = 0.01) -> Repetitions:
 
 def test_one_run_is_proof_where_all_its_processes_agree_on_what_was_never_seen() -> None:
     values = quiet(series=40)
-    values[0, -1] += math.log(1.25)
-    values[1, -1] -= math.log(1.25)
+    values[0, -1] += math.log(2)
+    values[1, -1] -= math.log(2)
     found = judged(values, repetitions=repetitions(values[:, -1]))
     assert np.flatnonzero(found.up.proven).tolist() == [0]
     assert np.flatnonzero(found.down.proven).tolist() == [1]
@@ -177,20 +177,27 @@ def test_one_run_is_proof_where_all_its_processes_agree_on_what_was_never_seen()
     assert not judged(values).up.proven.any()
 
 
-@pytest.mark.parametrize("doubt", ["one process", "whole machine", "seen before", "short past"])
+@pytest.mark.parametrize(
+    "doubt", ["one process", "whole machine", "seen before", "short past", "half or less", "spikes elsewhere"]
+)
 def test_one_run_is_no_proof_where_there_is_any_other_explanation(doubt: str) -> None:
     values = quiet(series=40)
-    values[0, -1] += math.log(1.25)
+    values[0, -1] += math.log(2)
     given = repetitions(values[:, -1])
     if doubt == "one process":
-        given.lowest[0] -= math.log(1.25)
+        given.lowest[0] -= math.log(2)
     if doubt == "whole machine":
-        values[:20, -1] += math.log(1.25)
+        values[:20, -1] += math.log(2)
         given = repetitions(values[:, -1])
     if doubt == "seen before":
-        values[:, 7] += math.log(1.25)
+        values[:, 7] += math.log(2)
     if doubt == "short past":
         values = values[:, -10:]
+    if doubt == "spikes elsewhere":
+        values[3, 7] += math.log(1.5)
+    if doubt == "half or less":
+        values[0, -1] -= math.log(2 / 1.45)
+        given = repetitions(values[:, -1])
     found = judged(values, repetitions=given)
     assert found.up.candidate[0]
     assert not found.up.proven.any()

@@ -15,7 +15,7 @@ from torchperf_ci.stats.machine_offsets import machine_offsets
 from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.normal import score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, of_current_level, past, without_gaps
-from torchperf_ci.stats.single_run import Repetitions, single_run_scores
+from torchperf_ci.stats.single_run import Repetitions, single_run_scores, smallest_proof
 from torchperf_ci.stats.window import Window, past_tails, window
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def judge(
         values = values - offsets
     tails = past_tails(values)
     windows = [window(values, runs, tails) for runs in LEVELS]
-    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, min_effect, jobs)
+    least = smallest_proof(past(values, NEWEST), min_effect)
+    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, least, jobs)
     up, down = _side(windows, min_effect, 1, rise), _side(windows, min_effect, -1, fall)
     chosen = _choice(windows, up, down, np.fmax(rise, fall))
     end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
@@ -133,7 +134,7 @@ def _single(
     repetitions: Repetitions | None,
     offset: Floats,
     tails: Tails,
-    min_effect: Floats,
+    least: Floats,
     jobs: NDArray[np.int64] | None,
 ) -> tuple[Floats, Floats]:
     if repetitions is None:
@@ -141,7 +142,7 @@ def _single(
         return nothing, nothing
     own = Repetitions(repetitions.lowest - offset, repetitions.highest - offset)
     job = np.zeros(len(offset), dtype=np.int64) if jobs is None else jobs[:, -1]
-    return single_run_scores(newest, own, tails, min_effect, job)
+    return single_run_scores(newest, own, tails, least, job)
 
 
 def _side(windows: Sequence[Window], min_effect: Floats, sign: int, single: Floats) -> Side:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from torchperf_ci.stats.noise import row_median
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -18,6 +20,10 @@ FEWEST_REPETITIONS = 3
 """Processes that must agree."""
 MIN_HISTORY = 10
 """Runs of the past without which one run proves nothing."""
+LEAST = 1.5
+"""The smallest factor that one run can prove."""
+BEYOND = 2.0
+"""So many times as far as any run of any series has ever been off. A spike may hit all processes of a run."""
 MOVED = 2.33
 """Score from which on a series counts as moved: 1 of 100 on either side does without a reason."""
 MANY, SHARE = 4, 1 / 3
@@ -33,12 +39,12 @@ class Repetitions(NamedTuple):
 
 
 def single_run_scores(
-    newest: Window, repetitions: Repetitions, tails: Tails, min_effect: Floats, jobs: NDArray[np.int64]
+    newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """The scores that the newest run alone gives to a rise and to a fall, NaN where it cannot be proof.
 
-    They are those of the repetition that speaks least for it, which must be off by ``min_effect`` itself. ``jobs``,
-    shape (series,), are those of the newest run: where many series of a job have moved at once, nobody can tell from
+    They are those of the repetition that speaks least for it, which must be off by ``least``. ``jobs``, shape
+    (series,), are those of the newest run: where many series of a job have moved at once, nobody can tell from
     one run whether the code or the machine did it.
     """
     may = (newest.history >= MIN_HISTORY) & ~_moved_together(newest.score, jobs)
@@ -48,9 +54,18 @@ def single_run_scores(
         tails.score(change / newest.sigma, newest.freedom) / newest.spread for change in (rise, fall)
     )
     return (
-        np.where(may & (rise >= min_effect), score_of_rise, np.nan),
-        np.where(may & (-fall >= min_effect), -score_of_fall, np.nan),
+        np.where(may & (rise >= least), score_of_rise, np.nan),
+        np.where(may & (-fall >= least), -score_of_fall, np.nan),
     )
+
+
+def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
+    """The smallest change, as a logarithm, that one run can prove of each series, of which ``settled``, shape (series,
+    runs), are runs of the past."""
+    known = settled[~np.isnan(settled).all(axis=1)]
+    seen = np.abs(known - row_median(known)[:, None])
+    farthest = np.nanmax(seen) if seen.size else 0.0
+    return np.maximum(min_effect, max(np.log(LEAST), BEYOND * farthest))
 
 
 def _moved_together(scores: Floats, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
