@@ -60,13 +60,21 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     bisect_verdicts, bisect, repository: Repository
 ) -> None:
     broken = verdict("status", "broken", model="smallnet/blocks")
-    assert bisect_verdicts(verdict(evidence=points(repository, 0, 1)), broken)
+    verdicts = (verdict(evidence=points(repository, 0, 1)), broken)
+    assert bisect_verdicts(*verdicts)
     location = read(bisect.out)
     assert (location.good, location.bad) == (repository.sha(0), repository.sha(1))
     assert [one.commit for one in location.culprits] == [repository.sha(1)]
     assert location.culprits[0].series[0].name == str(verdict().series)
     assert location.culprits[0].effect.ratio > 1.2
     assert "is not bisected: what fails has no number to bisect by" in location.notes[0]
+    inside = location.culprits[0].inside
+    assert inside.probe == "smallnet/bags inference fp32 eager batch 128"
+    checks = next(one for one in inside.moved if one.name == "aten::any")
+    assert (checks.old_count, checks.new_count) == (2, 14)
+    assert [(bisect.out.parent / file).stat().st_size > 0 for file in inside.files] == [True] * 3
+    assert bisect_verdicts(*verdicts), "the same call again"
+    assert read(bisect.out).culprits == location.culprits
 
 
 def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Look, Reading
 from torchperf_ci.bisect.state import Note, State
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -31,6 +31,7 @@ READING = Reading("mlp", 0, 7, {"latency(ms)": 0.07, "memory": -0.0}, "confirm",
 BUILD = Build(7, ok=True, seconds=60.0)
 BROKEN = Build(3, ok=False, why="error: no such file\n\x1b[31m \ud800")
 FAILURE = Failure("mlp", 4, "crashed")
+LOOK = Look(3, 4, {"probe": "mlp", "moved": [{"name": "aten::mm", "old_ms": None}]})
 NOTE = Note("triton moved, too: 3.1 → 3.2")
 
 # Runs in a process of its own: adds numbered readings, and says of each when it is kept.
@@ -59,7 +60,7 @@ def writing(path: Path, most: int) -> AbstractContextManager[subprocess.Popen[st
 
 
 def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
-    events = [READING, BUILD, NOTE, BROKEN, FAILURE, READING]
+    events = [READING, BUILD, NOTE, BROKEN, FAILURE, LOOK, READING]
     with State.open(path, PLAN) as state:
         assert state.facts == Facts()
         for event in events:
@@ -68,6 +69,7 @@ def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
     assert kept == Facts((READING, READING), (BUILD, BROKEN), (FAILURE,))
     with State.open(path, dict(reversed(PLAN.items()))) as state:
         assert (state.facts, state.notes) == (kept, notes) == (kept, (NOTE.text,))
+        assert state.looks == {(3, 4): LOOK.inside}
         state.add(BUILD)
     with State.open(path, PLAN) as state:
         assert state.facts.builds == (BUILD, BROKEN, BUILD)

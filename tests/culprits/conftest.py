@@ -11,10 +11,12 @@ import pytest
 from torchperf_ci.culprits.culprit import (
     Change,
     Culprit,
+    Inside,
     Location,
     MachineTime,
     Measurement,
     Moved,
+    Operator,
     Skipped,
     Suspect,
 )
@@ -60,6 +62,24 @@ def culprit() -> Culprit:
 
 
 @pytest.fixture
+def inside() -> Inside:
+    """What profiles showed: a copy more in each block, and an operator that takes longer."""
+    folder = "culprits.profiles/1a2b3c4d5e"
+    return Inside(
+        "vision/resnet18 inference fp32 eager batch 16",
+        (
+            Operator("aten::copy_", "operator", 0.0629, 0.2013, 53, 66),
+            Operator("aten::clone", "operator", None, 0.0152, None, 13),
+            Operator("backward", "phase", 1204.5, 1000.0, 1, 1),
+            Operator("cudaStreamSynchronize", "operator", 0.0, 0.0, 1, 1.5),
+        ),
+        ("print: it writes",),
+        (f"{folder}/operators.tsv", f"{folder}/new.trace.json.gz"),
+        (f"column -t {folder}/operators.tsv", "# open in https://ui.perfetto.dev"),
+    )
+
+
+@pytest.fixture
 def one_of(culprit: Culprit) -> Culprit:
     """Three commits, of which two cannot be built."""
     commits = tuple(letter * 40 for letter in "abc")
@@ -100,6 +120,7 @@ def hostile(location: Location) -> Location:
         set=(HOSTILE, HOSTILE),
         series=(Change(HOSTILE, SLOWER),),
         moved=(Moved(*[HOSTILE] * 3),),
+        inside=Inside(HOSTILE, (Operator(HOSTILE, "kernel", 1, 2, 3, 4),), *[(HOSTILE,)] * 3),
     )
     return replace(
         location,

@@ -11,13 +11,16 @@ from jsonschema import Draft202012Validator
 
 from torchperf_ci.culprits import file
 from torchperf_ci.culprits.culprit import (
+    KINDS,
     STATUSES,
     Change,
     Culprit,
+    Inside,
     Location,
     MachineTime,
     Measurement,
     Moved,
+    Operator,
     Skipped,
     Suspect,
 )
@@ -44,6 +47,15 @@ def some(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
 
 
 MOVED = some(st.builds(Moved, TEXT, TEXT, TEXT))
+SOME_MS = st.none() | SECONDS
+INSIDES = st.builds(
+    Inside,
+    TEXT,
+    some(st.builds(Operator, TEXT, st.sampled_from(KINDS), SOME_MS, SOME_MS, SOME_MS, SOME_MS)),
+    some(TEXT),
+    some(st.sampled_from(["culprits.profiles/1a2b3c/new.trace.json.gz", "a"])),
+    some(TEXT),
+)
 CULPRITS = st.builds(
     Culprit,
     commit=st.none() | SHAS,
@@ -57,6 +69,7 @@ CULPRITS = st.builds(
     pull_request=st.none() | st.integers(1, 10**9),
     url=st.none() | TEXT,
     moved=MOVED,
+    inside=st.none() | INSIDES,
 )
 
 
@@ -149,6 +162,8 @@ def test_the_schema_is_one_and_knows_every_member() -> None:
         (Change, described["change"]["properties"]),
         (Suspect, described["suspect"]["properties"]),
         (Moved, described["moved"]["items"]["properties"]),
+        (Inside, described["inside"]["properties"]),
+        (Operator, described["operator"]["properties"]),
         (Measurement, described["measurement"]["properties"]),
     ):
         assert set(properties) == set(kind.__dataclass_fields__)
@@ -214,6 +229,20 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Loc
         (changed(series=[{"effect": None}]), "$.culprits[0].series[0]: 'name' is a required property"),
         ({**CORE, "confirmed": {"x": None}}, "None is not of type 'object'"),
         ({**CORE, "readings": [{}]}, "$.readings[0]: 'probe' is a required property"),
+        (changed(inside={"probe": "x"}), "$.culprits[0].inside: 'moved' is a required property"),
+        (changed(inside={"probe": "x", "moved": [{"name": "x", "kind": "y"}]}), "'y' is not one of"),
+        *(
+            (changed(inside={"probe": "x", "moved": [], "files": [path]}), f"{path!r} does not match")
+            for path in (
+                "/etc/passwd",
+                "../x",
+                "a/../../x",
+                "a//b",
+                "https://x.example/y",
+                ".hidden",
+                "javascript:x",
+            )
+        ),
         ({**CORE, "moved": [{"name": "x"}]}, "$.moved[0]: 'old' is a required property"),
     ],
 )

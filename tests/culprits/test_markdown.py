@@ -128,15 +128,16 @@ def test_text_from_outside_is_text(hostile: Location) -> None:
     page = rendered(text)
     assert {*page.tags} <= {
         *("h3", "h4", "p", "table", "thead", "tbody", "tr", "th", "td"),
-        *("strong", "blockquote", "details", "summary", "sub", "pre", "code"),
+        *("strong", "blockquote", "details", "summary", "sub", "pre", "code", "ul", "li"),
     }
     assert page.links == []
-    assert page.tags.count("details") == text.count("</details>") - 1  # one of them is in the command
-    outside = re.sub(r"^#+ ", "", text.partition("To repeat it")[0], flags=re.MULTILINE)
+    commands = re.findall(r"^    .*", text, re.MULTILINE)
+    assert page.tags.count("details") == text.count("</details>") - len(commands)
+    outside = re.sub(r"^#+ |^    .*", "", text, flags=re.MULTILINE)
     assert not re.search(r"@(?!<!-- -->)|(?<![#&])#(?!<!-- -->|#|\d+;)", outside)
     assert not re.search(r"://|www\.|\bGH-\d", outside), "what GitHub would make a link or a reference"
     assert not re.search(r"^::error", text, re.MULTILINE)
-    assert page.code.count("\n") == 1
+    assert page.code.count("\n") == len(commands) == 3
 
 
 @pytest.mark.parametrize("start", ["", "```", "~~~\n", "\n\n", "</code></pre>"])

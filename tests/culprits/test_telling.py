@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.culprits import file
+from torchperf_ci.culprits.culprit import Inside
 from torchperf_ci.culprits.showing import table, to_annotate
 from torchperf_ci.culprits.telling import tell
 
@@ -63,6 +64,36 @@ Measurements: 3 (in the file)
 57 runs, 7 builds; 12 min of measuring, 90 s of building
 To repeat it: torchperf bisect --good 900d --bad bad0 --command './measure  "*.py" @all'"""
     )
+
+
+def test_what_moved_inside_is_below_the_culprit_with_how_to_look_further(
+    location: Location, culprit: Culprit, inside: Inside
+) -> None:
+    text = shown(replace(location, culprits=(replace(culprit, inside=inside),)))
+    assert text.partition("eager cpu)\n\n")[2].startswith(
+        """\
+What moved inside vision/resnet18 inference fp32 eager batch 16
+change (ms)  ms a step       times a step  kind      name
++0.138       0.0629 → 0.201  53 → 66       operator  aten::copy_
++0.0152      – → 0.0152      – → 13        operator  aten::clone
+−204         1,204 → 1,000   1             phase     backward
+0            0 → 0           1 → 1.5       operator  cudaStreamSynchronize
+new graph break: print: it writes
+  column -t culprits.profiles/1a2b3c4d5e/operators.tsv
+  # open in https://ui.perfetto.dev
+
+Suspects that are left
+"""
+    )
+
+
+def test_where_nothing_stands_out_inside_that_is_said_and_long_tables_are_cut(
+    location: Location, culprit: Culprit, inside: Inside
+) -> None:
+    quiet, busy = Inside(inside.probe), replace(inside, moved=inside.moved * 5)
+    texts = [shown(replace(location, culprits=(replace(culprit, inside=one),))) for one in (quiet, busy)]
+    assert "\nNothing stands out inside vision/resnet18 inference fp32 eager batch 16\n" in texts[0]
+    assert "\nand 12 more, all of them in the file\n" in texts[1]
 
 
 def test_a_long_table_says_how_much_is_left_out(location: Location) -> None:

@@ -114,12 +114,17 @@ def build_arguments(case: Case, settings: Settings) -> dict[str, Any]:
 
 
 @contextmanager
-def open_worker(case: Case, settings: Settings, scratch: Path) -> Iterator[Worker]:
-    """A worker whose compiler cache, under ``scratch``, is the case's own: cold first, warm from then on."""
+def open_worker(
+    case: Case, settings: Settings, scratch: Path, more: Mapping[str, str] | None = None
+) -> Iterator[Worker]:
+    """A worker whose compiler cache, under ``scratch``, is the case's own: cold first, warm from then on.
+
+    ``more`` are variables beside those that every worker gets.
+    """
     folder = scratch / case.key
     folder.mkdir(parents=True, exist_ok=True)
     limit = int(available() * MEMORY_SHARE) or None
-    environment = worker_environment(settings, folder / "cache")
+    environment = {**worker_environment(settings, folder / "cache"), **(more or {})}
     with Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit) as worker:
         yield worker
 

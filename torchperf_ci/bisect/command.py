@@ -46,7 +46,7 @@ def bisect_command(options: Mapping[str, Any]) -> int:
     builder = builder_of(options)
     if options["command"]:
         check_command(options["command"], builder)
-    options = {**options, "min_effect": options["min_effect"] or _min_effect(options, given)}
+    options = {**options, "out": str(out), "min_effect": options["min_effect"] or _min_effect(options, given)}
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     with interruptible():
         location = bisect(Call(options, given, judgement), state, limits)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.bisect.driver import investigate
 from torchperf_ci.bisect.measuring.batch_sizes import settled
+from torchperf_ci.bisect.measuring.inside import Inspector, Looks
 from torchperf_ci.bisect.measuring.laboratory import Laboratory
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, Setting, builder_of
 from torchperf_ci.bisect.state import State as StateFile
+from torchperf_ci.bisect.telling.conclusion import shown_by
 from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.bisect.telling.progress import progress
 from torchperf_ci.environments.cache import Environments
@@ -49,12 +51,16 @@ _OF_THE_PLAN = (
 
 @dataclass(frozen=True)
 class Found:
-    """A line of builds, and all that is known about it. ``ended_by`` is the option whose limit ended the search."""
+    """A line of builds, and all that is known about it.
+
+    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits.
+    """
 
     line: Line[Any]
     investigation: Investigation
     ended_by: str
     setting: Setting
+    looks: Looks = field(default_factory=Looks)
 
 
 def search(
@@ -80,7 +86,10 @@ def search(
             )
             with closing(progress(question, line.words)) as shown:
                 ended_by = investigate(question, laboratory, kept, limits, shown)
-            return Found(line, Investigation(question, kept.facts), ended_by, setting)
+                known = Investigation(question, kept.facts)
+                inspector = Inspector(line, environments, setting, options, limits, folder, shown)
+                looks = inspector.look(shown_by(known), kept)
+            return Found(line, known, ended_by, setting, looks)
 
 
 def _good(line: Line[Item], environments: Environments[Item]) -> Environment:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
 
 from torchperf_ci import journal
-from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Reading
+from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Note:
     text: str
 
 
-Event = Reading | Build | Failure | BatchSize | Note
+Event = Reading | Build | Failure | BatchSize | Look | Note
 _EVENTS = {event.__name__.lower(): event for event in get_args(Event)}
 _E = TypeVar("_E", Reading, Build, Failure)
 
@@ -79,6 +79,11 @@ class State:
     def batch_sizes(self) -> Mapping[str, int]:
         """Those that were found, by probe."""
         return {event.probe: event.size for event in self._events if isinstance(event, BatchSize)}
+
+    @property
+    def looks(self) -> Mapping[tuple[int, int], Mapping[str, Any]]:
+        """What was seen inside, by the positions of two builds."""
+        return {(event.base, event.head): event.inside for event in self._events if isinstance(event, Look)}
 
     @property
     def notes(self) -> tuple[str, ...]:

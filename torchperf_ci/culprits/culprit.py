@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Status = Literal["found", "not-reproduced", "environment", "inconclusive"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+Kind = Literal["operator", "kernel", "phase"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,41 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class Operator:
+    """What one operator, kernel or phase of a step takes: its own ms a step and calls a step; None where it is not."""
+
+    name: str
+    kind: Kind
+    old_ms: float | None
+    new_ms: float | None
+    old_count: float | None
+    new_count: float | None
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What moved inside a step of ``probe``, by profiles of the culprit and of what was before it.
+
+    ``moved`` are those that changed by more than profiles of one build differ by, the largest change of time first,
+    then those that are only called more or less often. ``graph_breaks`` are the reasons of those that are new.
+    ``files`` are paths relative to ``culprits.json``, ``commands`` shell lines that look further.
+    """
+
+    probe: str
+    moved: tuple[Operator, ...] = ()
+    graph_breaks: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Culprit:
     """A proven step between two neighbours: one commit, or a ``set`` of which none but the last could be measured.
 
     ``commit`` is None where the set has several. ``posterior`` is how sure it is, between 0 and 1. ``effect`` is that
     of the series which shows it best. ``author``, ``date`` (ISO 8601), ``subject`` and ``pull_request`` are the
     commit's, and ``url`` is where it can be looked at. ``moved`` are the dependencies that changed at the same step.
+    ``inside`` is what profiles of both sides showed, where they were taken.
     """
 
     commit: str | None
@@ -55,6 +86,7 @@ class Culprit:
     pull_request: int | None = None
     url: str | None = None
     moved: tuple[Moved, ...] = ()
+    inside: Inside | None = None
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from torchperf_ci import json_file
 from torchperf_ci.culprits.culprit import (
     Change,
     Culprit,
+    Inside,
     Location,
     MachineTime,
     Measurement,
     Moved,
+    Operator,
     Skipped,
     Suspect,
 )
@@ -69,6 +71,12 @@ def schema() -> Mapping[str, Any]:
     return _FORMAT.schema
 
 
+def inside_of(item: Mapping[str, Any]) -> Inside:
+    """What moved inside, from an object of a file."""
+    lists = {name: tuple(item.get(name, ())) for name in ("graph_breaks", "files", "commands")}
+    return Inside(item["probe"], tuple(_operator(one) for one in item["moved"]), **lists)
+
+
 def _culprit(item: Mapping[str, Any]) -> Culprit:
     nested = {
         "commit": item["commit"],
@@ -76,6 +84,7 @@ def _culprit(item: Mapping[str, Any]) -> Culprit:
         "effect": effect_of(item["effect"]),
         "series": tuple(_change(one) for one in item["series"]),
         "moved": tuple(_moved(item)),
+        "inside": inside_of(item["inside"]) if item.get("inside") else None,
     }
     return Culprit(**{**_given(Culprit, item), **nested})
 
@@ -86,6 +95,11 @@ def _change(item: Mapping[str, Any] | str) -> Change:
         return Change(item)
     effect = item.get("effect")
     return Change(item["name"], effect_of(effect) if effect else None, tuple(item.get("log_ratios", ())))
+
+
+def _operator(item: Mapping[str, Any]) -> Operator:
+    numbers = (item.get(name) for name in ("old_ms", "new_ms", "old_count", "new_count"))
+    return Operator(item["name"], item["kind"], *numbers)
 
 
 def _moved(item: Mapping[str, Any]) -> list[Moved]:

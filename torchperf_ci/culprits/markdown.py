@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import markdown_cell, one_line
+from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.showing import headline
-from torchperf_ci.culprits.tables import changes, folded, shown
-from torchperf_ci.culprits.words import TEXT_LENGTH, asked, byline, details, name, spent
+from torchperf_ci.culprits.tables import changes, folded, inside, shown
+from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, asked, byline, details, name, spent
+from torchperf_ci.markdown import first, fitted, more, plain, table
+from torchperf_ci.markdown import folded as fold
 from torchperf_ci.verdicts.rows import short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from torchperf_ci.culprits.culprit import Culprit, Location, Status
+    from torchperf_ci.culprits.culprit import Culprit, Inside, Location, Status
     from torchperf_ci.culprits.tables import Table
 
 GITHUB = "https://github.com"
 _MOST_ROWS = 500
 """Of one table: nobody reads more, and a program reads the file."""
+_MOST_MOVED = 10
+"""Rows of what moved inside: the largest tell, and the profiles have the rest."""
 _COMMAND_LENGTH = 2000
 _MARKS: Mapping[Status, str] = {
     "found": "🎯",
@@ -38,15 +41,10 @@ def markdown(location: Location, room: int, server: str = GITHUB) -> str:
     the ``server`` that shows this: a file may come from a stranger, and must not lead people elsewhere.
     """
     document = partial(_document, location, shown(location), folded(location), server)
-    fitting = bisect_right(range(_MOST_ROWS + 1), room, key=lambda rows: _size(document(rows)))
-    if fitting:
-        return document(fitting - 1)
-    title = f"### {_MARKS[location.status]} Bisection: {location.status}"
-    return f"{title}\n\nThere is no room here for the details: they are in the file.\n"
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return fitted(document, room, _MOST_ROWS) or (
+        f"### {_MARKS[location.status]} Bisection: {location.status}\n\n"
+        "There is no room here for the details: they are in the file.\n"
+    )
 
 
 def _document(
@@ -55,13 +53,13 @@ def _document(
     said = [location.why] if location.culprits and location.why else []  # else it is in the headline
     notes = [f"> {_plain(note)}" for note in (*said, *location.notes)]
     parts = [
-        f"### {_MARKS[location.status]} Bisection: {markdown_cell(headline(location))}",
-        markdown_cell(asked(location)),
+        f"### {_MARKS[location.status]} Bisection: {plain(headline(location))}",
+        plain(asked(location)),
         *(_culprit(culprit, rows, server) for culprit in location.culprits[:rows]),
-        *_more(len(location.culprits) - rows),
-        *(f"**{title}**\n\n{_table(table, rows)}" for title, table in seen.items()),
-        "\n>\n".join([*notes[:rows], *_more(len(notes) - rows, "> ")]),
-        *(_folded(title, _table(table, rows)) for title, table in hidden.items()),
+        *more(len(location.culprits) - rows),
+        *(f"**{title}**\n\n{_table(one, rows)}" for title, one in seen.items()),
+        "\n>\n".join(first(notes, rows, "> ")),
+        *(fold(title, _table(one, rows)) for title, one in hidden.items()),
         f"<sub>{spent(location)}</sub>",
         _again(location.command),
     ]
@@ -70,13 +68,39 @@ def _document(
 
 def _culprit(culprit: Culprit, rows: int, server: str) -> str:
     lines = [
-        f"{markdown_cell(byline(culprit))}{_links(culprit, server)}",
-        *map(markdown_cell, details(culprit)),
+        f"{plain(byline(culprit))}{links(culprit, server)}",
+        *map(plain, details(culprit)),
     ]
-    return "\n\n".join([f"#### {markdown_cell(name(culprit))}", *lines, _table(changes(culprit), rows)])
+    parts = [f"#### {plain(name(culprit))}", *lines, _table(changes(culprit), rows)]
+    return "\n\n".join([*parts, *moved_inside(culprit, rows)])
 
 
-def _links(culprit: Culprit, server: str) -> str:
+def moved_inside(culprit: Culprit, rows: int) -> list[str]:
+    """What profiles of both sides showed, each table and list with at most ``rows`` rows."""
+    found = culprit.inside
+    if found is None:
+        return []
+    moved = inside(culprit)
+    breaks = [f"- new graph break: {_plain(reason)}" for reason in found.graph_breaks]
+    said = "What moved inside" if moved.rows or breaks else "Nothing stands out inside"
+    return [
+        f"**{said}** {plain(short(found.probe, NAME_LENGTH))}",
+        *([_table(moved, min(rows, _MOST_MOVED))] if moved.rows else []),
+        *(["\n".join(first(breaks, rows, "- "))] if breaks else []),
+        *([fold("To look further", _further(found, rows))] if found.commands or found.files else []),
+    ]
+
+
+def _further(found: Inside, rows: int) -> str:
+    """The profiles that are attached, and the commands as they are typed."""
+    files = ", ".join(_plain(file) for file in found.files[:rows])
+    more_files = "".join(f" {said}" for said in more(len(found.files) - rows))
+    commands = first([f"    {one_line(line)[:_COMMAND_LENGTH]}" for line in found.commands], rows, "    # ")
+    kept = [f"Kept beside culprits.json: {files}{more_files}"] if found.files else []
+    return "\n\n".join([*kept, *(["\n".join(commands)] if commands else [])])
+
+
+def links(culprit: Culprit, server: str) -> str:
     """Links to the commit and to its pull request, in a pair of brackets, where they can be trusted."""
     page = rf"({re.escape(server)}/[\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
     found = re.fullmatch(page, culprit.url or "", re.ASCII)
@@ -88,25 +112,8 @@ def _links(culprit: Culprit, server: str) -> str:
     return f" ({', '.join(links)})"
 
 
-def _table(table: Table, rows: int) -> str:
-    lines = [
-        table.columns,
-        ["---"] * len(table.columns),
-        *(map(markdown_cell, row) for row in table.rows[:rows]),
-    ]
-    return "\n\n".join(["\n".join(map(_row, lines)), *_more(len(table.rows) - rows)])
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _folded(title: str, body: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
-
-
-def _more(hidden: int, begin: str = "") -> list[str]:
-    return [f"{begin}…and {hidden} more, left out here"] if hidden > 0 else []
+def _table(content: Table, rows: int) -> str:
+    return table(content.columns, [map(plain, cells) for cells in content.rows], rows)
 
 
 def _again(command: str) -> str:
@@ -115,4 +122,4 @@ def _again(command: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return markdown_cell(short(text, TEXT_LENGTH))
+    return plain(short(text, TEXT_LENGTH))

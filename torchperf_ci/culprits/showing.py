@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import Annotation, in_actions, one_line
-from torchperf_ci.culprits.tables import changes, folded, shown
-from torchperf_ci.culprits.words import TEXT_LENGTH, asked, byline, count, details, most, name, sha, spent
+from torchperf_ci.culprits.tables import changes, folded, inside, shown
+from torchperf_ci.culprits.words import (
+    NAME_LENGTH,
+    TEXT_LENGTH,
+    asked,
+    byline,
+    count,
+    details,
+    most,
+    name,
+    sha,
+    spent,
+)
 from torchperf_ci.verdicts.rows import change, short
 
 if TYPE_CHECKING:
@@ -19,6 +30,8 @@ if TYPE_CHECKING:
 
 _LISTED = 20
 """Rows of a table on a terminal; the file has all of them."""
+_LOOKED_AT = 8
+"""Rows of what moved inside a culprit: the file and the attached table have the rest."""
 _WIDTH = 200
 """Of a table that nobody's terminal limits."""
 _SAID: Mapping[Status, str] = {
@@ -48,6 +61,7 @@ def table(location: Location, out: TextIO) -> None:
         for line in (byline(culprit), *details(culprit)):
             _print(console, line)
         _print_table(console, changes(culprit))
+        _print_inside(console, culprit)
     for title, rows in shown(location).items():
         _print(console, "")
         _print(console, title, style="bold")
@@ -89,13 +103,30 @@ def _below(location: Location) -> list[str]:
     ]
 
 
+def _print_inside(console: Console, culprit: Culprit) -> None:
+    """What profiles showed, and how to look at it more closely."""
+    found = culprit.inside
+    if found is None:
+        return
+    table = inside(culprit)
+    said = "What moved inside" if table.rows or found.graph_breaks else "Nothing stands out inside"
+    _print(console, "")
+    _print(console, f"{said} {short(found.probe, NAME_LENGTH)}", style="bold")
+    if table.rows:
+        _print_table(console, table, _LOOKED_AT)
+    for reason in found.graph_breaks[:_LOOKED_AT]:
+        _print(console, f"new graph break: {short(reason, TEXT_LENGTH)}")
+    for line in found.commands:
+        _print(console, f"  {line}")
+
+
 def _print(console: Console, text: str, style: str = "") -> None:
     from rich.text import Text
 
     console.print(Text(one_line(text), style=style), soft_wrap=True)
 
 
-def _print_table(console: Console, table: Table) -> None:
+def _print_table(console: Console, table: Table, limit: int = _LISTED) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -103,8 +134,8 @@ def _print_table(console: Console, table: Table) -> None:
     for column in table.columns[:-1]:
         grid.add_column(column, no_wrap=True)
     grid.add_column(table.columns[-1])
-    for row in table.rows[:_LISTED]:
+    for row in table.rows[:limit]:
         grid.add_row(*(Text(one_line(cell)) for cell in row))
     console.print(grid)
-    if (hidden := len(table.rows) - _LISTED) > 0:
+    if (hidden := len(table.rows) - limit) > 0:
         _print(console, f"and {hidden} more, all of them in the file")

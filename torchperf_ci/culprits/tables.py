@@ -11,7 +11,7 @@ from torchperf_ci.verdicts.rows import change, short
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_ci.culprits.culprit import Culprit, Location, Measurement
+    from torchperf_ci.culprits.culprit import Culprit, Location, Measurement, Operator
     from torchperf_ci.stats.effect import Effect
 
 
@@ -26,6 +26,12 @@ class Table:
 def changes(culprit: Culprit) -> Table:
     """What the culprit did to which series; the whole effect where nobody says to which."""
     return _effects([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
+
+
+def inside(culprit: Culprit) -> Table:
+    """What moved inside a step of the probe; no rows where nobody has looked, or nothing stands out."""
+    rows = culprit.inside.moved if culprit.inside else ()
+    return Table(("change (ms)", "ms a step", "times a step", "kind", "name"), tuple(map(_operator, rows)))
 
 
 def shown(location: Location) -> dict[str, Table]:
@@ -59,6 +65,26 @@ def _effects(effects: Iterable[tuple[str, Effect | None]]) -> Table:
 
 def _numbers(effect: Effect | None) -> tuple[str, str]:
     return (change(effect), str(effect.pairs or "")) if effect else ("", "")
+
+
+def _operator(one: Operator) -> tuple[str, ...]:
+    change_ms = (one.new_ms or 0) - (one.old_ms or 0)
+    sign = "−" if change_ms < 0 else "+" if change_ms else ""
+    same = one.old_count == one.new_count
+    return (
+        f"{sign}{_short(abs(change_ms))}",
+        f"{_short(one.old_ms)} → {_short(one.new_ms)}",
+        _short(one.new_count) if same else f"{_short(one.old_count)} → {_short(one.new_count)}",
+        one.kind,
+        short(one.name, NAME_LENGTH),
+    )
+
+
+def _short(number: float | None) -> str:
+    """Three digits, and a dash where there is nothing."""
+    if number is None:
+        return "–"
+    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
 
 
 def _suspects(location: Location) -> Table:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-from bisect import bisect_right
+from functools import partial
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import markdown_cell
+from torchperf_ci.markdown import first, fitted, folded, plain, table
+from torchperf_ci.verdicts.again import command
 from torchperf_ci.verdicts.groups import Group, grouped, headline, sign
-from torchperf_ci.verdicts.rows import COLUMNS, row, shared, short
+from torchperf_ci.verdicts.rows import COLUMNS, shared, short
+from torchperf_ci.verdicts.rows import row as row_of
 from torchperf_ci.verdicts.showing import suite_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
@@ -37,14 +38,9 @@ def markdown(judgements: Sequence[Judgement], room: int) -> str:
 
     Tables and lists lose their last rows, and say how many, until the whole fits.
     """
-    fitting = bisect_right(range(_MOST_ROWS + 1), room, key=lambda rows: _size(_document(judgements, rows)))
-    if fitting:
-        return _document(judgements, fitting - 1)
-    return f"{_title(judgements)}\n\nThere is no room here for the details: they are in the files.\n"
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return fitted(partial(_document, judgements), room, _MOST_ROWS) or (
+        f"{_title(judgements)}\n\nThere is no room here for the details: they are in the files.\n"
+    )
 
 
 def _document(judgements: Sequence[Judgement], rows: int) -> str:
@@ -80,11 +76,8 @@ def _next_step(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _command(verb: str, between: str, verdict: Verdict) -> str:
-    series = verdict.series
-    given = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
-    flags = [part for name, value in given.items() if value for part in (f"--{name}", value)]
-    line = " ".join(part for part in ("torchperf", verb, between, shlex.join(flags)) if part)
-    return f"<code>{markdown_cell(short(line, _WORDS_LENGTH))}</code>"
+    line = command(verb, between, verdict.series)
+    return f"<code>{plain(short(line, _WORDS_LENGTH))}</code>"
 
 
 def _section(judgement: Judgement, rows: int) -> list[str]:
@@ -93,55 +86,36 @@ def _section(judgement: Judgement, rows: int) -> list[str]:
     loud = [verdict for group in _LOUD for verdict in found[group]]
     suites = [f"- {_plain(suite_line(suite))}" for suite in judgement.suites]
     notes = [f"> {_plain(note)}" for note in judgement.notes]
-    folded = [verdict for group in _FOLDED for verdict in found[group]]
+    others = [verdict for group in _FOLDED for verdict in found[group]]
     sides = (judgement.base, judgement.head)
     return [
         *([f"{_plain(sides[0])} → {_plain(sides[1])}"] if any(sides) else []),
-        *(["\n>\n".join(_first(notes, rows, "> "))] if notes else []),
+        *(["\n>\n".join(first(notes, rows, "> "))] if notes else []),
         *([_table(loud, said, rows)] if loud else []),
-        *(["\n".join(_first(suites, rows, "- "))] if suites else []),
-        *([_folded(headline(folded), _table(folded, said, rows))] if folded else []),
-        *([_folded("Measured on", _facts(judgement, said))] if said or any(sides) else []),
+        *(["\n".join(first(suites, rows, "- "))] if suites else []),
+        *([folded(headline(others), _table(others, said, rows))] if others else []),
+        *([folded("Measured on", _facts(judgement, said))] if said or any(sides) else []),
     ]
 
 
 def _table(verdicts: Sequence[Verdict], said: Mapping[str, str], rows: int) -> str:
-    lines = [_row(COLUMNS), _row(["---"] * len(COLUMNS))]
-    lines += [_row(_cells(verdict, said)) for verdict in verdicts[:rows]]
-    hidden = len(verdicts) - rows
-    return "\n".join(lines) + (f"\n\n…and {hidden} more, left out here" if hidden > 0 else "")
+    return table(COLUMNS, [_cells(verdict, said) for verdict in verdicts], rows)
 
 
-def _cells(verdict: Verdict, said: Mapping[str, str]) -> list[str]:
-    word, *others = row(verdict, said)
-    return [f"{_MARKS.get(word, '')} {word}".strip(), *map(markdown_cell, others)]
+def _cells(verdict: Verdict, said: Mapping[str, str]) -> Iterator[str]:
+    word, *others = row_of(verdict, said)
+    yield f"{_MARKS.get(word, '')} {word}".strip()
+    yield from map(plain, others)
 
 
 def _facts(judgement: Judgement, said: Mapping[str, str]) -> str:
     facts = {"base": judgement.base, "head": judgement.head, "judged by": judgement.command, **said}
-    lines = [
-        ("fact", "value"),
-        ("---", "---"),
-        *((name, _plain(value)) for name, value in facts.items() if value),
-    ]
-    return "\n".join(_row(line) for line in lines)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _folded(title: str, body: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
-
-
-def _first(lines: Sequence[str], rows: int, begin: str) -> list[str]:
-    hidden = len(lines) - rows
-    return [*lines[:rows], *([f"{begin}…and {hidden} more, left out here"] if hidden > 0 else [])]
+    named = [(name, _plain(value)) for name, value in facts.items() if value]
+    return table(("fact", "value"), named, len(named))
 
 
 def _plain(text: str) -> str:
-    return markdown_cell(short(text, _WORDS_LENGTH))
+    return plain(short(text, _WORDS_LENGTH))
 
 
 def _all(judgements: Iterable[Judgement]) -> list[Verdict]:

@@ -14,13 +14,16 @@ from simulated_range import Ended, Simulated, SimulatedRange, bisected
 from torchperf_ci.bisect.limits import Limits
 from torchperf_ci.bisect.line.commits import Commit
 from torchperf_ci.bisect.line.line import Line
+from torchperf_ci.bisect.measuring.inside import Looks
 from torchperf_ci.bisect.reasoning.facts import Failure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.setting import Setting
 from torchperf_ci.bisect.stage import Found
-from torchperf_ci.bisect.telling.conclusion import conclude, told_of
+from torchperf_ci.bisect.telling.conclusion import conclude, shown_by, told_of
 from torchperf_ci.bisect.telling.levels import Levels
 from torchperf_ci.config import Rule
+from torchperf_ci.culprits.culprit import Inside
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.stats.effect import paired_effect
 
@@ -57,6 +60,16 @@ def test_a_culprit_is_told_with_the_effect_that_its_own_pairs_show() -> None:
     assert (change.name, change.effect, list(change.log_ratios)) == (LATENCY, culprit.effect, verified)
     assert told.confirmed[LATENCY].ratio == pytest.approx(1.07, abs=0.01)
     assert told.credible == ()
+
+
+def test_a_culprit_is_told_with_what_was_seen_inside_and_why_not_of_others() -> None:
+    ended = found(bisected(SimulatedRange(N, SLOWER)))
+    [(step, probe)] = shown_by(ended.investigation).items()
+    assert (step, probe) == (Segment(16, 17), ended.investigation.question.probes[0])
+    seen = Inside(probe, graph_breaks=("print",))
+    told = conclude(replace(ended, looks=Looks({step: seen}, ("profiles of another one: crashed",))), {})
+    assert [culprit.inside for culprit in told.culprits] == [seen]
+    assert told.notes == ("profiles of another one: crashed",)
 
 
 def test_what_it_took_is_added_up() -> None:

@@ -47,6 +47,12 @@ def test_a_log_gets_a_line_an_event(out) -> None:
     ]
 
 
+def test_profiles_are_told_when_they_begin(out) -> None:
+    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    shown.looks_inside(12, 13)
+    assert lines(out) == ["what moved inside? 13 against 12"]
+
+
 def test_what_went_wrong_is_told_with_its_first_line(out) -> None:
     shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
     shown.builds(3)

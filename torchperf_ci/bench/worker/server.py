@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import compilation, memory, sampling
+from torchperf_ci.bench.worker import compilation, memory, profiling, sampling
 from torchperf_ci.bench.worker.agreement import agreement
 from torchperf_ci.bench.worker.channel import Channel
 from torchperf_ci.bench.worker.environment import environment
@@ -100,6 +100,7 @@ class Session:
             "phases": self.phases,
             "flops": self.flops,
             "compilation": self.compilation,
+            "profile": self.profile,
         }
 
     def ready(self) -> Answer:
@@ -167,3 +168,9 @@ class Session:
 
     def compilation(self) -> Answer:
         return asdict(compilation.compilation())
+
+    def profile(self, trace: str) -> Answer:
+        """What the steps consist of, and, where they are compiled, why graphs were broken."""
+        found = profiling.profile(self._device, self._step.run, trace)
+        breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
+        return {"lines": [asdict(line) for line in found], "graph_breaks": breaks}

@@ -7,7 +7,7 @@ commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +57,15 @@ class BatchSize:
 
     probe: str
     size: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What profiles of two builds have shown: ``inside`` is that of ``culprits.json``, less what is attached to it."""
+
+    base: int
+    head: int
+    inside: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

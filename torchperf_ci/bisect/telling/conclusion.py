@@ -51,12 +51,17 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
         culprits=tuple(_culprit(found, step, rules) for step in _steps(known)),
         credible=_credible(found) if word == "inconclusive" else (),
         skipped=_skipped(found),
-        notes=(*found.setting.notes, *notes(found)),
+        notes=(*found.setting.notes, *notes(found), *found.looks.notes),
         readings=tuple(
             Measurement(r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds)
             for r in facts.readings
         ),
     )
+
+
+def shown_by(known: Investigation) -> Mapping[Segment, str]:
+    """The culprits, each with the probe that shows it best."""
+    return {step: _showing(known, step)[0][0].probe for step in _steps(known)}
 
 
 def told_of(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
@@ -89,9 +94,7 @@ def _narrowest(step: Segment, proven: set[Segment]) -> Segment:
 
 def _culprit(found: Found, step: Segment, rules: Mapping[str, Any]) -> Culprit:
     known = found.investigation
-    proven = {own for one in known.regressed for own in one.culprits}
-    shown = [(one, own) for one in known.regressed for own in one.culprits if _narrowest(own, proven) == step]
-    shown.sort(key=lambda item: item[1] != step)
+    shown = _showing(known, step)
     changes = tuple(_change(one, own, rules) for one, own in shown)
     clearest, own = shown[0]
     names = tuple(found.line.names[step.before + 1 : step.after + 1])
@@ -101,7 +104,15 @@ def _culprit(found: Found, step: Segment, rules: Mapping[str, Any]) -> Culprit:
         posterior=_posterior(known, clearest, step),
         effect=_effect(clearest.tried[own].log_ratios, clearest.series, rules),
         series=changes,
+        inside=found.looks.inside.get(step),
     )
+
+
+def _showing(known: Investigation, step: Segment) -> list[tuple[Standing, Segment]]:
+    """The series that have a culprit there, and on which step: first those on this one, the clearest of them first."""
+    proven = {own for one in known.regressed for own in one.culprits}
+    shown = [(one, own) for one in known.regressed for own in one.culprits if _narrowest(own, proven) == step]
+    return sorted(shown, key=lambda item: item[1] != step)
 
 
 def _change(one: Standing, step: Segment, rules: Mapping[str, Any]) -> Change:

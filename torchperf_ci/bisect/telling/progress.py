@@ -42,6 +42,11 @@ class Progress(ABC):
         self._doing = f"{PURPOSES[step.purpose]}? {self._short(step.head)} against {self._short(step.base)}"
         self._begin()
 
+    def looks_inside(self, base: int, head: int) -> None:
+        """Profiles of a culprit begin, which take as long as a few pairs."""
+        self._doing = f"what moved inside? {self._short(head)} against {self._short(base)}"
+        self._begin()
+
     @abstractmethod
     def learnt(self, event: Event, facts: Facts) -> None:
         """Something has ended."""
@@ -75,8 +80,8 @@ class PlainProgress(Progress):
         self._out = out
 
     def _begin(self) -> None:
-        """Nothing but what takes long: the line that says what came of it says more."""
-        if self._doing.startswith("building"):
+        """Nothing but what takes long, or has no line of its own that says what came of it."""
+        if self._doing.startswith(("building", "what moved")):
             self._write(self._doing)
 
     def learnt(self, event: Event, facts: Facts) -> None:

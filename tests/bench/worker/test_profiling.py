@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import gzip
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, Line, lines, profile
+from torchperf_ci.machine.devices import device as device_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Range:
+    """Microseconds."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end = start, end
+
+    def elapsed_us(self) -> float:
+        return self.end - self.start
+
+
+def event(name: str, start: float, end: float, own: float = 0.0, device: str = "CPU") -> Any:
+    return SimpleNamespace(
+        name=name,
+        time_range=Range(start, end),
+        self_cpu_time_total=own,
+        device_type=SimpleNamespace(name=device),
+    )
+
+
+def by_name(found: list[Line]) -> dict[str, Line]:
+    assert len({line.name for line in found}) == len(found)
+    return {line.name: line for line in found}
+
+
+def test_what_an_operator_takes_is_the_median_of_the_steps_and_what_was_before_them_is_left_out() -> None:
+    steps = [event("ProfilerStep*", 1000 * n, 1000 * n + 900, own=50) for n in (1, 2, 3)]
+    calls = [event("aten::mm", 1000 * n + 10 * k, 0, own=200) for n in (1, 2, 3) for k in (1, 2)]
+    slow, early = event("aten::mm", 2500, 0, own=90_000), event("aten::mm", 500, 0, own=1)
+    found = by_name(lines([early, *steps, *calls, slow]))
+    assert found["aten::mm"] == Line("operator", "aten::mm", pytest.approx(0.4), pytest.approx(7 / 3))
+    assert found[OUTSIDE] == Line("operator", OUTSIDE, pytest.approx(0.05), 1)
+
+
+def test_kernels_are_told_by_their_length_and_ranges_on_the_device_are_no_kernels() -> None:
+    step = [event("ProfilerStep*", 0, 900), event("ProfilerStep*", 100, 800, device="CUDA")]
+    mark = "Optimizer.step#SGD.step"
+    optimizer = [event(mark, 10, 60, own=5), event(mark, 300, 400, device="CUDA")]
+    kernels = [event("gemm", 200, 300, device="CUDA"), event("gemm", 300, 350, device="CUDA")]
+    found = by_name(lines([*step, *optimizer, *kernels]))
+    assert found["gemm"] == Line("kernel", "gemm", pytest.approx(0.15), 2)
+    assert {line.kind for line in found.values() if line.name != "gemm"} == {"operator"}
+
+
+def test_waiting_for_kernels_is_counted_and_takes_no_time_of_its_own() -> None:
+    calls = [event("cudaStreamSynchronize", 10, 500, own=490), event("cudaLaunchKernel", 1, 9, own=8)]
+    found = by_name(lines([event("ProfilerStep*", 0, 900), *calls]))
+    assert (found["cudaStreamSynchronize"].ms, found["cudaStreamSynchronize"].count) == (0, 1)
+    assert found["cudaLaunchKernel"].ms == pytest.approx(0.008)
+
+
+def test_a_real_step_is_told_by_its_operators_and_leaves_a_trace(tmp_path: Path) -> None:
+    left, right = torch.randn(32, 32), torch.randn(32, 32)
+    trace = tmp_path / "trace.json.gz"
+    found = by_name(profile(device_of("cpu"), lambda: (left @ right).relu() @ right, str(trace)))
+    assert (found["aten::mm"].count, found["aten::relu"].count, found[OUTSIDE].count) == (2, 1, 1)
+    assert all(line.ms > 0 for line in (found["aten::mm"], found[OUTSIDE]))
+    with gzip.open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    assert sum(one["name"] == "aten::mm" for one in events) == 2 * STEPS

@@ -1,0 +1,115 @@
+"""What a step does, operator by operator and kernel by kernel, as torch's profiler sees it.
+
+Profiling slows a step down, so it comes after all timing, in a process of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from torchperf_ci.machine.devices.base import Device
+
+IDLE_STEPS = 2
+"""With the profiler on, before what counts: it allocates its buffers then."""
+STEPS = 10
+"""Few, because a trace is to be looked at; enough for a median that one interruption does not move."""
+OUTSIDE = "(between operators)"
+"""What the host does in a step outside all operators: Python, and waiting for other threads."""
+
+_STEP = "ProfilerStep"
+_WAITING = "Synchronize"
+"""How the names of CUDA's and HIP's calls end that wait for kernels, whose time is told already."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operator (on the host) or kernel (on the device): its own milliseconds and its calls, a step."""
+
+    kind: str
+    name: str
+    ms: float
+    count: float
+
+
+def profile(device: Device, step: Callable[[], object], trace: str) -> list[Line]:
+    """Profile some steps that are warm; the ``trace`` for chrome://tracing or Perfetto goes to a file, gzipped if it
+    ends in ``.gz``, or nowhere if it is empty.
+
+    A line's time is the median over the steps, each of which ends when the device is done with it. Shapes and stacks
+    are not recorded: they cost more than many operators take.
+    """
+    schedule = torch.profiler.schedule(wait=0, warmup=IDLE_STEPS, active=STEPS, repeat=1)
+    with torch.profiler.profile(activities=_activities(device), schedule=schedule) as profiler:
+        for _ in range(IDLE_STEPS + STEPS):
+            step()
+            device.synchronize()
+            profiler.step()
+    if trace:
+        profiler.export_chrome_trace(trace)
+    return lines(profiler.events())
+
+
+def graph_breaks() -> Mapping[str, int]:
+    """How often the compiler broke a graph since the process began, by its reasons."""
+    from torch._dynamo.utils import counters
+
+    return dict(counters["graph_break"])
+
+
+def lines(events: Sequence[Any]) -> list[Line]:
+    """Sum up torch's events, step by step."""
+    starts = sorted(event.time_range.start for event in events if _is_step(event))
+    times: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(starts))
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for kind, name, event in _told(events):
+        number = bisect_right(starts, event.time_range.start) - 1
+        if number >= 0:
+            times[kind, name][number] += _own_ms(kind, name, event)
+            counts[kind, name] += 1
+    return [
+        Line(kind, name, median(each), counts[kind, name] / len(starts))
+        for (kind, name), each in times.items()
+    ]
+
+
+def _activities(device: Device) -> Iterable[Any]:
+    """The host's, and the device's own where this torch can see it."""
+    wanted = {"CPU", device.torch_type.upper()}
+    return [one for one in torch.profiler.supported_activities() if one.name in wanted]
+
+
+def _told(events: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+    """The events with their kinds and names.
+
+    A range that somebody marked in Python is there twice, and on the device it spans the kernels inside.
+    """
+    on_host = {event.name for event in events if _is_on_host(event)}
+    for event in events:
+        if _is_on_host(event):
+            yield "operator", OUTSIDE if _is_step(event) else event.name, event
+        elif event.name not in on_host:
+            yield "kernel", event.name, event
+
+
+def _own_ms(kind: str, name: str, event: Any) -> float:
+    """Without what other operators inside it took. The names of the attributes for devices changed with torch 2.4."""
+    if kind == "kernel":
+        return float(event.time_range.elapsed_us()) / 1000
+    return 0.0 if name.endswith(_WAITING) else float(event.self_cpu_time_total) / 1000
+
+
+def _is_on_host(event: Any) -> bool:
+    return bool(event.device_type.name == "CPU")
+
+
+def _is_step(event: Any) -> bool:
+    return _is_on_host(event) and event.name.startswith(_STEP)
