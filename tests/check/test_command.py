@@ -210,6 +210,23 @@ def test_refused_records_are_told_and_the_rest_judged(
     assert check(slow, "--against", history) == 1
 
 
+def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "night", "torchperf-records-h100-core-1-of-2", [record("latency(ms)", 10.03, None)])
+    (tmp_path / "night/torchperf-records-spr-core").mkdir()
+    (tmp_path / "night/torchperf-records-spr-core/log.json").write_text("[]")
+    argv = (tmp_path / "night", "--against", history)
+    monkeypatch.setenv("TORCHPERF_EXPECT", "h100-core-1-of-2\nh100-core-2-of-2\nspr-core\n")
+    assert check(*argv) == 0
+    assert words(tmp_path) == ["unchanged"]
+    absent = ["h100-core-2-of-2: nothing was measured", "spr-core: nothing was measured"]
+    assert json.loads((tmp_path / "verdicts.json").read_text())["notes"] == absent
+    assert absent[0] in capsys.readouterr().out
+    assert check(*argv, "--expect", "h100-core-1-of-2") == 0
+    assert json.loads((tmp_path / "verdicts.json").read_text())["notes"] == []
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from made_points import noisy, point, row, series
+from made_points import DAY, START, noisy, point, row, series
 
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
@@ -75,6 +75,36 @@ def test_the_second_bad_night_is_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert verdict.verdict == "regressed"
     assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+
+
+@pytest.mark.parametrize("metric", ["latency(ms)", "memory_leak(KiB/iter)", "graph_breaks"])
+def test_the_evidence_of_what_got_worse_has_the_points_of_a_chart(metric: str) -> None:
+    past = [4.0] * 50
+    verdict = one(past, [40.0, 41.0, 40.0], metric)
+    assert verdict.verdict == "regressed"
+    points = verdict.evidence["points"]
+    assert [point["value"] for point in points] == [*past[:37], 40.0, 41.0, 40.0]
+    assert points[-3] == {"value": 40.0, "commit": f"{50:040d}", "timestamp": START + 50 * DAY}
+
+
+def test_a_candidate_has_points_and_what_is_not_worse_has_none() -> None:
+    assert [point["value"] for point in one(noisy(10, 30), [11.0]).evidence["points"]][-1] == 11.0
+    for factor in (1.0, 0.9):
+        assert "points" not in one(noisy(10, 30), [10.0 * factor] * 3).evidence
+
+
+def test_of_many_new_points_the_chart_leaves_room_for_the_old_level() -> None:
+    points = one([10.0] * 50, [12.0] * 60).evidence["points"]
+    assert [point["value"] for point in points] == [10.0] * 20 + [12.0] * 20
+
+
+def test_the_points_name_the_commit_of_pytorch_where_they_know_no_other() -> None:
+    new = [point(12.0, 30 + day, commit="", info={"torch": "f" * 40}) for day in range(3)]
+    found = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: new})
+    assert [one["commit"] for one in found["latency(ms)"].evidence["points"]][-4:] == [
+        f"{29:040d}",
+        *["f" * 40] * 3,
+    ]
 
 
 def test_one_spike_in_the_past_harms_nothing() -> None:
@@ -259,6 +289,26 @@ class TestOutcomes:
         assert (verdict.verdict, verdict.is_red) == ("unchanged", False)
         assert verdict.why == f"still failing since 2026-09-23 {0:010d}: crashed"
 
+    @pytest.mark.parametrize(
+        ("past", "now", "failing"),
+        [
+            ([1.0], [0.0], 1),
+            ([0.0, 1.0, 0.0, 0.0], [0.0], 3),
+            ([1.0, 0.0, None, 0.0], [0.0, 0.0], 4),
+            ([0.0, 0.0], [0.0], 3),
+            ([], [0.0, 0.0], 2),
+            ([0.0], [1.0], None),
+            ([1.0], [1.0], None),
+            ([0.0], [1.0, None], None),
+        ],
+    )
+    def test_the_evidence_counts_the_failures_in_a_row(self, past, now, failing) -> None:
+        assert self.words(past, now).evidence.get("failing") == failing
+
+    def test_the_points_of_one_run_are_one_failure(self) -> None:
+        twice = [point(0.0, 9, run="records"), point(0.0, 9, run="records")]
+        assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence["failing"] == 1
+
     def test_what_passes_again_is_fixed(self) -> None:
         assert self.words([1.0, 0.0, 0.0], [1.0]).verdict == "fixed"
 
@@ -393,6 +443,16 @@ class TestAnchored:
         slower, less = found["latency(ms)"].effect, found["throughput(samples/s)"].effect
         assert less.ratio == pytest.approx(1 / slower.ratio)
         assert less.low < less.ratio < less.high
+
+    def test_each_has_the_points_of_its_own_chart(self) -> None:
+        found = self.verdicts(1.05)
+        newest = {metric: verdict.evidence["points"][-1]["value"] for metric, verdict in found.items()}
+        assert newest == {
+            "latency_vs_anchor(ratio)": 1.05,
+            "latency(ms)": 14.0,
+            "throughput(samples/s)": 100 / 1.4,
+        }
+        assert not [verdict for verdict in self.verdicts(1.0).values() if "points" in verdict.evidence]
 
     def test_it_survives_a_change_of_machine(self) -> None:
         assert self.verdicts(1.05, fingerprint=OTHER)["latency(ms)"].verdict == "regressed"

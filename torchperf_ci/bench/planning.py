@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.bench import costs
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.client import Worker, WorkerFailure
 from torchperf_ci.bench.process import worker_environment
@@ -112,13 +113,18 @@ def _absolute(name: str) -> str:
 
 
 def selection(options: Mapping[str, Any], config: Config) -> Selection:
-    """What the options select, with the config's suites by their names; options beat the config."""
+    """What the options select, with the config's suites by their names; options beat the config.
+
+    Raises :class:`UsageError` for a file of costs that cannot be read: a shard that split otherwise than the rest would
+    lose cases.
+    """
     names = options["suite"] or list(config.suites) or ["quick"]
     return Selection(
         grids=[_grid(name, options, config.suites.get(name)) for name in names],
         filters=options["filter"] or (),
         batch_size=options["batch_size"],
         shard=options["shard"] or (1, 1),
+        costs=costs.read(Path(options["costs"])) if options.get("costs") else None,
     )
 
 

@@ -7,10 +7,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.sharding import part
 from torchperf_ci.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci.bench.costs import Costs
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,14 @@ class Selection:
     """Grids, less what no filter matches, less what belongs to other shards.
 
     ``batch_size`` None is each workload's default for its mode and device, 0 is to be found. ``shard`` is
-    (number from 1, of how many).
+    (number from 1, of how many); ``costs``, where they are known, make shards that take equally long.
     """
 
     grids: Sequence[Grid]
     filters: Sequence[str] = ()
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
+    costs: Costs | None = None
 
 
 def select(selection: Selection, known: Known, device: str) -> tuple[Case, ...]:
@@ -75,8 +79,8 @@ def select(selection: Selection, known: Known, device: str) -> tuple[Case, ...]:
     if not cases:
         msg = "nothing to run: no selected workload has these modes and passes the filters; see `torchperf list`"
         raise UsageError(msg)
-    number, of = selection.shard
-    return tuple(cases)[number - 1 :: of]
+    costs = None if selection.costs is None else selection.costs.get(device, {})
+    return part(tuple(cases), selection.shard, costs)
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.check.comparable import charted
 from torchperf_ci.config import UP
 from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.stats.effect import Effect
@@ -45,6 +46,10 @@ def _following(pairing: Pairing, anchored: Verdict, rule: Rule) -> Verdict:
         effect=_inverted(anchored.effect) if rule.direction == UP else anchored.effect,
         old=pairing.old[-1].value if pairing.old else None,
         new=pairing.newest.value,
+        evidence={
+            **anchored.evidence,
+            **({"points": charted(pairing)} if "points" in anchored.evidence else {}),
+        },
     )
 
 

@@ -10,6 +10,7 @@ from torchperf_ci import actions, config
 from torchperf_ci.check import baseline_file
 from torchperf_ci.check.baseline import baselines_of, updated
 from torchperf_ci.check.branch import branch_of
+from torchperf_ci.check.expected import absences
 from torchperf_ci.check.gauging import show_calibration, show_sensitivity
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.check.naming import names, renamed
@@ -92,9 +93,9 @@ def _judgement(collected: Collected, options: Mapping[str, Any], settings: confi
     groups = {series.group for series in collected.points}
     new = renamed(collected.points, names(groups, past.groups, options["repo_name"] or ""))
     verdicts = judge_all(without_own(past.points, new), new, settings.policy)
-    return Judgement(
-        "check", past.name, _head(options["new_dir"], new), verdicts, notes=_notes(collected, past)
-    )
+    absent = absences(Path(options["new_dir"]), collected.files, options["expect"] or ())
+    notes = [*_notes(collected, past), *absent]
+    return Judgement("check", past.name, _head(options["new_dir"], new), verdicts, notes=notes)
 
 
 def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> None:

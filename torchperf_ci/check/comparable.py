@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from torchperf_ci.series.series import Point, Points, Series
 
 
+MOST_CHARTED = 40
+"""Points of a series that go into the evidence, the newest ones."""
+MOST_NEW_CHARTED = 20
+"""New points among them: of many, the old level is still to be seen."""
+
+
 @dataclass(frozen=True)
 class Pairing:
     """A series that has new points. ``old`` and ``new`` have one fingerprint and numbers, and are oldest first.
@@ -61,6 +67,19 @@ def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
 def commits(old: Sequence[Point], new: Sequence[Point]) -> Mapping[str, object]:
     """For the evidence: the last point at the old level, and the first at the new."""
     return {"last_old": _named(old[-1]) if old else None, "first_new": _named(new[0]) if new else None}
+
+
+def charted(pairing: Pairing) -> Sequence[Mapping[str, object]]:
+    """For the evidence: what a chart of the series shows, the old level and the new."""
+    points = [*pairing.old[-MOST_CHARTED:], *pairing.new[-MOST_NEW_CHARTED:]]
+    return [
+        {
+            "value": point.value,
+            "commit": point.commit or point.info.get("torch", ""),
+            "timestamp": point.timestamp,
+        }
+        for point in points[-MOST_CHARTED:]
+    ]
 
 
 def _named(point: Point) -> Mapping[str, object]:

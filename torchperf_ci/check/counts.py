@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.check.comparable import commits
+from torchperf_ci.check.comparable import charted, commits
 from torchperf_ci.config import UP
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
@@ -34,6 +34,7 @@ def judge_count(pairing: Pairing, direction: str) -> Verdict:
             "history": len(pairing.old),
             "runs": len(pairing.new),
             **commits(pairing.old, pairing.new),
+            **({"points": charted(pairing)} if worse else {}),
         },
     )
 

@@ -32,6 +32,11 @@ class Finding:
     why: str
     candidate: bool = False
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether the series is worse, or looks so."""
+        return self.word == "regressed" or self.candidate
+
 
 def finding(judged: Judged, row: int, rule: Rule, past: int) -> Finding:
     """What is said of the series in ``row``, which has so many comparable runs in the past."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.check.comparable import commits
+from torchperf_ci.check.comparable import charted, commits
 from torchperf_ci.check.finding import HOPELESS, evidence, finding
 from torchperf_ci.check.logs import log_values, ratio, share
 from torchperf_ci.series.matrix import Matrix, matrix
@@ -102,7 +102,11 @@ def _verdict(
         old=float(restored(judged.old[row])),
         new=float(restored(judged.new[row])),
         candidate=said.candidate,
-        evidence={**evidence(judged, row), **_turn(pairing, int(judged.runs[row]))},
+        evidence={
+            **evidence(judged, row),
+            **_turn(pairing, int(judged.runs[row])),
+            **({"points": charted(pairing)} if said.is_worse else {}),
+        },
     )
 
 

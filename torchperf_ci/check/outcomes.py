@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.comparable import commits
@@ -12,7 +12,7 @@ from torchperf_ci.series.outcome import passed, word
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.series.series import Point, Series
 
@@ -32,7 +32,8 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     if passed(now) is None:
         return Verdict(series, "missing", f"there is nothing to measure: {_because(now)}")
     if not known:
-        return Verdict(series, "new", "passes" if passed(now) else f"fails: {_because(now)}", new=now.value)
+        why = "passes" if passed(now) else f"fails: {_because(now)}"
+        return Verdict(series, "new", why, new=now.value, evidence=_failing(new))
     verdict, why = _compared(known, now)
     return Verdict(
         series,
@@ -41,8 +42,15 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         old=known[-1].value,
         new=now.value,
         candidate=verdict == "noisy",
-        evidence={"history": len(known), **commits(known, new)},
+        evidence={"history": len(known), **_failing([*known, *new]), **commits(known, new)},
     )
+
+
+def _failing(points: Sequence[Point]) -> Mapping[str, int]:
+    """For the evidence: how many runs in a row have failed, the newest one included; nothing where it did not."""
+    told = (point for point in reversed(points) if passed(point) is not None)
+    runs = {point.run for point in takewhile(lambda point: not passed(point), told)}
+    return {"failing": len(runs)} if runs else {}
 
 
 def _because(point: Point) -> str:

@@ -10,6 +10,13 @@ from torchperf_ci.options.values import moment, truth
 CHECK_OPTIONS = (
     Option("NEW_DIR", "New records: a directory, or one file; several runs are all new", metavar="NEW_DIR"),
     Option(
+        "--expect",
+        "Jobs that should have measured, by their names in `torchperf plan`: where NEW_DIR/torchperf-records-NAME "
+        "holds no record, a note says so",
+        metavar="NAME",
+        many=True,
+    ),
+    Option(
         "--against",
         "The past: store, a directory of records, or a baseline file",
         metavar="store|DIR|FILE",

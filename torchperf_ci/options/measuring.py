@@ -74,6 +74,12 @@ RUN_OPTIONS = (
         "--threads", "Threads that torch computes with on the CPU", positive_int, metavar="N", default="1"
     ),
     Option("--shard", "Measure the I-th of N equal parts of the cases", shard, metavar="I/N"),
+    Option(
+        "--costs",
+        "File from `torchperf plan --costs`, the same for all shards: they take equally long then",
+        metavar="FILE",
+        default="none: all shards have equally many cases",
+    ),
     Option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth),
     Option("--resume", "Continue the interrupted run in --out", truth),
     Option("--benchmark-name", "benchmark.name of the records", metavar="NAME", default="the config's name"),

@@ -29,12 +29,16 @@ _SUFFIXES = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class Collected:
-    """The points of some files. ``records`` counts all good ones, ``duplicates`` those that stand there again."""
+    """The points of some files. ``records`` counts all good ones, ``duplicates`` those that stand there again.
+
+    ``files`` are those that hold a good one.
+    """
 
     points: Points
     records: int
     duplicates: int
     problems: Sequence[Problem]
+    files: Sequence[Path]
 
     @property
     def refused(self) -> Sequence[Problem]:
@@ -52,10 +56,12 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
     found: dict[Series, list[Point]] = defaultdict(list)
     seen: set[str] = set()
     problems: list[Problem] = []
+    files: list[Path] = []
     records = duplicates = 0
     for file in _files(paths):
         reading = read(file)
         problems += reading.problems
+        files += [file] if reading.records else []
         for located in reading.records:
             records += 1
             if _is_repeated(located, seen):
@@ -64,7 +70,7 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
                 series, point = _point(located.record, file)
                 found[series].append(point)
     ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in found.items()}
-    return Collected(without_failed(ordered), records, duplicates, problems)
+    return Collected(without_failed(ordered), records, duplicates, problems, files)
 
 
 def _is_repeated(located: Located, seen: set[str]) -> bool:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench import costs, planning
+from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.selection import Grid, Known, Selection, select
+from torchperf_ci.config import Config
+from torchperf_ci.errors import UsageError
+from torchperf_ci.options import RUN_OPTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COSTS = {"cuda": {"vision-a.inference.fp32.eager": 12.5}, "cpu": {}}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    costs.write(tmp_path / "deep" / "costs.json", COSTS)
+    assert costs.read(tmp_path / "deep" / "costs.json") == COSTS
+
+
+def test_nothing_known_is_a_good_file(tmp_path: Path) -> None:
+    costs.write(tmp_path / "costs.json", {})
+    assert costs.read(tmp_path / "costs.json") == {}
+
+
+def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> None:
+    case = Case("vision/a b", "inference", "bf16", "inductor:max-autotune", 64)
+    assert costs.key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
+    assert case.key == f"{costs.key_of(case)}.b64"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is no JSON that can be used"),
+        ("[1", "is no JSON that can be used"),
+        ("[]", "$: [] is not of type 'object'"),
+        ('{"version": 1}', "'costs' is a required property"),
+        ('{"version": 2, "costs": {}}', "version 2 is newer than this torchperf"),
+        ('{"version": 1, "costs": {"cpu": {"a": -1}}}', "$.costs.cpu.a: -1 is less than the minimum of 0"),
+        ('{"version": 1, "costs": {"cpu": {"a": "1"}}}', "'1' is not of type 'number'"),
+        ('{"version": 1, "costs": {"cpu": {"a": NaN}}}', "NaN is no finite number"),
+        ('{"version": 1, "costs": {"cpu": {"a": 1e999}}}', "1e999 is no finite number"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text(content)
+    with pytest.raises(UsageError) as error:
+        costs.read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        costs.read(tmp_path / "costs.json")
+
+
+def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
+    given = {**dict.fromkeys(option.name for option in RUN_OPTIONS), "shard": (1, 2)}
+    assert planning.selection(given, Config()).costs is None
+    with pytest.raises(UsageError, match="cannot be read"):
+        planning.selection({**given, "costs": str(tmp_path / "costs.json")}, Config())
+
+
+def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
+    entries = [
+        {"name": name, "task": "", "modes": ["inference"], "batch_sizes": {"inference": 1}, "origin": "torch"}
+        for name in ("a", "b", "c")
+    ]
+    known = Known({entry["name"]: entry for entry in entries}, {})
+    grid = Grid(["*"], ["inference"], ["fp32"], ["eager"])
+    heavy = {
+        "cuda": {
+            costs.key("c", "inference", "fp32", "eager"): 100.0,
+            costs.key("a", "inference", "fp32", "eager"): 1.0,
+        }
+    }
+    selection = Selection([grid], shard=(1, 2), costs=heavy)
+    assert [case.workload for case in select(selection, known, "cuda")] == ["c"]
+    assert [case.workload for case in select(selection, known, "cpu")] == ["a", "c"]

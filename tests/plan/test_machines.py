@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from made_points import series
+
+from torchperf_ci.plan.machines import machines_of
+from torchperf_ci.plan.matrix import Job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOBS = [
+    Job("h100-core", "h100", ("h100",), "cuda", False, "core", "1/1"),
+    Job("spr-core", "spr", ("spr",), "cpu", False, "core", "1/1"),
+    Job("graviton-core", "graviton", ("graviton",), "cpu", False, "core", "1/1"),
+]
+
+
+def deliver(folder: Path, device: str, arch: str, model: str = "resnet") -> None:
+    """What a job has measured: fresh records, which name no repository."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "benchmark": {"name": "nightly", "mode": "inference", "dtype": "bf16"},
+        "model": {"name": model, "backend": "eager"},
+        "metric": {"name": "latency(ms)", "benchmark_values": [1.0]},
+        "runners": [{"name": device, "type": arch}],
+    }
+    (folder / f"{model}.json").write_text(json.dumps([record]))
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Two of three jobs have delivered."""
+    deliver(tmp_path / "torchperf-records-h100-core", "cuda", "H100")
+    deliver(tmp_path / "torchperf-records-spr-core", "cpu", "Xeon")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arch", "model", "runner"),
+    [("H100", "resnet", "h100"), ("H100", "bert", "h100"), ("H200", "resnet", ""), ("Xeon", "resnet", "")],
+)
+def test_the_runner_is_that_of_the_same_machine(arch: str, model: str, runner: str, records: Path) -> None:
+    found = machines_of(JOBS, records)
+    assert found.runner_of(series(model=model, arch=arch)) == runner
+    assert found.runner_of(series("compile_time(s)", model=model, arch=arch, device="cuda")) == runner
+
+
+def test_of_two_runners_with_one_kind_of_machine_it_is_the_one_that_measured_the_case(records: Path) -> None:
+    deliver(records / "torchperf-records-graviton-core", "cpu", "Xeon", "bert")
+    found = machines_of(JOBS, records)
+    assert found.runner_of(series(device="cpu", arch="Xeon")) == "spr"
+    assert found.runner_of(series(device="cpu", arch="Xeon", model="bert")) == "graviton"
+    assert found.runner_of(series(device="cpu", arch="Xeon", model="t5")) == "spr"
+
+
+def test_the_only_runner_has_measured_everything(tmp_path: Path) -> None:
+    assert machines_of(JOBS[:1], tmp_path).runner_of(series()) == "h100"
+
+
+def test_a_single_artifact_lies_without_a_folder_of_its_own(tmp_path: Path) -> None:
+    deliver(tmp_path, "cuda", "H100")
+    assert machines_of(JOBS[:1], tmp_path).by_machine == {("cuda", "H100"): "h100"}
+    assert not machines_of(JOBS, tmp_path).by_machine
