@@ -47,6 +47,7 @@ def outputs() -> dict[Path, str]:
         DOCS / "actions.md": with_table(DOCS / "actions.md", actions_reference()),
         DOCS / "configuration.md": with_table(DOCS / "configuration.md", config_table()),
         DOCS / "record.md": with_table(DOCS / "record.md", record_table()),
+        DOCS / "security.md": with_table(DOCS / "security.md", permissions_table()),
     }
 
 
@@ -154,6 +155,23 @@ def action_reference(file: Path) -> str:
         if entries
     ]
     return "\n".join([f"### `{name}`\n", f"{action['description']}.\n", *tables])
+
+
+def permissions_table() -> str:
+    """One row for each right that a job has in the workflows of users, with the reason that is given beside it."""
+    called = PROJECT / ".github/workflows/benchmark.yml"
+    files = [*sorted((PROJECT / "workflows-templates").glob("*.yml")), called]
+    return markdown(("workflow", "job", "permission", "why"), [row for file in files for row in rights(file)])
+
+
+def rights(file: Path) -> Iterator[tuple[str, str, str, str]]:
+    """The rights of one workflow; each stands on a line of its own and ends with its reason."""
+    text = file.read_text("utf-8")
+    reasons = iter(re.findall(r"(?m)^ +[\w-]+: (?:read|write) # (.+)$", text))
+    for job in yaml.safe_load(text)["jobs"].values():
+        name = re.sub(r" ?\$\{\{.*?\}\}", "", job["name"])
+        for right, level in job["permissions"].items():
+            yield f"`{file.name}`", name, f"`{right}: {level}`", next(reasons)
 
 
 def markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -23,8 +23,8 @@ MAY_IMPORT = {
     "store": {"store", "records", "places", "actions", "config"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
     "series": {"series", "records", "config", "store"},
-    "verdicts": {"verdicts", "series", "stats", "json_file", "actions"},
-    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "actions"},
+    "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions"},
+    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions"},
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "config"},
     "environments": {"environments", "git", "deadline"},
     "compare": {
@@ -37,10 +37,17 @@ MAY_IMPORT = {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
         *("machine", "git", "journal", "deadline", "interruption", "actions", "config", "options"),
     },
-    "report": {"report", "verdicts", "records.files", "deadline", "actions"},
+    "plan": {
+        *("plan", "series", "verdicts", "bench.costs", "store", "records"),
+        *("markdown", "actions", "config"),
+    },
+    "report": {
+        *("report", "culprits", "verdicts", "series", "stats.effect", "records.files"),
+        *("markdown", "deadline", "actions", "config"),
+    },
     "history": {"history", "series", "verdicts.rows", "stats", "store", "records", "actions", "config"},
     "options": {"options", "bench.case"},
-    "bench": {"bench", "records", "machine", "stats", "journal", "actions", "config"},
+    "bench": {"bench", "records", "machine", "stats", "journal", "json_file", "actions", "config"},
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.
 UNDER_TEST = ("suite", "bench/worker", "machine/devices")

@@ -191,7 +191,13 @@ policy:
   "tokens": {direction: up}
 upload: {to: "s3://bucket", role: "arn:aws:iam::1:role/x"}
 store: "clickhouse://user@host/benchmark"
-issues: {repo: org/name, labels: ["module: performance"], max_per_night: 0}
+issues:
+  repo: org/name
+  labels: ["module: performance"]
+  max_per_night: 0
+  recovered_nights: 2
+  broken_nights: 4
+  mention_authors: true
 """
         )
     )
@@ -208,7 +214,7 @@ issues: {repo: org/name, labels: ["module: performance"], max_per_night: 0}
     assert config.policy["throughput(samples/s)"] == Rule("up", 0.03)
     assert config.upload == Upload(to="s3://bucket", role="arn:aws:iam::1:role/x")
     assert config.store == "clickhouse://user@host/benchmark"
-    assert config.issues == Issues("org/name", ("module: performance",), 0)
+    assert config.issues == Issues("org/name", ("module: performance",), 0, 2, 4, True)
 
 
 def test_without_a_file_every_key_has_its_default(write):

@@ -20,11 +20,13 @@ from torchperf_ci.options import (
     HISTORY_OPTIONS,
     INGEST_OPTIONS,
     LIST_OPTIONS,
+    PLAN_OPTIONS,
     QUERY_OPTIONS,
     RECEIVE_OPTIONS,
     REPORT_OPTIONS,
     RUN_OPTIONS,
     UPLOAD_OPTIONS,
+    WATCH_OPTIONS,
     Option,
     read_all,
 )
@@ -125,6 +127,12 @@ def _run(options: dict[str, Any]) -> int:
     return run_command(options)
 
 
+def _plan(options: dict[str, Any]) -> int:
+    from torchperf_ci.plan.command import plan_command
+
+    return plan_command(options)
+
+
 def _list(options: dict[str, Any]) -> int:
     from torchperf_ci.bench.commands import list_command
 
@@ -197,9 +205,22 @@ def _report(options: dict[str, Any]) -> int:
     return report_command(options)
 
 
+def _watch(options: dict[str, Any]) -> int:
+    from torchperf_ci.report.watching import watch_command
+
+    return watch_command(options)
+
+
 FAMILIES = {"baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint."}
 """What commands of two words have in common, by the first."""
 COMMANDS = (
+    Command(
+        "plan",
+        "Turn torchperf.yml into the jobs that measure it, or what regressed into the jobs that bisect it.",
+        "torchperf plan --costs costs.json --json",
+        PLAN_OPTIONS,
+        _plan,
+    ),
     Command(
         "run",
         "Measure workloads on this machine and write v3 records.",
@@ -286,9 +307,16 @@ COMMANDS = (
     ),
     Command(
         "report",
-        "Tell those who must know what the verdicts say: in the job's summary, or on the pull request.",
+        "Tell those who must know: in the job's summary, on the pull request, or in issues that open and close.",
         "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
         REPORT_OPTIONS,
         _report,
+    ),
+    Command(
+        "watch",
+        "Tell where a scheduled workflow did not run or failed: one issue, which is closed when it runs again.",
+        "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
+        WATCH_OPTIONS,
+        _watch,
     ),
 )

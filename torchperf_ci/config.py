@@ -118,9 +118,18 @@ class Upload:
 class Issues:
     """The issues that are opened for confirmed regressions."""
 
-    repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, none is opened.")
-    labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get.")
-    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night.")
+    repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, the job's own.")
+    labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get, beside `torchperf`.")
+    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night; the rest shares one digest.")
+    recovered_nights: int = key(
+        Whole(1), 3, "After how many nights in a row with everything back an issue is closed."
+    )
+    broken_nights: int = key(
+        Whole(1), 3, "How many runs in a row a benchmark must fail before there is an issue."
+    )
+    mention_authors: bool = key(
+        Switch(), False, "Notify the author of a culprit; else only the name is told."
+    )
 
 
 def default_policy() -> dict[str, Rule]:

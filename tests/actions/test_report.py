@@ -167,7 +167,7 @@ def test_an_artifact_is_text_wherever_it_comes_from(users: Users, github: GitHub
     ended = comment_on(users, github, SHA)
     assert ended.results == {"comment": "success"}, (ended.evidence / "act.log").read_text()
     (comment,) = github.comments.values()
-    assert comment.pull == 7
+    assert comment.on == 7
     assert comment.body.startswith(f"{MARKER}\n### ❌ Performance: 1 regressed\n")
     assert "+5.0%" in comment.body
     assert comment.body.count(MARKER) == 1

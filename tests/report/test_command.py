@@ -3,19 +3,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from github_api import Pull
+from nights import judged, located, regressed, series
+
+from torchperf_ci.cli import main
+from torchperf_ci.culprits import file as culprits
+from torchperf_ci.report.document import document
+from torchperf_ci.report.issues.memory import recall
+from torchperf_ci.report.told import Told
+from torchperf_ci.verdicts import file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Job
     from github_api import GitHub
 
 
 @pytest.mark.parametrize("why", ["--dry-run", "no token"])
-def test_a_comment_that_is_not_sent_is_printed(job: Job, github: GitHub, why: str, capsys: Any) -> None:
+def test_a_comment_that_is_not_sent_is_written(job: Job, github: GitHub, why: str, capsys: Any) -> None:
     if why == "no token":
         job.monkeypatch.delenv("GITHUB_TOKEN")
+    job.monkeypatch.chdir(job.folder)
     assert job.comment(*([why] if why == "--dry-run" else [])) == 0
+    text = (job.folder / "torchperf-report/comment.md").read_text()
+    assert text.startswith("<!-- torchperf report -->\n### ❌ Performance: 1 regressed\n")
     shown = capsys.readouterr()
-    assert shown.out.startswith("<!-- torchperf report -->\n### ❌ Performance: 1 regressed\n")
+    assert shown.out == ""
+    assert "written to torchperf-report/comment.md" in shown.err
     assert "nothing is commented: " in shown.err
     assert github.asked == []
 
@@ -39,7 +54,7 @@ def test_a_directory_gets_a_page(job: Job) -> None:
 
 
 def test_several_files_are_one_report(job: Job) -> None:
-    job.report("--dry-run", "--to", "comment")
+    job.report("--dry-run", "--to", "comment", "--out", str(job.folder / "out"))
     assert job.report("--verdicts", str(job.folder / "verdicts-1.05.json"), "--to", "summary") == 0
     assert (job.folder / "summary").read_text().startswith("### ❌ Performance: 2 regressed\n")
 
@@ -68,7 +83,84 @@ def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsy
 
 
 def test_a_report_needs_verdicts(job: Job, capsys: Any) -> None:
-    from torchperf_ci.cli import main
-
     assert main(["report", "--to", "summary"]) == 2
     assert "report what? give files of verdicts" in capsys.readouterr().err
+
+
+def test_a_report_may_be_of_culprits_alone(job: Job, tmp_path: Path) -> None:
+    path = tmp_path / "culprits.json"
+    culprits.write(path, located(regressed(series())))
+    assert main(["report", "--culprits", str(path), "--to", "summary"]) == 0
+    assert (tmp_path / "summary").read_text().startswith("### 🎯 Bisection: 1 culprit found")
+
+
+def test_culprits_are_told_below_the_verdicts(job: Job, github: GitHub, tmp_path: Path) -> None:
+    path = tmp_path / "culprits.json"
+    culprits.write(path, located(regressed(series())))
+    github.add(Pull(7, "a" * 40))
+    assert job.comment("--culprits", str(path), "--pull-request", "7") == 0
+    (comment,) = github.comments.values()
+    assert comment.body.index("### ❌ Performance") < comment.body.index("### 🎯 Bisection")
+    assert "](https://github.example/octo/perf/commit/" in comment.body
+
+
+def test_many_bisections_fit_into_a_comment() -> None:
+    slow = [regressed(series(f"model {number}")) for number in range(200)]
+    told = Told((judged(*slow * 20),), tuple(located(*slow, commit=f"{number:040}") for number in range(40)))
+    text = document(told, 65_000)
+    assert 40_000 < len(text.encode()) <= 65_000
+    assert "more bisections, left out here" in text
+    assert "200 regressed" not in document(Told((), told.locations), 65_000)
+
+
+@pytest.mark.parametrize("why", ["--dry-run", "no token"])
+def test_issues_that_are_not_opened_are_written(job: Job, github: GitHub, why: str, capsys: Any) -> None:
+    if why == "no token":
+        job.monkeypatch.delenv("GITHUB_TOKEN")
+    out = job.folder / "out"
+    assert job.report("--to", "issues", "--out", str(out), *([why] if why == "--dry-run" else [])) == 0
+    (path,) = out.iterdir()
+    assert path.name.startswith("issue-")
+    text = path.read_text()
+    assert text.startswith("# vision/resnet18 5.0% slower")
+    assert recall(text) is not None
+    assert "no issue is touched, 1 draft written: " in capsys.readouterr().err
+    assert github.asked == []
+
+
+def test_the_digest_is_written_too(job: Job) -> None:
+    (job.folder / "torchperf.yml").write_text("issues: {max_per_night: 0}\n")
+    job.monkeypatch.chdir(job.folder)
+    assert job.report("--to", "issues", "--dry-run") == 0
+    (path,) = (job.folder / "torchperf-report").iterdir()
+    assert "Performance findings that have no issue of their own yet" in path.read_text()
+
+
+def test_a_page_has_verdicts_culprits_and_issues(job: Job) -> None:
+    slow = regressed(series())
+    verdicts, found = job.folder / "verdicts.json", job.folder / "culprits.json"
+    file.write(verdicts, judged(slow))
+    culprits.write(found, located(slow))
+    page = job.folder / "page"
+    assert main(["report", "--verdicts", str(verdicts), "--culprits", str(found), "--to", str(page)]) == 0
+    text, html = (page / "report.md").read_text(), (page / "report.html").read_text()
+    for part in ("Performance: 1 regressed", "Bisection: 1 culprit found", "Issues"):
+        assert part in text
+        assert part in html
+    assert "<summary>resnet18 10.0% slower on H100 since cccccccccc</summary>" in html
+
+
+@pytest.mark.parametrize(("on_failure", "code"), [("warn", 0), ("error", 4)])
+def test_whoever_likes_has_a_warning_instead_of_a_failure(
+    job: Job, github: GitHub, on_failure: str, code: int, capsys: Any
+) -> None:
+    github.writable = False
+    github.add(Pull(7, "a" * 40))
+    assert job.comment("--pull-request", "7", "--on-failure", on_failure) == code
+    assert "pull-requests: write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("night", ["yesterday", "2026-13-01", "20261101"])
+def test_a_night_is_a_date(job: Job, night: str, capsys: Any) -> None:
+    assert job.report("--night", night) == 2
+    assert "it is a date such as 2026-08-31" in capsys.readouterr().err

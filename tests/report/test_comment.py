@@ -8,9 +8,10 @@ import pytest
 from github_api import LOGINS, PERSON, Fault, Pull
 
 from torchperf_ci import deadline
-from torchperf_ci.report import command
 from torchperf_ci.report.comment import LIMIT, MARKER, body
+from torchperf_ci.report.destinations import comment as destination
 from torchperf_ci.report.measured import Measured
+from torchperf_ci.report.told import Told
 
 if TYPE_CHECKING:
     from conftest import Job
@@ -109,14 +110,17 @@ def test_a_person_updates_their_own_comment(
     assert len(github.comments) == 2
 
 
-def test_an_app_that_cannot_ask_who_it_is_learns_it_from_its_own_comment(
-    job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("tells", "written"), [(True, ["PATCH"]), (False, ["POST", "DELETE", "PATCH"])])
+def test_an_app_is_told_who_it_is_or_learns_it_from_its_own_comment(
+    job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch, tells: bool, written: list[str]
 ) -> None:
     monkeypatch.setitem(LOGINS, "ghs_token-of-the-job", "perf-app[bot]")
-    first = github.comment(7, f"{MARKER}\nold")
+    github.tells_viewer = tells
+    first = github.comment(7, f"{MARKER}\nold", "perf-app[bot]")
     assert job.comment() == 0
     assert list(github.comments) == [first.id]
     assert "1 regressed" in first.body
+    assert github.written == written
 
 
 def test_two_racing_jobs_end_with_one_comment(job: Job, github: GitHub) -> None:
@@ -198,7 +202,7 @@ def test_who_is_to_come_back_after_the_deadline_gives_up(job: Job, github: GitHu
 def test_no_answer_in_time_is_told(
     job: Job, github: GitHub, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(command, "_SECONDS", 0.2)
+    monkeypatch.setattr(destination, "_SECONDS", 0.2)
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
     assert job.comment() == 4
     assert "GitHub cannot be reached: ConnectionError" in capsys.readouterr().err
@@ -228,10 +232,10 @@ def test_a_bad_token_is_told_and_not_shown(job: Job, monkeypatch: pytest.MonkeyP
 
 def test_a_comment_fits_into_what_github_takes(judgement: Judgement) -> None:
     many = replace(judgement, verdicts=[*judgement.verdicts] * 5000)
-    text = body([many], Measured(SHA, run_url="https://github.example/" + "x" * 100))
+    text = body(Told((many,)), Measured(SHA, run_url="https://github.example/" + "x" * 100))
     assert LIMIT - 400 < len(text.encode()) <= LIMIT
     assert text.rstrip().endswith("</sub>")
 
 
 def test_of_a_report_by_hand_no_run_is_known(judgement: Judgement) -> None:
-    assert "<sub>" not in body([judgement], Measured())
+    assert "<sub>" not in body(Told((judgement,)), Measured())

@@ -15,7 +15,7 @@ FORK = "stranger/perf"
 
 def commented(github: GitHub) -> list[int]:
     """The pull requests that have a comment."""
-    return [comment.pull for comment in github.comments.values()]
+    return [comment.on for comment in github.comments.values()]
 
 
 def listed(number: int, repository: int = 1296269) -> dict[str, Any]:

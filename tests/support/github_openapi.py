@@ -23,8 +23,18 @@ PATHS = (
     "/repos/{owner}/{repo}/pulls",
     "/repos/{owner}/{repo}/pulls/{pull_number}",
     "/repos/{owner}/{repo}/commits/{commit_sha}/pulls",
+    "/repos/{owner}/{repo}/issues",
+    "/repos/{owner}/{repo}/issues/{issue_number}",
     "/repos/{owner}/{repo}/issues/{issue_number}/comments",
     "/repos/{owner}/{repo}/issues/comments/{comment_id}",
+    "/repos/{owner}/{repo}/labels",
+    "/repos/{owner}/{repo}/labels/{name}",
+    "/repos/{owner}/{repo}/collaborators/{username}/permission",
+    "/repos/{owner}/{repo}/commits/{ref}",
+    "/repos/{owner}/{repo}/actions/workflows/{workflow_id}",
+    "/repos/{owner}/{repo}/actions/workflows/{workflow_id}/runs",
+    "/repos/{owner}/{repo}/actions/runs/{run_id}",
+    "/repos/{owner}/{repo}/actions/runs/{run_id}/artifacts",
 )
 
 

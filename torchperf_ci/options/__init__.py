@@ -8,7 +8,9 @@ from torchperf_ci.options.judging import BASELINE_UPDATE_OPTIONS, CHECK_OPTIONS,
 from torchperf_ci.options.keeping import INGEST_OPTIONS, QUERY_OPTIONS, RECEIVE_OPTIONS, UPLOAD_OPTIONS
 from torchperf_ci.options.measuring import DOCTOR_OPTIONS, LIST_OPTIONS, RUN_OPTIONS
 from torchperf_ci.options.option import Option, read_all
+from torchperf_ci.options.planning import PLAN_OPTIONS
 from torchperf_ci.options.reporting import REPORT_OPTIONS
+from torchperf_ci.options.watching import WATCH_OPTIONS
 
 __all__ = [
     "BASELINE_UPDATE_OPTIONS",
@@ -19,11 +21,13 @@ __all__ = [
     "HISTORY_OPTIONS",
     "INGEST_OPTIONS",
     "LIST_OPTIONS",
+    "PLAN_OPTIONS",
     "QUERY_OPTIONS",
     "RECEIVE_OPTIONS",
     "REPORT_OPTIONS",
     "RUN_OPTIONS",
     "UPLOAD_OPTIONS",
+    "WATCH_OPTIONS",
     "Option",
     "read_all",
 ]

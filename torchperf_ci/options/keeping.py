@@ -104,6 +104,7 @@ INGEST_OPTIONS = (
         "Directory or file of records, s3://BUCKET[/PREFIX] or branch:NAME[@REMOTE]",
         metavar="SRC",
         many=True,
+        default="the config's upload, unless the store is a server",
     ),
     CONFIG,
     STORE,

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import datetime
+
+from torchperf_ci.options.common import CONFIG
 from torchperf_ci.options.option import Option
 from torchperf_ci.options.values import full_sha, positive_int, truth
 
+
+def night(value: str) -> str:
+    """A date such as 2026-08-31."""
+    year, month, day = map(int, value.split("-"))
+    return datetime.date(year, month, day).isoformat()
+
+
 REPORT_OPTIONS = (
     Option("--verdicts", "Files of verdicts, from check or compare", metavar="FILE", many=True),
+    Option("--culprits", "Files of culprits, from bisect", metavar="FILE", many=True),
     Option(
         "--to",
-        "summary (of the job; elsewhere it is printed), comment (one on the pull request, updated), or a directory "
-        "for report.md",
-        metavar="summary|comment|DIR",
+        "summary (of the job; elsewhere it is printed), comment (one on the pull request, updated), issues (one a "
+        "cause, opened, updated and closed), or a directory for report.md and report.html",
+        metavar="summary|comment|issues|DIR",
         default="summary",
     ),
-    Option("--repo", "owner/name whose pull request it is", metavar="REPO", default="the job's repository"),
+    CONFIG,
+    Option(
+        "--repo",
+        "owner/name whose pull request or issues these are",
+        metavar="REPO",
+        default="the config's issues.repo for issues, else the job's repository",
+    ),
+    Option(
+        "--night",
+        "The night that is reported: issues count nights, and the same one again changes nothing",
+        night,
+        metavar="DATE",
+        default="today, in UTC",
+    ),
     Option("--pull-request", "Number of the pull request", positive_int, metavar="N", default="the job's"),
     Option(
         "--head-sha",
@@ -25,5 +49,18 @@ REPORT_OPTIONS = (
     ),
     Option("--head-repository", "owner/name that this commit is in", metavar="REPO", default="the job's"),
     Option("--head-branch", "Branch that this commit is on", metavar="NAME", default="the job's"),
-    Option("--dry-run", "Print the comment, and ask GitHub nothing", truth),
+    Option("--dry-run", "Write the comment or the issues to --out, and ask GitHub nothing", truth),
+    Option(
+        "--out",
+        "Where comment.md or issue-*.md are written in a dry run, and where there is no GITHUB_TOKEN",
+        metavar="DIR",
+        default="torchperf-report",
+    ),
+    Option(
+        "--on-failure",
+        "warn: exit with 0 even where GitHub could not be told",
+        metavar="error|warn",
+        default="error",
+        choices=("error", "warn"),
+    ),
 )

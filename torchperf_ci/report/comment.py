@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_ci.culprits.markdown import GITHUB
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
-from torchperf_ci.report.github import RefusedError
-from torchperf_ci.verdicts.markdown import markdown
+from torchperf_ci.report.document import document
+from torchperf_ci.report.github import RefusedError, login
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from github.Issue import Issue
     from github.IssueComment import IssueComment
 
     from torchperf_ci.report.github import Asking
     from torchperf_ci.report.measured import Measured
-    from torchperf_ci.verdicts.verdict import Judgement
+    from torchperf_ci.report.told import Told
 
 MARKER = "<!-- torchperf report -->"
 LIMIT = 65_536
 """Characters that GitHub takes; as many bytes are always fewer."""
-_ACTIONS = "github-actions[bot]"
-"""Who a job's own token is; such a token may not ask."""
 _GONE = (404, 410)
 _ROUNDS = 3
 
 
-def body(judgements: Sequence[Judgement], measured: Measured) -> str:
-    """The whole comment, its marker first."""
+def body(told: Told, measured: Measured, server: str = GITHUB) -> str:
+    """The whole comment, its marker first: verdicts, and the culprits below them."""
     where = f"Measured at {measured.sha}" if measured.sha else ""
     if measured.run_url:
         where = f"{where or 'Measured'} in [this run]({measured.run_url})"
     frame = f"{MARKER}\n{{}}\n<sub>{where}.</sub>\n" if where else f"{MARKER}\n{{}}"
-    return frame.replace("{}", markdown(judgements, LIMIT - len(frame.encode())))
+    return frame.replace("{}", document(told, LIMIT - len(frame.encode()), server))
 
 
 def put(ask: Asking, number: int, text: str) -> str:
@@ -54,7 +51,7 @@ def put(ask: Asking, number: int, text: str) -> str:
 
 
 def _put(ask: Asking, issue: Issue, text: str) -> IssueComment:
-    earlier = _ours(ask, issue, _login(ask))
+    earlier = _ours(ask, issue, login(ask))
     if not earlier:
         created = ask(lambda: issue.create_comment(text), again=False)
         earlier = _ours(ask, issue, created.user.login) or [created]
@@ -84,16 +81,6 @@ def _ours(ask: Asking, issue: Issue, login: str) -> list[IssueComment]:
 def _trimmed(text: str) -> str:
     """A body less what GitHub may change in it."""
     return text.replace("\r\n", "\n").strip()
-
-
-def _login(ask: Asking) -> str:
-    """Whose token it is, so far as it may ask; if it is another app's, its first comment will tell."""
-    try:
-        return ask(lambda: ask.github.get_user().login)
-    except RefusedError as error:
-        if error.status in (403, 404):
-            return _ACTIONS
-        raise
 
 
 def _delete(ask: Asking, comment: IssueComment) -> None:

@@ -25,6 +25,10 @@ _SECONDS_BETWEEN_WRITES = 1.0
 """What GitHub asks for: https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api"""
 _PASSING = (429, 500, 502, 503, 504)
 """Statuses after which the same again may succeed."""
+_NOT_DONE = (403, 429)
+"""Of these the ones that say that nothing was done, so that the same again is not twice."""
+_JOB = "github-actions[bot]"
+"""Who a job's own token is."""
 
 
 class RefusedError(Exception):
@@ -47,14 +51,14 @@ class Asking:
     def __call__(self, call: Callable[[], Answer], *, again: bool = True) -> Answer:
         """What ``call`` gives, which asks GitHub once.
 
-        After a failure that may pass it is tried again, when GitHub says so; not where twice would be more than once
-        (``again=False``). Raises :class:`RefusedError`; :class:`CredentialsError` for a bad token, and
-        :class:`NotDeliveredError` where there is no answer in time.
+        After a failure that may pass it is tried again, when GitHub says so; not where it may have been done and twice
+        would be more than once (``again=False``). Raises :class:`RefusedError`; :class:`CredentialsError` for a bad
+        token, and :class:`NotDeliveredError` where there is no answer in time.
         """
         import requests
         from github import BadCredentialsException, GithubException
 
-        for _ in self.deadline.tries(None if again else 1):
+        for _ in self.deadline.tries():
             try:
                 return call()
             except BadCredentialsException as error:
@@ -65,12 +69,12 @@ class Asking:
                 if wait is None:
                     raise RefusedError(error.status, _message(error)) from error
                 reason = f"answered {error.status}: {_message(error)}"
+                safe = again or error.status in _NOT_DONE
             except requests.RequestException as error:
-                wait, reason = 0, f"cannot be reached: {type(error).__name__}"
-            if wait >= self.deadline.left:
+                wait, reason, safe = 0, f"cannot be reached: {type(error).__name__}", again
+            if not safe or wait >= self.deadline.left:
                 break
-            if again:
-                time.sleep(wait)
+            time.sleep(wait)
         msg = f"GitHub {reason}; run the same again later"
         raise NotDeliveredError(msg)
 
@@ -108,6 +112,20 @@ def asking(name: str, environ: Mapping[str, str], deadline: Deadline) -> Iterato
         yield Asking(client, name, client.get_repo(name), deadline)
     finally:
         client.close()
+
+
+def login(ask: Asking) -> str:
+    """Whose token it is. An app's may not ask by REST; where it may not ask at all, a job's own is assumed."""
+    try:
+        return ask(lambda: ask.github.get_user().login)
+    except RefusedError as error:
+        if error.status not in (403, 404):
+            raise
+    try:
+        _, answer = ask(lambda: ask.github.requester.graphql_query("query { viewer { login } }", {}))
+        return str(answer["data"]["viewer"]["login"])
+    except (RefusedError, KeyError, TypeError):
+        return _JOB
 
 
 def _wait(error: GithubException) -> float | None:

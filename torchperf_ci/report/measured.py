@@ -56,6 +56,11 @@ def measured(options: Mapping[str, Any], environ: Mapping[str, str]) -> Measured
     )
 
 
+def run_url(environ: Mapping[str, str]) -> str:
+    """The page of the run that this is; empty outside a job."""
+    return _RUN_URL.format_map(environ) if "GITHUB_RUN_ID" in environ else ""
+
+
 def _of_run(event: Mapping[str, Any]) -> Measured:
     run = event["workflow_run"]
     repository = run.get("head_repository") or {}  # null where the fork is gone
@@ -72,7 +77,7 @@ def _of_run(event: Mapping[str, Any]) -> Measured:
 
 
 def _of_pull_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> Measured:
-    url = _RUN_URL.format_map(environ) if "GITHUB_RUN_ID" in environ else ""
+    url = run_url(environ)
     if "pull_request" not in event:
         return Measured(run_url=url)
     pull = event["pull_request"]

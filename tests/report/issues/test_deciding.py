@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from nights import judged, located, measured, regressed, series
+
+if TYPE_CHECKING:
+    from desk import Desk
+
+NET, BERT = series("resnet18"), series("bert")
+ON_CPU = series("resnet18", "cpu")
+LATER = ("3" * 40, "4" * 40)
+
+
+def test_what_is_expected_is_accepted(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    desk.change(1, expected=True)
+    assert desk.night(2, judged(regressed(NET, 1.12))) == ["accept 1"]
+    (issue,) = desk.issues.values()
+    assert (issue.is_open, issue.memory.accepted) == (False, True)
+    assert [row.new for row in issue.memory.rows] == [1.12]
+
+
+@pytest.mark.parametrize("level", [1.08, 1.1, 1.11])
+def test_nothing_is_said_of_an_accepted_level(desk: Desk, level: float) -> None:
+    accepted(desk)
+    assert desk.night(3, judged(regressed(NET, level))) == []
+    assert desk.night(4, judged(regressed(NET, level, ends=LATER))) == []
+    slow = regressed(NET, level)
+    assert desk.night(5, judged(slow), located(slow)) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "noise", "found"), [(1.13, 0.005, []), (1.14, 0.005, ["open 2"]), (1.14, 0.05, [])]
+)
+def test_what_goes_beyond_is_told(desk: Desk, level: float, noise: float, found: list[str]) -> None:
+    """By 3%, since half of the accepted change is more."""
+    accepted(desk)
+    assert desk.night(3, judged(regressed(NET, level, ends=LATER, noise=noise))) == found
+
+
+def test_another_series_of_the_range_is_told(desk: Desk) -> None:
+    accepted(desk)
+    assert desk.night(3, judged(regressed(NET), regressed(BERT, ends=LATER))) == ["open 2"]
+
+
+def test_an_accepted_culprit_is_accepted_on_every_device(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    desk.change(1, expected=True)
+    desk.night(2, judged(regressed(NET)))
+    both = [regressed(NET), regressed(ON_CPU)]
+    assert desk.night(3, judged(*both), located(both[0]), located(both[1])) == []
+
+
+def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    desk.change(1, is_open=False)
+    plan = desk.plan(2, judged(regressed(NET)))
+    assert [issue.number for _, issue in plan.settled] == [1]
+    assert desk.night(2, judged(regressed(NET, ends=LATER))) == []
+
+
+def test_what_somebody_closed_comes_back_after_it_was_over(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    desk.change(1, is_open=False)
+    for day in (2, 3, 4):
+        assert desk.night(day, judged(measured(NET))) == []
+    assert desk.night(5, judged(regressed(NET, ends=LATER))) == ["reopen 1"]
+
+
+def test_who_opens_again_what_was_accepted_is_left_alone(desk: Desk) -> None:
+    accepted(desk)
+    desk.change(1, is_open=True)
+    assert desk.night(3, judged(regressed(NET))) == []
+
+
+def accepted(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    desk.change(1, expected=True)
+    assert desk.night(2, judged(regressed(NET))) == ["accept 1"]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nights import OTHER, judged, located, regressed, series
+
+if TYPE_CHECKING:
+    from desk import Desk
+
+NET, BERT = series("resnet18"), series("bert")
+ON_CPU = series("resnet18", "cpu")
+LATER = ("3" * 40, "4" * 40)
+
+
+def test_a_culprit_has_one_issue_for_all_its_series(desk: Desk) -> None:
+    slow = [regressed(NET), regressed(BERT)]
+    assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
+    (issue,) = desk.open
+    assert issue.memory.kind == "culprit"
+    assert {row.series for row in issue.memory.rows} == {NET, BERT}
+
+
+def test_history_that_still_calls_it_regressed_opens_no_second_issue(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    assert desk.night(2, judged(regressed(NET))) == []
+    assert desk.night(3, judged(regressed(NET, ends=LATER))) == []
+
+
+def test_another_device_is_evidence_for_the_same_culprit(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    both = [regressed(NET), regressed(ON_CPU)]
+    assert desk.night(2, judged(*both), located(both[0]), located(both[1])) == ["extend 1"]
+    assert desk.night(3, judged(*both), located(both[0]), located(both[1])) == []
+
+
+def test_another_model_in_the_same_range_is_evidence_too(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
+
+
+def test_what_was_not_located_becomes_the_issue_of_its_culprit(desk: Desk) -> None:
+    assert desk.night(1, judged(regressed(NET))) == ["open 1"]
+    assert desk.night(2, judged(regressed(NET)), located(regressed(NET))) == ["locate 1"]
+    (issue,) = desk.open
+    assert issue.memory.kind == "culprit"
+    assert len(issue.memory.fingerprints) == 2
+    assert desk.night(3, judged(regressed(NET))) == []
+    assert desk.issues[1].memory.kind == "culprit"
+
+
+def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
+    """Regressions are not located by device; the culprit is the same on both."""
+    both = [regressed(NET), regressed(ON_CPU)]
+    assert desk.night(1, judged(*both)) == ["open 1", "open 2"]
+    found = desk.night(2, judged(*both), located(both[0]), located(both[1]))
+    assert sorted(found) == ["locate 1", "merge 2"]
+
+
+def test_two_culprits_of_one_series_are_two_issues(desk: Desk) -> None:
+    slow = regressed(NET, 1.3)
+    both = [located(slow), located(slow, commit=OTHER)]
+    assert desk.night(1, judged(slow), *both) == ["open 1", "open 2"]
+    assert desk.night(2, judged(slow), *both) == []
+
+
+def test_another_range_of_other_series_is_another_issue(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    assert desk.night(2, judged(regressed(NET), regressed(BERT, ends=LATER))) == ["open 2"]
+
+
+def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> None:
+    slow = [
+        regressed(series(f"a model with a long name, number {number}"), 1.1 + number / 1e4)
+        for number in range(900)
+    ]
+    assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
+    assert len(desk.issues[1].memory.rows) < len(slow)
+    assert desk.night(2, judged(*slow), located(*slow)) == []
+
+
+def test_an_issue_that_was_left_over_from_a_race_is_closed_the_next_night(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    desk.issues[2] = replace(desk.issues[1], number=2)
+    assert desk.night(2, judged(regressed(NET))) == ["merge 2"]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from desk import Desk
+from nights import judged, located, measured, regressed, series
+
+NET, BERT = series("resnet18"), series("bert")
+
+
+def test_it_takes_as_many_nights_in_a_row_as_are_asked_for(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    assert [desk.night(day, judged(measured(NET))) for day in (2, 3, 4)] == [[], [], ["recover 1"]]
+    assert desk.open == []
+    assert desk.night(5, judged(measured(NET))) == []
+
+
+def test_a_night_that_is_not_back_begins_anew(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    levels = [1.0, 1.0, 1.1, 1.0, 1.0, 1.0]
+    found = [desk.night(day, judged(measured(NET, level))) for day, level in enumerate(levels, 2)]
+    assert found == [[], [], [], [], [], ["recover 1"]]
+
+
+def test_the_same_night_counts_once(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    for _ in range(5):
+        assert desk.night(2, judged(measured(NET))) == []
+    assert desk.issues[1].memory.recovered == ("2026-11-02",)
+
+
+def test_an_older_night_changes_nothing(desk: Desk) -> None:
+    desk.night(5, judged(regressed(NET)))
+    desk.night(6, judged(measured(NET)))
+    before = desk.issues[1]
+    assert desk.night(4, judged(measured(NET, 1.1))) == []
+    assert desk.issues[1] == before
+
+
+def test_nights_without_a_measurement_neither_count_nor_begin_anew(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET)))
+    nothing, missing = judged(), judged(measured(NET, None, "missing"))
+    nights = [judged(measured(NET)), nothing, missing, judged(measured(NET)), judged(measured(NET))]
+    assert [desk.night(day, night) for day, night in enumerate(nights, 2)] == [
+        [],
+        [],
+        [],
+        [],
+        ["recover 1"],
+    ]
+
+
+def test_all_rows_must_have_been_back_when_they_were_last_measured(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET), regressed(BERT)))
+    for day in (2, 3, 4, 5):
+        assert desk.night(day, judged(measured(NET))) == []
+    assert desk.night(6, judged(measured(NET), measured(BERT))) == ["recover 1"]
+
+
+@pytest.mark.parametrize(
+    ("level", "noise", "back"),
+    [
+        (1.0, 0.005, True),
+        (0.8, 0.005, True),
+        (1.024, 0.005, True),
+        (1.03, 0.005, False),
+        (1.04, 0.02, True),
+        (1.06, 0.2, False),
+    ],
+    ids=["old level", "better", "a quarter", "more than a quarter", "within noise", "more than half"],
+)
+def test_back_is_near_the_old_level(level: float, noise: float, back: bool) -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET)))
+    assert desk.night(2, judged(measured(NET, level, noise=noise))) == (["recover 1"] if back else [])
+
+
+def test_another_machine_says_nothing() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET)))
+    assert desk.night(2, judged(measured(NET, 1.0, "not-comparable"))) == []
+
+
+def test_a_verdict_that_is_still_red_is_not_back() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET, 1.5)))
+    assert desk.night(2, judged(regressed(NET, 1.05))) == []
+
+
+def test_counts_that_were_zero_can_be_back() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET, 2.0, old=1.0)))
+    memory = desk.issues[1].memory
+    desk.change(1, memory=replace(memory, rows=tuple(replace(row, old=0.0) for row in memory.rows)))
+    assert desk.night(2, judged(measured(NET, 2.0))) == []
+    assert desk.night(3, judged(measured(NET, 0.0))) == ["recover 1"]
+
+
+def test_what_a_bisection_measured_beside_does_not_keep_an_issue_open() -> None:
+    """Of a series without a verdict nobody knows the levels."""
+    desk = Desk(recovered_nights=1)
+    slow = regressed(NET)
+    desk.night(1, judged(slow), located(slow, measured(BERT)))
+    assert {row.series.model for row in desk.issues[1].memory.rows} == {"resnet18", "bert"}
+    assert desk.night(2, judged(measured(NET))) == ["recover 1"]
+
+
+def test_a_night_counts_only_if_all_that_was_measured_is_back() -> None:
+    desk = Desk(recovered_nights=2)
+    desk.night(1, judged(regressed(NET), regressed(BERT)))
+    assert desk.night(2, judged(measured(NET), measured(BERT, 1.1))) == []
+    assert desk.night(3, judged(measured(NET), measured(BERT))) == []
+    assert desk.night(4, judged(measured(NET), measured(BERT))) == ["recover 1"]

@@ -1,0 +1,78 @@
+"""Issues without GitHub: what is planned is done at once, as the real ones do it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.report.issues.action import Rules
+from torchperf_ci.report.issues.findings import findings_of
+from torchperf_ci.report.issues.lifecycle import plan
+from torchperf_ci.report.issues.memory import embed, recall
+from torchperf_ci.report.issues.ours import Ours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.report.issues.action import Action, Plan
+    from torchperf_ci.report.issues.finding import Memory
+    from torchperf_ci.verdicts.verdict import Judgement
+
+
+@dataclass
+class Desk:
+    """The issues, by number, and how the nights go."""
+
+    recovered_nights: int = 3
+    max_per_night: int = 5
+    issues: dict[int, Ours] = field(default_factory=dict)
+
+    def plan(self, day: int, judgement: Judgement, *locations: Location) -> Plan:
+        """What is to be done in the night of a day of November."""
+        night = f"2026-11-{day:02d}"
+        rules = Rules(night, self.recovered_nights, self.max_per_night)
+        findings = findings_of([judgement], locations, night, 3)
+        return plan(findings, judgement.verdicts, [*self.issues.values()], rules)
+
+    def night(self, day: int, judgement: Judgement, *locations: Location) -> list[str]:
+        """Do it; what was done, as ``open 1``. The same again must be nothing."""
+        done = [self.do(action) for action in self.plan(day, judgement, *locations).actions]
+        again = [action for action in self.plan(day, judgement, *locations).actions if self.changes(action)]
+        assert again == []
+        return [one for one in done if not one.startswith("remember")]
+
+    def changes(self, action: Action) -> bool:
+        """Whether doing it changes anything."""
+        return action.issue is None or action.what != "remember" or action.memory != action.issue.memory
+
+    def do(self, action: Action) -> str:
+        """One action."""
+        issue = action.issue
+        if issue is None:
+            number = max(self.issues, default=0) + 1
+            self.issues[number] = Ours(number, f"#{number}", "", "", stored(action.memory))
+            return f"{action.what} {number}"
+        if action.what == "merge":
+            del self.issues[issue.number]
+        else:
+            is_open = action.what not in ("recover", "accept") and (issue.is_open or action.what == "reopen")
+            changed = replace(issue, memory=stored(action.memory), is_open=is_open)
+            self.issues[issue.number] = changed
+        return f"{action.what} {issue.number}"
+
+    def change(self, number: int, **members: object) -> None:
+        """What people do with an issue."""
+        self.issues[number] = replace(self.issues[number], **members)  # type: ignore[arg-type]
+
+    @property
+    def open(self) -> Sequence[Ours]:
+        """Those that are open."""
+        return [issue for issue in self.issues.values() if issue.is_open]
+
+
+def stored(memory: Memory) -> Memory:
+    """As it is read again."""
+    found = recall(embed(memory))
+    assert found is not None
+    return found

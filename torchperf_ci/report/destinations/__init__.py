@@ -1,0 +1,1 @@
+"""Where a report goes: one module for each kind of place."""

@@ -1,0 +1,42 @@
+"""A report as one comment on the pull request."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.report import comment
+from torchperf_ci.report.destinations.outside import out, repository, say, server, why_silent, write
+from torchperf_ci.report.github import asking
+from torchperf_ci.report.measured import measured
+from torchperf_ci.report.pull_request import NobodyWaitsError, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.report.told import Told
+
+_SECONDS = 120.0
+"""Most of them that GitHub may take in all."""
+
+
+def tell(told: Told, options: Mapping[str, Any]) -> None:
+    """Comment, or update the comment."""
+    of = measured(options, os.environ)
+    text = comment.body(told, of, server(os.environ))
+    if why := why_silent(options, os.environ):
+        write(out(options), {"comment.md": text})
+        say(f"nothing is commented: {why}")
+        return
+    with asking(repository(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
+        try:
+            pull = find(ask, of)
+        except NobodyWaitsError as reason:
+            say(f"nothing is commented: {reason}")
+            actions.annotate([actions.Annotation("notice", str(reason), title="Nothing is commented")])
+            return
+        url = comment.put(ask, pull.number, text)
+    say(f"commented: {url}")
+    actions.set_output("comment-url", url)

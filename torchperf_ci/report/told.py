@@ -1,0 +1,41 @@
+"""What there is to tell: files of verdicts and of culprits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.culprits import file as culprits
+from torchperf_ci.errors import UsageError
+from torchperf_ci.verdicts import file as verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+
+@dataclass(frozen=True)
+class Told:
+    """The files' content, in the order in which they are given."""
+
+    judgements: tuple[Judgement, ...]
+    locations: tuple[Location, ...] = ()
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those of all files."""
+        return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
+
+
+def read(options: Mapping[str, Any]) -> Told:
+    """Read the files that the options name. Raises :class:`TorchperfError` for one that is none."""
+    if not (options["verdicts"] or options["culprits"]):
+        msg = "report what? give files of verdicts with --verdicts, and of culprits with --culprits"
+        raise UsageError(msg)
+    return Told(
+        tuple(verdicts.read(Path(path)) for path in options["verdicts"] or ()),
+        tuple(culprits.read(Path(path)) for path in options["culprits"] or ()),
+    )
