@@ -1,5 +1,5 @@
-# make demo   makes a small repository in which one commit is slow, and finds that commit; then measures the quick suite
-#             on this machine, keeps the results, and judges them against the demos before
+# make demo   makes a small repository in which one commit is slow, and finds that commit; measures the quick suite on
+#             this machine, keeps the results, and judges them against the demos before; and writes a report on all of it
 # make test   runs every linter and every test
 # make clean  removes what the two have made
 #
@@ -40,7 +40,9 @@ demo: $(TOOLKIT)/.base $(TORCH)
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
 		--head-sha "$$($(TORCH)/bin/python -W ignore -c 'import torch; print(torch.version.git_version)')"
 	$(TOOLKIT)/bin/torchperf query --store $(STORE) --metrics 'latency(ms)' 'peak_memory(MiB)'
-	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json
+	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json --on-failure warn
+	$(TOOLKIT)/bin/torchperf report --verdicts build/demo/verdicts.json --culprits build/demo/bisect/culprits.json \
+		--to build/demo/report
 
 test: lint $(TORCH) $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
