@@ -1,5 +1,6 @@
-# make demo   makes a small repository in which one commit is slow, and finds that commit; measures the quick suite on
-#             this machine, keeps the results, and judges them against the demos before; and writes a report on all of it
+# make demo   makes a small repository in which one commit is slow, and finds that commit; shows the plan of the nightly,
+#             measures the quick suite on this machine, keeps the results, and judges them against the demos before; and
+#             writes a report on all of it
 # make test   runs every linter and every test
 # make clean  removes what the two have made
 #
@@ -34,6 +35,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/torchperf bisect --repo $(SMALLNET) --good main~24 --bad main --python $(TORCH)/bin/python \
 		--suite $(SMALLNET)/benchmarks/suite.py --workload smallnet/classifier --out build/demo/bisect/culprits.json
 	rm -rf build/demo/records
+	$(TOOLKIT)/bin/torchperf plan
 	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --python $(TORCH)/bin/python \
 		--out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from act_runner import OURS, standing_in
 from planted_changes import quadratic
 from slowed_repository import Repository, make_repository
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     Git = Callable[..., str]
 
 TEMPLATE = Path(__file__).parents[2] / "workflows-templates/bisect.yml"
-STAND_INS = Path(__file__).parent / "stand_ins"
-OURS = f"OWNER/torchperf-ci@{'0' * 40}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class User:
             {"inputs": inputs},
             "bisect",
             f"--local-repository={OURS}={runner.project}",
-            *(f"--local-repository={used}={STAND_INS / name}" for used, name in third_parties(workflow)),
+            *standing_in([workflow]),
             *(f"--env={name}={value}" for name, value in environ.items()),
         )
 
@@ -68,12 +67,6 @@ class User:
     def artifacts(self, run: int) -> Path:
         """Where the artifacts of a run are, by their names."""
         return self.folder / f"artifacts-{run}"
-
-
-def third_parties(workflow: str) -> list[tuple[str, str]]:
-    """The ``owner/name@sha`` of the actions that a workflow uses, and the names of their stand-ins."""
-    used = re.findall(r"uses: (actions/([\w-]+))\S*(@\S+)", workflow)
-    return [(f"{name}{version}", folder) for name, folder, version in dict.fromkeys(used)]
 
 
 def edited(template: str) -> str:

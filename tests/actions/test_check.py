@@ -91,6 +91,11 @@ def test_the_summary_and_an_annotation_name_the_regression(checks: Any) -> None:
     assert any(event["kvPairs"]["title"].startswith("regressed: resnet") for event in errors)
 
 
+def test_a_job_that_delivered_nothing_is_told(checks: Any) -> None:
+    notices = [event["raw"] for event in checks.commands("check", "notice")]
+    assert any("which of the 2 expected jobs measured this is not known" in line for line in notices)
+
+
 def test_a_store_is_installed_for_where_it_is_the_past_and_only_there(checks: Any) -> None:
     assert "-store/" in outputs(checks, "tolerant")["command"]
     assert "-store/" not in outputs(checks, "slow")["command"]

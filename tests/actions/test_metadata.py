@@ -13,28 +13,32 @@ from torchperf_ci.options import (
     BISECT_OPTIONS,
     CHECK_OPTIONS,
     COMPARE_OPTIONS,
+    PLAN_OPTIONS,
     REPORT_OPTIONS,
     RUN_OPTIONS,
     UPLOAD_OPTIONS,
+    WATCH_OPTIONS,
 )
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option
 
 PROJECT = Path(__file__).parents[2]
-ROOT, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SETUP = (
+ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH, SETUP = (
     "action.yml",
+    "actions/plan/action.yml",
     "actions/run/action.yml",
     "actions/upload/action.yml",
     "actions/check/action.yml",
     "actions/compare/action.yml",
     "actions/bisect/action.yml",
     "actions/report/action.yml",
+    "actions/watch/action.yml",
     "actions/setup/action.yml",
 )
 ACTIONS: dict[str, dict[str, Any]] = {
     file: yaml.safe_load((PROJECT / file).read_text())
-    for file in (ROOT, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SETUP)
+    for file in (ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH, SETUP)
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
 # name, or decides by itself.
@@ -48,6 +52,7 @@ def by_input(options: tuple[Option, ...]) -> dict[str, Option]:
 
 
 OPTIONS = {
+    PLAN: by_input(PLAN_OPTIONS),
     RUN: by_input(RUN_OPTIONS),
     UPLOAD: by_input(UPLOAD_OPTIONS),
     CHECK: by_input(CHECK_OPTIONS),
@@ -55,13 +60,19 @@ OPTIONS = {
     # It shows its plan in any case.
     BISECT: by_input(tuple(option for option in BISECT_OPTIONS if option.flag != "--dry-run")),
     REPORT: by_input(REPORT_OPTIONS),
+    WATCH: by_input(WATCH_OPTIONS),
 }
 TOKEN = {"github-token": "${{ github.token }}"}
 # What the action of test-infra has beyond the command's options, and what it defaults to.
 OF_TEST_INFRA = {**TOKEN, "schema-version": "v3", "venv": ""}
-GIVEN = {UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"}, REPORT: TOKEN}
+GIVEN = {
+    UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"},
+    REPORT: TOKEN,
+    WATCH: TOKEN,
+}
 # What an action fills in by itself, because a job has a better default than a command line.
 DEFAULTS_OF_A_JOB = {
+    (PLAN, "out"): "a new one in the runner's temporary folder",
     (RUN, "python"): "the job's python, else its python3",
     (RUN, "out"): "a new one in the runner's temporary folder",
     (UPLOAD, "benchmark-results-dir"): "none, which only resume allows",
@@ -106,24 +117,29 @@ def default_of(action: str, name: str) -> str:
 
 @pytest.mark.parametrize(
     ("action", "more"),
-    [(RUN, {}), (UPLOAD, OF_TEST_INFRA), (CHECK, {}), (COMPARE, {}), (BISECT, {}), (REPORT, TOKEN)],
+    [
+        *((action, {}) for action in (PLAN, RUN, CHECK, COMPARE, BISECT)),
+        (UPLOAD, OF_TEST_INFRA),
+        (REPORT, TOKEN),
+        (WATCH, TOKEN),
+    ],
 )
 def test_an_action_has_an_input_for_each_option_of_its_command(action, more) -> None:
     assert set(ACTIONS[action]["inputs"]) == OPTIONS[action].keys() | more.keys()
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT])
+@pytest.mark.parametrize("action", [PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH])
 def test_each_input_reaches_the_command_as_its_variable(action) -> None:
     name = Path(action).parent.name
     inputs = {key: value for key, value in step(action, name)["env"].items() if "inputs." in value}
-    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in (UPLOAD, REPORT) else {}
+    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in (UPLOAD, REPORT, WATCH) else {}
     assert (
         inputs
         == {option.env: f"${{{{ inputs.{name} }}}}" for name, option in OPTIONS[action].items()} | token
     )
 
 
-@pytest.mark.parametrize("action", [RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT])
+@pytest.mark.parametrize("action", [PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH])
 def test_each_input_says_its_default_and_leaves_it_to_the_command(action) -> None:
     given = GIVEN.get(action, {})
     for name, declared in ACTIONS[action]["inputs"].items():
@@ -189,7 +205,7 @@ def test_no_expression_reaches_a_shell(action) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-@pytest.mark.parametrize("action", [ROOT, RUN, UPLOAD, COMPARE, BISECT, REPORT])
+@pytest.mark.parametrize("action", [ROOT, PLAN, RUN, UPLOAD, COMPARE, BISECT, REPORT, WATCH])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
     assert [shared(action, name) for name in ("host", "fetched", "toolkit")] == [
         shared(SETUP, name) for name in ("host", "fetched", "toolkit")

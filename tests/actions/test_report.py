@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from act_runner import OURS, standing_in
 from github_api import JOB, REPOSITORY, GitHub, Pull, running_github
 
 from torchperf_ci.report.comment import MARKER
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from conftest import Act, Runner
 
 PROJECT = Path(__file__).parents[2]
-STAND_INS = Path(__file__).parent / "stand_ins"
 LIBRARY = Path(__file__).parent / "library"
 TEMPLATES = PROJECT / "workflows-templates"
 ARTIFACT = "torchperf-verdicts"
 SHA = "a" * 40
-OURS = f"OWNER/torchperf-ci@{'0' * 40}"
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,13 @@ class Users:
         """One of its workflows, from its beginning to its end."""
         (self.folder / workflow).mkdir()
         runner = replace(self.runner, folder=self.folder / workflow)
-        third_parties = re.findall(
-            r"uses: (actions/(checkout|download-artifact|upload-artifact)@\S+)",
-            (runner.caller / f".github/workflows/{workflow}.yml").read_text(),
-        )
+        text = (runner.caller / f".github/workflows/{workflow}.yml").read_text()
         return runner.run(
             trigger,
             {**payload, "repository": {"id": 1, "full_name": REPOSITORY, "default_branch": "main"}},
             workflow,
             f"--local-repository={OURS}={runner.project}",
-            *(f"--local-repository={used}={STAND_INS / name}" for used, name in third_parties),
+            *standing_in([text]),
             f"--env=ARTIFACTS={self.artifacts}",
             f"--env=GITHUB_REPOSITORY={REPOSITORY}",
             *arguments,

@@ -51,6 +51,18 @@ def test_a_single_run_is_never_proof_however_far_it_is_off() -> None:
     assert not found.up.proven.any()
 
 
+@pytest.mark.parametrize("slow", [1, 2, 4])
+def test_a_change_that_is_over_is_not_told_any_more(slow: int) -> None:
+    values = quiet(0.005)
+    values[0, -1 - slow : -1] += math.log(1.5)
+    values[1, -1 - slow : -1] -= math.log(1.5)
+    found = judged(values)
+    for side in (found.up, found.down):
+        assert not side.candidate[:2].any()
+        assert not side.proven[:2].any()
+    assert found.runs[:2].tolist() == [1, 1]
+
+
 def test_two_runs_that_agree_are_proof() -> None:
     values = quiet(0.005)
     values[:3, -2:] += math.log(1.10)

@@ -58,9 +58,32 @@ def test_several_sources_of_all_kinds(folder: Path, dsn: str, objects: Objects, 
     assert models(dsn) == ["a", "b", "c"]
 
 
-def test_without_a_source_it_says_what_one_is(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_source_it_is_what_uploads_fill(
+    folder: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torchperf.yml").write_text(f"version: 1\nupload: {{to: {folder}}}\n")
+    assert cli.main(["ingest", "--store", dsn]) == 0
+    assert models(dsn) == ["a"]
+
+
+def test_without_any_source_it_says_what_one_is(
+    dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert cli.main(["ingest", "--store", dsn]) == 2
     assert "a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME" in capsys.readouterr().err
+
+
+def test_a_server_is_not_filled_unless_a_source_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nobody = "clickhouse://user@127.0.0.1:1/benchmark"
+    (tmp_path / "torchperf.yml").write_text(f"version: 1\nupload: {{to: {folder}}}\nstore: {nobody}\n")
+    assert cli.main(["ingest"]) == 0
+    assert "clickhouse://127.0.0.1:1/benchmark is a server" in capsys.readouterr().err
+    assert cli.main(["ingest", str(folder)]) == 4
 
 
 def test_the_store_is_the_configurations_else_below_here(

@@ -24,6 +24,8 @@ SIGMA_EFFICIENCY = 0.5
 measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
 LEAD = 0.5
 """A spike and an ordinary run are no two runs that agree."""
+BACK = 4.0
+"""Standard errors by which the newest run is off from those before it where what they have shown is over."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Window:
     ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs, ``history`` the number of past runs.
     ``score`` is standard normal where nothing has changed, and ``spread`` the standard error of ``new - old``, in σ.
     ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
-    for more than :data:`LEAD` beyond the next, and memory is taken for as large as it may be.
+    for more than :data:`LEAD` beyond the next, and memory is taken for as large as it may be. All scores are 0
+    where the newest run is back: what was seen in those before it is over.
     """
 
     runs: int
@@ -81,6 +84,7 @@ def window(values: Floats, runs: int, tails: Tails) -> Window:
     spread, cautious = _spread(runs, history, likely), _spread(runs, history, largest)
     z = (newest - old[:, None]) / sigma[:, None]
     scores = tails.score(z, _freedom(history)[:, None])
+    scores[_is_over(z)] = 0.0
     scores[history < MIN_HISTORY] = np.nan
     return Window(
         runs=runs,
@@ -99,6 +103,15 @@ def _spread(runs: int, history: NDArray[np.int64], memory: Floats) -> Floats:
     """Standard error, in σ, of the mean of the newest runs less the median of the past, whose runs remember."""
     of_past = (1 + memory) / (1 - memory) * MEDIAN_VARIANCE / np.maximum(history, 1)
     return np.asarray(np.sqrt(variance_of_mean(memory, runs) + of_past))
+
+
+def _is_over(z: Floats) -> NDArray[np.bool_]:
+    """Rows of deviations, in σ, whose last is back: not half as far off as those before, by more than noise tells."""
+    if z.shape[1] == 1:
+        return np.zeros(len(z), dtype=bool)
+    before, newest = z[:, :-1].mean(axis=1), z[:, -1]
+    side, apart = np.sign(before), BACK * np.sqrt(1 + 1 / (z.shape[1] - 1))
+    return np.asarray((side * (before - newest) > apart) & (side * newest < side * before / 2))
 
 
 def _agreed(scores: Floats) -> Floats:

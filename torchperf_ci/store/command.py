@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.errors import RecordsRefusedError, UsageError
-from torchperf_ci.places import open_place
+from torchperf_ci.places import Access, open_place
+from torchperf_ci.store.dsn import Server, parse_dsn
 from torchperf_ci.store.ingest import ingest_file, ingest_place
 from torchperf_ci.store.migrating import open_existing, open_store
 from torchperf_ci.store.outcome import Outcome
@@ -20,6 +21,7 @@ from torchperf_ci.store.query import Question, ask
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from torchperf_ci.config import Config
     from torchperf_ci.store.client import Store
 
 _SHOWN = 20
@@ -42,13 +44,16 @@ _COLUMNS = (
 
 def ingest_command(options: Mapping[str, Any]) -> int:
     """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
-    if not options["src"]:
-        msg = "say what to take in: a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME"
-        raise UsageError(msg)
+    settings = config.find(options["config"])
+    dsn = options["store"] or settings.store
+    if not options["src"] and isinstance(location := parse_dsn(dsn), Server):
+        sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
+        return 0
+    access = _access(settings)
     outcome = Outcome()
-    with open_store(_dsn(options)) as store:
-        for source in options["src"]:
-            outcome += _ingest(store, source)
+    with open_store(dsn) as store:
+        for source in options["src"] or [_uploaded(settings)]:
+            outcome += _ingest(store, source, access)
         name = store.name
     _tell(outcome, name)
     return 0
@@ -82,10 +87,28 @@ def _dsn(options: Mapping[str, Any]) -> str:
     return given or config.find(options["config"]).store
 
 
-def _ingest(store: Store, source: str) -> Outcome:
+def _uploaded(settings: Config) -> str:
+    """Where uploads keep records."""
+    if settings.upload.destination:
+        return settings.upload.destination
+    msg = (
+        "say what to take in: a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME; or name it as `upload` in "
+        "torchperf.yml"
+    )
+    raise UsageError(msg)
+
+
+def _access(settings: Config) -> Access:
+    """As an upload has it: a job reads what it may write."""
+    if not actions.in_actions():
+        return Access()
+    return Access(role=settings.upload.role, git_token=os.environ.get("GITHUB_TOKEN", ""), mask=actions.mask)
+
+
+def _ingest(store: Store, source: str, access: Access) -> Outcome:
     """A directory is known by its real path, so that it is the same from wherever it is taken in."""
     if "://" in source or source.startswith("branch:"):
-        return ingest_place(store, open_place(source))
+        return ingest_place(store, open_place(source, access))
     path = Path(source).resolve()
     return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
 

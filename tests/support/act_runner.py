@@ -1,0 +1,132 @@
+"""Workflows, run for real by ``act`` on this machine: jobs are processes, and actions of third parties stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PROJECT = Path(__file__).parents[2]
+STAND_INS = PROJECT / "tests/actions/stand_ins"
+LABELS = ("ubuntu-24.04", "macos-15")
+DEADLINE = 900
+OURS = f"OWNER/torchperf-ci@{'0' * 40}"
+"""What a template uses before anybody has gone through its lines marked "edit"."""
+
+HOSTILE = """it's "quoted" $(touch pwned) `touch pwned`; touch pwned # --out=/x
+::error::pwned ${{ github.actor }} $HOME \\ %0A"""
+HOSTILE_NAME = """it's "quoted" $(touch pwned) `touch pwned`; touch pwned # --dry-run"""
+
+
+@dataclass(frozen=True)
+class Act:
+    """What ``act`` reported of a workflow, and the evidence that its jobs left, each in a folder of its own."""
+
+    events: list[dict[str, Any]]
+    evidence: Path
+
+    @cached_property
+    def results(self) -> dict[str, str]:
+        """``success`` or ``failure`` of each job that ran."""
+        return {job_of(event): event["jobResult"] for event in self.events if "jobResult" in event}
+
+    @property
+    def log(self) -> str:
+        """All that ``act`` printed."""
+        return (self.evidence / "act.log").read_text()
+
+    def commands(self, job: str, command: str) -> list[dict[str, Any]]:
+        """The workflow commands of one kind that the runner took from a job's log and files."""
+        return [event for event in self.events if event.get("command") == command and job_of(event) == job]
+
+    def steps(self, job: str) -> dict[str, Any]:
+        """The ``steps`` context at the job's end."""
+        return json.loads((self.evidence / job / "steps.json").read_text())
+
+
+def job_of(event: dict[str, Any]) -> str:
+    """The job's name, as its folder of evidence has it. Rows of a matrix that have a name are known by that."""
+    matrix = event.get("matrix", {})
+    values = [matrix["name"]] if "name" in matrix else matrix.values()
+    return "-".join([event.get("jobID", ""), *values])
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs workflows of the repository ``caller``, by default as after a push whose commit message is an attack."""
+
+    caller: Path
+    project: Path
+    torch: Path
+    folder: Path
+
+    def push(self, workflow: str, *arguments: str) -> Act:
+        """Run one workflow to its end; ``arguments`` are further ones for ``act``."""
+        return self.run(
+            "push", {"head_commit": {"message": HOSTILE, "id": HOSTILE_NAME}}, workflow, *arguments
+        )
+
+    def run(self, trigger: str, payload: dict[str, Any], workflow: str, *arguments: str) -> Act:
+        """The same after any event."""
+        home, evidence = self.folder / workflow / "home", self.folder / workflow / "evidence"
+        for folder in (home, evidence):
+            folder.mkdir(parents=True)
+        event = home / "event.json"
+        event.write_text(json.dumps(payload))
+        command = [
+            *(str(Path(sys.executable).with_name("act")), trigger, "--json", "--eventpath", str(event)),
+            f"--workflows=.github/workflows/{workflow}.yml",
+            *("--action-cache-path", str(home / "cache"), "--no-cache-server", "--action-offline-mode"),
+            *(f"--platform={label}=-self-hosted" for label in LABELS),
+            *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
+            *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={self.torch}"),
+            f"--local-repository=octo/torchperf-ci@v0={self.project}",
+            *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
+            *arguments,
+        ]
+        environ = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "STAND_IN_PYTHON": sys.executable}
+        done = subprocess.run(
+            command,
+            cwd=self.caller,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        (evidence / "act.log").write_text(done.stdout + done.stderr)
+        events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return Act(events, evidence)
+
+
+def copy_project(copy: Path) -> None:
+    """Put the files of the project that a runner downloads to use its actions into ``copy``."""
+    for name in ("actions", "torchperf_ci"):
+        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(PROJECT / name, copy)
+
+
+def third_parties() -> dict[str, str]:
+    """The ``owner/name@sha`` of the actions that ours use, by the name of their stand-ins."""
+    action = yaml.safe_load((PROJECT / "action.yml").read_text())
+    used = [step["uses"] for step in action["runs"]["steps"] if "uses" in step]
+    return {name.partition("@")[0].rpartition("/")[2]: name for name in used}
+
+
+def standing_in(workflows: Iterable[str]) -> list[str]:
+    """The arguments for ``act`` that put stand-ins in the place of what these workflows use of GitHub's actions."""
+    used = re.findall(r"uses: (actions/([\w-]+))\S*(@\S+)", "\n".join(workflows))
+    return [f"--local-repository={name}{at}={STAND_INS / folder}" for name, folder, at in dict.fromkeys(used)]

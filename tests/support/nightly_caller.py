@@ -1,0 +1,75 @@
+"""A repository that calls the nightly workflow: somebody went through the lines of the template marked "edit"."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from planted_changes import Revert, quadratic
+from slowed_repository import make_repository
+
+PROJECT = Path(__file__).parents[2]
+TEMPLATE = PROJECT / "workflows-templates/nightly.yml"
+FILES = PROJECT / "tests/e2e/caller"
+CHANGES = {2: quadratic(), 4: Revert(), 6: quadratic()}
+COMMITS = 6
+SLOW, MENDED = 3, 5
+"""Where among its commits the first one is that is slow, and the one that mends it. The last one is slow again."""
+
+# PyTorch is there already; so is the repository itself.
+INSTALL = """\
+      install: |
+        [[ $RUNNER_KIND != lost ]]
+        site=$("$TORCH/bin/python" -c 'import site; print(site.getsitepackages()[0])')
+        printf '%s\\n' "$site" "$PWD" >"$(echo "$VENV"/lib/python*/site-packages)/here.pth"
+"""
+
+
+def make_caller(folder: Path) -> tuple[str, ...]:
+    """Make a repository with the template, in which one commit is slow, one mends that, and one does it again.
+
+    All commits from the template on, oldest first. At the first one, one of two kinds of runners is lost; the last two
+    have no time to bisect.
+    """
+    repository = make_repository(folder, CHANGES, COMMITS)
+    git(folder, "reset", "--quiet", "--hard", repository.shas[0])
+    workflow, config = folder / ".github/workflows/nightly.yml", folder / "torchperf.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text(edited(TEMPLATE.read_text()))
+    shutil.copytree(FILES, folder, dirs_exist_ok=True)
+    text = config.read_text()
+    config.write_text(text.replace("runners:\n", "runners:\n  lost: {labels: [lost-cpu], device: cpu}\n"))
+    commit(folder, "Measure every night")
+    config.write_text(text)
+    commit(folder, "Measure on one kind of runner")
+    git(folder, "cherry-pick", *repository.shas[1:-1])
+    workflow.write_text(workflow.read_text().replace("bisect-budget: 18000 #", "bisect-budget: 0 #"))
+    commit(folder, "Find no commits")
+    git(folder, "cherry-pick", repository.shas[-1])
+    return tuple(git(folder, "rev-list", "--reverse", f"{repository.shas[0]}..HEAD").split())
+
+
+def edited(template: str) -> str:
+    """The template for code that is measured as it is, on machines that are alike."""
+    lines = {line.partition(":")[0].strip(): line for line in template.splitlines(keepends=True)}
+    for name in ("anchor", "build"):
+        template = template.replace(lines[name], "")
+    return template.replace(lines["install"], INSTALL)
+
+
+def commit(folder: Path, subject: str) -> None:
+    """Commit all that is in ``folder``."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", subject)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints, without the settings of whoever runs the tests."""
+    own = ("-c", "user.name=smallnet", "-c", "user.email=smallnet@localhost", "-c", "commit.gpgsign=false")
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    command = ["git", *own, *arguments]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
