@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor, log, log10
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.report.issues.points import is_number, points_of
 from torchperf_ci.report.issues.words import NAME_LENGTH, machine
 from torchperf_ci.verdicts.rows import short
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 40
 _FEWEST_POINTS = 4
-_LARGEST = 1e15
 _LAST_MOMENT = 253_402_300_800
 """The end of the year 9999, in Unix seconds."""
 _DIGITS = 6
@@ -73,7 +73,7 @@ def mermaid(drawn: Chart) -> str:
 
 
 def _chart(verdict: Verdict) -> Chart | None:
-    points = _points(verdict.evidence.get("points"))
+    points = points_of(verdict)[-MOST_POINTS:]
     if len(points) < _FEWEST_POINTS:
         return None
     metric = _METRIC.fullmatch(verdict.series.metric)
@@ -83,17 +83,10 @@ def _chart(verdict: Verdict) -> Chart | None:
     return Chart(where, unit or name, values, _levels(verdict, points), _days(points))
 
 
-def _points(found: Any) -> list[Mapping[str, Any]]:
-    """The newest points that can be drawn: what the evidence holds may be a stranger's."""
-    points = found if isinstance(found, list) else []
-    drawable = [point for point in points if isinstance(point, Mapping) and _is_number(point.get("value"))]
-    return drawable[-MOST_POINTS:]
-
-
 def _levels(verdict: Verdict, points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
     """The old level as far as it reaches, then the new one."""
     old, new, first = verdict.old, verdict.new, verdict.evidence.get("first_new")
-    if not isinstance(first, Mapping) or not (_is_number(old) and _is_number(new)):
+    if not isinstance(first, Mapping) or not (is_number(old) and is_number(new)):
         return ()
     turn = next((index for index, point in enumerate(points) if _is_after(point, first)), None)
     if turn is None:
@@ -103,7 +96,7 @@ def _levels(verdict: Verdict, points: Sequence[Mapping[str, Any]]) -> tuple[floa
 
 def _is_after(point: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
     """Whether a point is that which first had the new level, or later."""
-    if _is_number(first.get("timestamp")) and _is_number(point.get("timestamp")):
+    if is_number(first.get("timestamp")) and is_number(point.get("timestamp")):
         return bool(point["timestamp"] >= first["timestamp"])
     return point.get("commit") in [first[name] for name in ("commit", "torch") if first.get(name)]
 
@@ -113,7 +106,7 @@ def _days(points: Sequence[Mapping[str, Any]]) -> str:
     moments = [
         datetime.datetime.fromtimestamp(end, datetime.timezone.utc)
         for end in ends
-        if _is_number(end) and 0 < end < _LAST_MOMENT
+        if is_number(end) and 0 < end < _LAST_MOMENT
     ]
     return f" from {moments[0]:%Y-%m-%d} to {moments[1]:%Y-%m-%d}" if len(moments) == len(ends) else ""
 
@@ -122,11 +115,6 @@ def _clearness(verdict: Verdict) -> float:
     """The change in units of its noise."""
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     return round(abs(log(ratio)) / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if ratio > 0 else 0.0
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_one and abs(value) < _LARGEST
 
 
 def _room(values: Sequence[float]) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.report.issues.action import Action
 from torchperf_ci.report.issues.matching import is_over, series_of
 from torchperf_ci.report.issues.memory import embed, merged, recall
+from torchperf_ci.report.issues.points import level_of
 from torchperf_ci.report.issues.recovery import has_levels, is_back, is_there, passes
 
 if TYPE_CHECKING:
@@ -102,5 +103,5 @@ def _all_back(memory: Memory) -> bool:
 
 
 def _at_its_level(row: Row, verdicts: Sequence[Verdict]) -> Row:
-    now = next((one.new for one in verdicts if one.new is not None and is_there(row, one)), row.new)
-    return replace(row, new=now)
+    levels = (level_of(one) for one in verdicts if is_there(row, one))
+    return replace(row, new=next((level for level in levels if level is not None), row.new))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
+from torchperf_ci.report.issues.points import level_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -58,7 +60,8 @@ def is_there(row: Row, verdict: Verdict) -> bool:
     """Whether tonight's regression is that of the row again: at least half of the way to its regressed level."""
     if not verdict.is_red:
         return False
-    share = left(row, verdict.new) if verdict.new is not None else None
+    now = level_of(verdict)
+    share = left(row, now) if now is not None else None
     if share is not None:
         return share >= HALF
     if row.effect is None or verdict.effect is None or min(row.effect.ratio, verdict.effect.ratio) <= 0:
@@ -72,7 +75,8 @@ def is_beyond(row: Row, verdict: Verdict) -> bool:
 
     Further by more than half of that change or 3%, whichever is less, and by more than noise explains.
     """
-    share = left(row, verdict.new) if verdict.new is not None else None
+    now = level_of(verdict)
+    share = left(row, now) if now is not None else None
     if share is None or not verdict.is_red:
         return False
     size = _size(row)
@@ -83,9 +87,10 @@ def is_beyond(row: Row, verdict: Verdict) -> bool:
 def _slow_is_back(row: Row, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
-    if verdict.verdict in _SILENT or verdict.new is None:
+    now = level_of(verdict)
+    if verdict.verdict in _SILENT or now is None:
         return None
-    share = left(row, verdict.new)
+    share = left(row, now)
     if share is None:  # only a step back can be told
         return True if verdict.verdict == "improved" else None
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.report.issues import comments, digest
 from torchperf_ci.report.issues.body import body, renewed, title
+from torchperf_ci.report.issues.points import level_of
 
 if TYPE_CHECKING:
     from torchperf_ci.report.issues.action import Action
@@ -53,4 +54,5 @@ def _comment(action: Action, context: Context) -> str:
 
 def _now(action: Action) -> dict[Series, float]:
     """Tonight's levels."""
-    return {one.series: one.new for one in action.verdicts if one.new is not None}
+    levels = ((one.series, level_of(one)) for one in action.verdicts)
+    return {series: level for series, level in levels if level is not None}
