@@ -100,6 +100,13 @@ def test_a_control_that_shows_a_change_makes_timings_void_and_nothing_else(judge
     assert found["peak_memory(MiB)"].verdict == "regressed"
 
 
+@pytest.mark.parametrize(("change", "verdict"), [(0.1, "noisy"), (0.15, "regressed"), (-0.15, "improved")])
+def test_what_the_machine_cannot_have_done_counts_all_the_same(judged, a_trial, change, verdict) -> None:
+    found = judged(a_trial(change, sd=0.001), control=[0.02, 0.021, 0.019, 0.02, 0.022])["latency(ms)"]
+    assert found.verdict == verdict
+    assert found.evidence["control"]["void"]
+
+
 @pytest.mark.parametrize(
     "control",
     [

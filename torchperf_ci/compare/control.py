@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.99
 SHARE = 1 / 3
 """Of the change that matters: what the control may be off by without harm."""
+FAR = 5.0
+"""A change so many times as large as all that the control may be off by is none of the machine's doing."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,15 @@ class Control:
     case: str
     effect: Effect | None
     void: bool
+
+    def spoils(self, effect: Effect | None) -> bool:
+        """Whether a change may be the machine's doing, where the control is void."""
+        if not self.void or self.effect is None:
+            return False
+        if effect is None or effect.low <= 0 or effect.low <= 1 <= effect.high:
+            return True
+        off = max(abs(math.log(end)) for end in (self.effect.low, self.effect.high))
+        return min(abs(math.log(end)) for end in (effect.low, effect.high)) <= FAR * off
 
     def evidence(self) -> Mapping[str, Any]:
         """As JSON."""
@@ -41,7 +52,8 @@ class Control:
         if self.void:
             return (
                 f"the timings are VOID: base against itself seems to differ by {found}, so this machine tells a change "
-                "where there is none; find out what disturbs it with torchperf doctor, and compare again"
+                f"where there is none; only one that is {FAR:.0f} times as large counts. Find out what disturbs it "
+                "with torchperf doctor, and compare again"
             )
         return f"A/A control: base against itself {found}"
 

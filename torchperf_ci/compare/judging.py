@@ -45,7 +45,8 @@ def judge(measured: Measured, policy: Policy, naming: Naming, control: Control) 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:
     latency = replace(latency, evidence={**latency.evidence, "control": control.evidence()})
-    return replace(latency, verdict="noisy", candidate=False, why=VOID) if control.void else latency
+    spoilt = control.spoils(latency.effect)
+    return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency
 
 
 def suites(measured: Measured) -> Iterator[Suite]:
