@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from made_status import a_status
 
 from torchperf_ci.bench import costs
 from torchperf_ci.places import open_place
@@ -35,24 +35,6 @@ MEASURED = ("fast-core-1-of-2", "fast-core-2-of-2", "fast-touch-pwned", "it-s-to
 BISECTED = ("fast-aaaaaaaaaa-bbbbbbbbbb", "fast-aaaaaaaaaa-cccccccccc")
 
 
-def record(**extra_info: str) -> dict[str, Any]:
-    return {
-        "timestamp": int(time.time()) - 86_400,
-        "workflow_id": 7,
-        "run_attempt": 1,
-        "job_id": 1,
-        "benchmark": {
-            "name": "nightly",
-            "mode": "inference",
-            "dtype": "fp32",
-            "extra_info": {"device": "cpu"},
-        },
-        "model": {"name": "resnet", "backend": "eager"},
-        "metric": {"name": "status", "benchmark_values": [1.0], "extra_info": extra_info},
-        "runners": [{"name": "cpu", "type": "Xeon"}],
-    }
-
-
 def regressed(ratio: float, bad: str) -> Verdict:
     series = Series(
         "octo/perf",
@@ -78,7 +60,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "torchperf.yml").write_text(CONFIG)
     delivered = folder / "records" / f"torchperf-records-{MEASURED[0]}"
     delivered.mkdir(parents=True)
-    (delivered / "resnet.json").write_text(json.dumps([record(seconds="12.5")]))
+    (delivered / "resnet.json").write_text(json.dumps([a_status("resnet", seconds="12.5")]))
     with open_store(f"chdb://{folder}/store") as store:
         ingest_place(store, open_place(str(delivered)))
     verdicts = [regressed(1.2, WORSE), regressed(1.5, BAD), regressed(1.1, "d" * 40)]

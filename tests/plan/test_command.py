@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_points import series
+from made_status import a_status
 
 from torchperf_ci import cli
 from torchperf_ci.bench import costs
@@ -125,23 +125,7 @@ def test_names_out_of_the_file_are_data(here: Path, job: Path, capsys: pytest.Ca
 
 def ingested(here: Path, **seconds: float) -> str:
     """A store with what each model has cost yesterday."""
-    records = [
-        {
-            "timestamp": int(time.time()) - 86_400,
-            "workflow_id": 7,
-            "run_attempt": 1,
-            "job_id": 1,
-            "benchmark": {
-                "name": "nightly",
-                "mode": "inference",
-                "dtype": "fp32",
-                "extra_info": {"device": "cpu"},
-            },
-            "model": {"name": model, "backend": "eager"},
-            "metric": {"name": "status", "benchmark_values": [1], "extra_info": {"seconds": str(value)}},
-        }
-        for model, value in seconds.items()
-    ]
+    records = [a_status(model, seconds=str(value)) for model, value in seconds.items()]
     (here / "kept").mkdir()
     (here / "kept/all.json").write_text(json.dumps(records))
     assert cli.main(["ingest", str(here / "kept"), "--store", f"chdb://{here}/store"]) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.report.issues.action import Rules
 from torchperf_ci.report.issues.findings import findings_of
@@ -61,9 +61,9 @@ class Desk:
             self.issues[issue.number] = changed
         return f"{action.what} {issue.number}"
 
-    def change(self, number: int, **members: object) -> None:
+    def change(self, number: int, **members: Any) -> None:
         """What people do with an issue."""
-        self.issues[number] = replace(self.issues[number], **members)  # type: ignore[arg-type]
+        self.issues[number] = replace(self.issues[number], **members)
 
     @property
     def open(self) -> Sequence[Ours]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import Annotation, in_actions, literal, markdown_cell, one_line
-from torchperf_ci.markdown import table
+from torchperf_ci.actions import Annotation, in_actions, literal, one_line
+from torchperf_ci.markdown import plain, table
 from torchperf_ci.verdicts.rows import difference, short
 
 if TYPE_CHECKING:
@@ -151,5 +151,5 @@ def _print(columns: Row, rows: Iterable[Row]) -> None:
 
 
 def _table(columns: Row, rows: Sequence[Row]) -> str:
-    cells = [[markdown_cell(short(cell, _TEXT_LENGTH)) for cell in row] for row in rows]
+    cells = [[plain(short(cell, _TEXT_LENGTH)) for cell in row] for row in rows]
     return table(columns, cells, _LISTED)

@@ -42,7 +42,9 @@ def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:
     slow = regressed(NET, ends=LATER)
     plan = desk.plan(9, judged(slow), located(slow, commit=OTHER, ends=LATER))
     (action,) = plan.actions
-    assert (action.what, action.findings[0].culprit.commit) == ("reopen", OTHER)  # type: ignore[union-attr]
+    culprit = action.findings[0].culprit
+    assert culprit
+    assert (action.what, culprit.commit) == ("reopen", OTHER)
     desk.do(action)
     assert len(desk.issues[1].memory.fingerprints) == 2
     assert desk.issues[1].memory.recovered == ()

@@ -42,7 +42,12 @@ def once(method: str, do: Callable[[], object]) -> Callable[[str], None]:
 def third_get(do: Callable[[], object]) -> Callable[[str], None]:
     """``do`` after it was asked who we are and which issues there are, before one is looked at again."""
     gets = iter([lambda: None, lambda: None, do])
-    return lambda method: next(gets, lambda: None)() if method == "GET" else None  # type: ignore[func-returns-value]
+
+    def before(method: str) -> None:
+        if method == "GET":
+            next(gets, lambda: None)()
+
+    return before
 
 
 def is_alone(issue: Issue, others: list[Issue]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from torchperf_ci.errors import CredentialsError
 from torchperf_ci.report.github import RefusedError, login
@@ -114,14 +114,14 @@ class Board:
     def _made(self) -> Labels:
         return made(self.ask, self.labels)
 
-    def _change(self, issue: Ours, **changes: object) -> None:
+    def _change(self, issue: Ours, **changes: Any) -> None:
         """Look again, and write: somebody may have edited, closed, moved or deleted it, or told the same."""
         with self._explaining(f"edit #{issue.number}", issue):
             now = self._at(issue)
             self.ask(now.complete)
             if not self._is_as_it_was(issue, now):
                 raise StaleError(issue.number)
-            self.ask(lambda: now.edit(**changes))  # type: ignore[arg-type]
+            self.ask(lambda: now.edit(**changes))
             if now.html_url != issue.url:  # it was moved in this very moment, and GitHub took the edit there
                 raise StaleError(issue.number)
 
