@@ -9,8 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from git_server import git_server
 
 from torchperf_ci import cli
+from torchperf_ci.places import Access, open_place
 from torchperf_ci.store.migrating import open_store
 
 if TYPE_CHECKING:
@@ -56,6 +58,21 @@ def test_several_sources_of_all_kinds(folder: Path, dsn: str, objects: Objects, 
     single.write_text(record("c"))
     assert cli.main(["ingest", str(folder), objects.target, str(single), "--store", dsn]) == 0
     assert models(dsn) == ["a", "b", "c"]
+
+
+def test_the_job_s_token_opens_a_private_data_branch(
+    remote: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with git_server(remote.parent, "ghs_of-the-job") as server:
+        monkeypatch.setenv("GITHUB_SERVER_URL", server)
+        branch = f"branch:benchmarks@{server}/{remote.name}"
+        monkeypatch.setenv("GITHUB_TOKEN", "ghs_of-another-job")
+        assert cli.main(["ingest", branch, "--store", dsn]) == 2
+        assert "check that the repository is there and that this job may read it" in capsys.readouterr().err
+        monkeypatch.setenv("GITHUB_TOKEN", "ghs_of-the-job")
+        open_place(branch, Access(git_token="ghs_of-the-job")).put("v3/a.json", record("a").encode())
+        assert cli.main(["ingest", branch, "--store", dsn]) == 0
+    assert models(dsn) == ["a"]
 
 
 def test_without_a_source_it_is_what_uploads_fill(

@@ -99,10 +99,9 @@ def _uploaded(settings: Config) -> str:
 
 
 def _access(settings: Config) -> Access:
-    """As an upload has it: a job reads what it may write."""
-    if not actions.in_actions():
-        return Access()
-    return Access(role=settings.upload.role, git_token=os.environ.get("GITHUB_TOKEN", ""), mask=actions.mask)
+    """As an upload has it: who may write may read. Nowhere but in a job is there a token to assume a role with."""
+    role = settings.upload.role if actions.in_actions() else None
+    return Access(role=role, git_token=os.environ.get("GITHUB_TOKEN", ""), mask=actions.mask)
 
 
 def _ingest(store: Store, source: str, access: Access) -> Outcome:
