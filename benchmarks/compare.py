@@ -81,11 +81,9 @@ def compared(arms: Arms) -> tuple[dict[str, str], float]:
     measure_rounds(measured, arms, BUDGET, settled, progress(len(CASES), BUDGET))
     control = judge_control(measured, MIN_EFFECT)
     sys.stderr.write(f"{control}\n")
-    verdicts = [judge_latency(unnamed, trial, MIN_EFFECT, len(CASES)).verdict for trial in measured.trials]
-    seconds = (time.monotonic() - start) / len(CASES)
-    return {
-        name: "void" if control.void else word for name, word in zip(CASES, verdicts, strict=True)
-    }, seconds
+    judged = [judge_latency(unnamed, trial, MIN_EFFECT, len(CASES)) for trial in measured.trials]
+    words = ["void" if control.spoils(verdict.effect) else verdict.verdict for verdict in judged]
+    return dict(zip(CASES, words, strict=True)), (time.monotonic() - start) / len(CASES)
 
 
 def thresholded(arms: Arms) -> tuple[dict[str, str], float]:
