@@ -20,7 +20,7 @@ from torchperf_ci.plan.bisections import (
     size,
 )
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.ranges import Range
+from torchperf_ci.verdicts.turn import Range
 from torchperf_ci.verdicts.verdict import Verdict
 
 A, B, C = (letter * 40 for letter in "abc")

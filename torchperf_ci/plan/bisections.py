@@ -12,13 +12,13 @@ from math import ceil, inf, isfinite, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.plan.matrix import MOST_JOBS
-from torchperf_ci.verdicts.ranges import range_of
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from torchperf_ci.series.series import Series
-    from torchperf_ci.verdicts.ranges import Range
+    from torchperf_ci.verdicts.turn import Range
     from torchperf_ci.verdicts.verdict import Verdict
 
 LEAST = 1800
@@ -87,7 +87,7 @@ def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str])
     for verdict in verdicts:
         if verdict.verdict != "regressed" and not verdict.candidate:
             continue
-        runner, ends = runner_of(verdict.series), range_of(verdict)
+        runner, ends = runner_of(verdict.series), turn_of(verdict).range
         if why := _obstacle(verdict, runner, ends):
             left_out += [LeftOut(verdict, why)] if verdict.is_red else []
         elif ends:

@@ -32,6 +32,8 @@ from made_night import (
 
 from torchperf_ci.report.issues.findings import findings_of
 from torchperf_ci.report.issues.fingerprint import fingerprint
+from torchperf_ci.report.issues.reproducing import reproducing
+from torchperf_ci.report.issues.title import title
 from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
@@ -164,13 +166,34 @@ def test_unexplained_series_of_one_machine_and_range_are_one_finding() -> None:
     assert len({one.fingerprint for one in findings}) == 3
 
 
-def test_a_range_is_told_by_pytorch_where_the_commit_is_not_known() -> None:
-    ends = {"last_old": {"torch": GOOD}, "first_new": {"torch": BAD}}
+@pytest.mark.parametrize("benchmarks", [{}, {"commit": "7" * 40}])
+def test_a_range_is_told_by_pytorch_where_that_of_the_benchmarks_did_not_move(
+    benchmarks: dict[str, str],
+) -> None:
+    ends = {"last_old": {"torch": GOOD, **benchmarks}, "first_new": {"torch": BAD, **benchmarks}}
     verdict = replace(a_regression(VIT, 3.0, 1.05), evidence=ends)
     (one,) = found([verdict], [LOCATION])
     assert one.kind == "culprit"
     (alone,) = found([verdict], [])
     assert alone.fingerprint == fingerprint("unlocated", "octo/perf", "cuda", H100, GOOD, BAD)
+    assert title(alone).endswith(f"between {GOOD[:10]} and {BAD[:10]}")
+    assert f"--good {GOOD} --bad {BAD}" in reproducing(alone)
+
+
+def test_runs_of_the_same_commits_are_told_apart_and_send_nobody_to_bisect() -> None:
+    verdicts = [
+        replace(
+            a_regression(VIT, 3.0, 1.05), evidence={"last_old": {"commit": one}, "first_new": {"commit": one}}
+        )
+        for one in (GOOD, BAD)
+    ]
+    verdicts[1] = replace(verdicts[1], series=RESNET)
+    findings = found(verdicts, [])
+    assert len({one.fingerprint for one in findings}) == 2
+    for one in findings:
+        assert "does not say between which commits" in one.why
+        assert "between" not in title(one)
+        assert reproducing(one) == ""
 
 
 def test_only_proof_counts() -> None:

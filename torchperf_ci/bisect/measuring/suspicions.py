@@ -5,11 +5,8 @@ The file may come from anywhere: nothing in it is believed but names that are kn
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.batch import LARGEST
@@ -17,19 +14,20 @@ from torchperf_ci.bench.case import BACKENDS, DTYPES
 from torchperf_ci.bench.results import ANCHORED
 from torchperf_ci.bench.selection import Grid, Selection, select
 from torchperf_ci.bisect.measuring.probes import GRAPH_BREAKS, LATENCY, METRICS, WorkloadProbe
+from torchperf_ci.verdicts.turn import ranges, turn_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.selection import Known
     from torchperf_ci.series.series import Series
+    from torchperf_ci.verdicts.turn import Range
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 NO_NUMBER = (
     "what fails has no number to bisect by; git bisect run finds the commit since which a command fails"
 )
-_SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,6 @@ class Suspicions:
 
     probes: tuple[WorkloadProbe, ...]
     left_out: tuple[LeftOut, ...]
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The last commit at the old level and the first at the new, as records name them."""
-
-    good: str
-    bad: str
 
 
 def probes_of(judgement: Judgement, known: Known, device: str) -> Suspicions:
@@ -74,15 +64,13 @@ def probes_of(judgement: Judgement, known: Known, device: str) -> Suspicions:
     return Suspicions(tuple(probes), tuple(left_out))
 
 
-def ends_of(judgement: Judgement) -> Sequence[Ends]:
+def ends_of(judgement: Judgement) -> Sequence[Range]:
     """Between which commits everything that can be bisected got worse; empty where the file does not tell.
 
     First those of the repository whose job measured, then those of PyTorch: which of them are meant, the repository
     that is bisected knows. Several ranges give the one that holds them all.
     """
-    verdicts = [one for one in _worse(judgement) if _measured(one.series.metric) in METRICS]
-    found = (_ends(verdicts, key) for key in ("commit", "torch"))
-    return list(dict.fromkeys(ends for ends in found if ends))
+    return ranges([turn_of(one) for one in _worse(judgement) if _measured(one.series.metric) in METRICS])
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:
@@ -120,23 +108,3 @@ def _batch_size(evidence: Mapping[str, Any]) -> int | None:
     """The batch size of the verdict's pairs; None for the workload's own."""
     size = evidence.get("batch_size")
     return size if isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= LARGEST else None
-
-
-def _ends(verdicts: Sequence[Verdict], key: str) -> Ends | None:
-    good = [end for verdict in verdicts if (end := _end(verdict, "last_old", key))]
-    bad = [end for verdict in verdicts if (end := _end(verdict, "first_new", key))]
-    if not good or not bad:
-        return None
-    ends = Ends(min(good, key=lambda end: end[0] or inf)[1], max(bad)[1])
-    return ends if ends.good != ends.bad else None
-
-
-def _end(verdict: Verdict, name: str, key: str) -> tuple[float, str] | None:
-    """When a point of the evidence was measured, 0 where nobody says, and its commit."""
-    point = verdict.evidence.get(name)
-    if not isinstance(point, Mapping):
-        return None
-    commit, timestamp = point.get(key), point.get("timestamp")
-    if not isinstance(commit, str) or not _SHA.fullmatch(commit):
-        return None
-    return timestamp if isinstance(timestamp, int | float) else 0, commit

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.report.issues.bisections import bisected, machine_of, was_measured
 from torchperf_ci.report.issues.finding import Finding, Row
 from torchperf_ci.report.issues.fingerprint import fingerprint
 from torchperf_ci.report.issues.memory import size_of
-from torchperf_ci.report.issues.ranges import bisected, machine_of, was_measured
 from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.series.series import Series
 

@@ -6,11 +6,12 @@ from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING
 
+from torchperf_ci.report.issues.bisections import bisected
 from torchperf_ci.report.issues.blaming import blamed
 from torchperf_ci.report.issues.finding import Finding, Row
 from torchperf_ci.report.issues.fingerprint import fingerprint
 from torchperf_ci.report.issues.memory import size_of
-from torchperf_ci.report.issues.ranges import bisected, range_of
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,8 +52,9 @@ def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
 def _unlocated(worse: Iterable[Verdict], locations: Sequence[Location], night: str) -> list[Finding]:
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in worse:
-        series, turn = verdict.series, range_of(verdict)
-        groups[series.repo, series.device, series.arch, turn.good.name, turn.bad.name].append(verdict)
+        series, turn = verdict.series, turn_of(verdict)
+        ends = turn.range or (turn.last_old.name, turn.first_new.name)
+        groups[(series.repo, series.device, series.arch, *ends)].append(verdict)
     return [_without_culprit(key, group, locations, night) for key, group in groups.items()]
 
 
@@ -66,7 +68,7 @@ def _without_culprit(
         tuple(Row(one.series, one.old, one.new, one.effect, night) for one in verdicts),
         tuple(verdicts),
         location=location,
-        why=_why(location, known=all(key[-2:])),
+        why=_why(location, known=turn_of(verdicts[0]).range is not None),
     )
 
 

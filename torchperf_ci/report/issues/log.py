@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits import tables
 from torchperf_ci.culprits.tables import Table
-from torchperf_ci.report.issues.ranges import range_of
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,11 +43,10 @@ def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     }
     for name, values in facts.items():
         yield from ((name, value) for value in dict.fromkeys(values) if value)
-    turns = dict.fromkeys(range_of(verdict) for verdict in finding.verdicts)
-    for turn in turns:
+    for turn in dict.fromkeys(map(turn_of, finding.verdicts)):
         for what, old, new in (
-            ("commit", turn.good.commit, turn.bad.commit),
-            ("PyTorch", turn.good.torch, turn.bad.torch),
+            ("commit", turn.last_old.commit, turn.first_new.commit),
+            ("PyTorch", turn.last_old.torch, turn.first_new.torch),
         ):
             if old or new:
                 yield f"{what}, last at the old level → first at the new", f"{old or '–'} → {new or '–'}"

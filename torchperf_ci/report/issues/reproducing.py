@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.report.issues.blaming import LATENCY
-from torchperf_ci.report.issues.ranges import range_of
 from torchperf_ci.report.issues.words import largest
 from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.verdicts.again import command
 from torchperf_ci.verdicts.rows import short
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit, Location
@@ -65,13 +65,13 @@ def _before(culprit: Culprit, location: Location) -> str:
 def _of_range(finding: Finding) -> str:
     if finding.location and finding.location.command:
         return finding.location.command
-    turn = range_of(finding.verdicts[0]) if finding.verdicts else None
-    if not turn or not (_SHA.fullmatch(turn.good.name) and _SHA.fullmatch(turn.bad.name)):
+    ends = turn_of(finding.verdicts[0]).range if finding.verdicts else None
+    if ends is None:
         return ""
     series = largest(finding.rows)[0].series
     given = {
-        "good": turn.good.name,
-        "bad": turn.bad.name,
+        "good": ends.good,
+        "bad": ends.bad,
         "workload": series.model,
         "metric": "" if series.metric in (LATENCY, ANCHORED) else series.metric,
         "mode": series.mode,

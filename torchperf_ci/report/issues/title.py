@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.words import sha
-from torchperf_ci.report.issues.ranges import range_of
 from torchperf_ci.report.issues.words import machines, what_got_worse
 from torchperf_ci.verdicts.rows import short
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from torchperf_ci.report.issues.finding import Finding
@@ -29,7 +29,5 @@ def title(finding: Finding) -> str:
 def _since(finding: Finding) -> str:
     if finding.culprit:
         return f"since {sha(finding.culprit.set[-1])}"
-    ends = range_of(finding.verdicts[0]) if finding.verdicts else None
-    if not ends or not ends.good.name or not ends.bad.name:
-        return ""
-    return f"between {sha(ends.good.name)} and {sha(ends.bad.name)}"
+    ends = turn_of(finding.verdicts[0]).range if finding.verdicts else None
+    return f"between {sha(ends.good)} and {sha(ends.bad)}" if ends else ""
