@@ -41,6 +41,24 @@ MAY_IMPORT = {
         *("plan", "series", "verdicts", "bench.costs", "store", "records"),
         *("markdown", "actions", "config"),
     },
+    "report/issues/causes": {
+        *(
+            "report.issues.causes",
+            "culprits.culprit",
+            "verdicts.verdict",
+            "verdicts.turn",
+            "series",
+            "stats.effect",
+        ),
+    },
+    "report/issues/life": {
+        *("report.issues.life", "report.issues.causes"),
+        *("verdicts.verdict", "series", "stats.effect", "markdown"),
+    },
+    "report/issues/texts": {
+        *("report.issues.texts", "report.issues.life", "report.issues.causes", "report.schedule"),
+        *("culprits", "verdicts", "series", "markdown", "actions"),
+    },
     "report": {
         *("report", "culprits", "verdicts", "series", "stats.effect", "records.files"),
         *("markdown", "deadline", "actions", "config"),

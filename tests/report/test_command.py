@@ -9,7 +9,7 @@ from nights import judged, located, regressed, series
 from torchperf_ci.cli import main
 from torchperf_ci.culprits import file as culprits
 from torchperf_ci.report.document import document
-from torchperf_ci.report.issues.memory import recall
+from torchperf_ci.report.issues.life.hidden import recall
 from torchperf_ci.report.told import Told
 from torchperf_ci.verdicts import file
 

@@ -12,7 +12,7 @@ from github_api import ELSEWHERE, JOB, LOGINS, Fault, Workflow
 from torchperf_ci import deadline
 from torchperf_ci.cli import main
 from torchperf_ci.report import watching
-from torchperf_ci.report.issues.memory import recall
+from torchperf_ci.report.issues.life.hidden import recall
 
 if TYPE_CHECKING:
     from conftest import Job

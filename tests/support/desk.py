@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.report.issues.action import Rules
-from torchperf_ci.report.issues.findings import findings_of
-from torchperf_ci.report.issues.lifecycle import plan
-from torchperf_ci.report.issues.memory import embed, recall
-from torchperf_ci.report.issues.ours import Ours
+from torchperf_ci.report.issues.causes.findings import findings_of
+from torchperf_ci.report.issues.life.action import Rules
+from torchperf_ci.report.issues.life.hidden import embed, recall
+from torchperf_ci.report.issues.life.lifecycle import plan
+from torchperf_ci.report.issues.life.ours import Ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.culprits.culprit import Location
-    from torchperf_ci.report.issues.action import Action, Plan
-    from torchperf_ci.report.issues.finding import Memory
+    from torchperf_ci.report.issues.life.action import Action, Plan
+    from torchperf_ci.report.issues.life.memory import Memory
     from torchperf_ci.verdicts.verdict import Judgement
 
 

@@ -11,9 +11,9 @@ from torchperf_ci import actions
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError, UsageError
 from torchperf_ci.report.github import asking
-from torchperf_ci.report.issues import nightly_text as text
 from torchperf_ci.report.issues.board import Board
 from torchperf_ci.report.issues.nightly import keep, written
+from torchperf_ci.report.issues.texts import nightly as text
 from torchperf_ci.report.runs import read_schedule
 from torchperf_ci.report.schedule import look
 

@@ -6,7 +6,7 @@ import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
 from nights import CULPRIT, OTHER, judged, located, measured, regressed, series
 
-from torchperf_ci.report.issues.memory import embed, recall
+from torchperf_ci.report.issues.life.hidden import embed, recall
 
 if TYPE_CHECKING:
     from conftest import Nightly

@@ -9,7 +9,7 @@ from nights import judged, located, measured, regressed, series
 
 from torchperf_ci.cli import main
 from torchperf_ci.report.destinations import issues
-from torchperf_ci.report.issues.memory import recall
+from torchperf_ci.report.issues.life.hidden import recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable

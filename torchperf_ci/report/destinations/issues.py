@@ -16,13 +16,13 @@ from torchperf_ci.report.destinations import summary
 from torchperf_ci.report.destinations.outside import out, repository, say, server, why_silent, write
 from torchperf_ci.report.github import asking
 from torchperf_ci.report.issues.account import account
-from torchperf_ci.report.issues.action import Rules
 from torchperf_ci.report.issues.board import Board
-from torchperf_ci.report.issues.context import Context
-from torchperf_ci.report.issues.findings import findings_of
-from torchperf_ci.report.issues.lifecycle import plan
+from torchperf_ci.report.issues.causes.findings import findings_of
+from torchperf_ci.report.issues.life.action import Rules
+from torchperf_ci.report.issues.life.lifecycle import plan
 from torchperf_ci.report.issues.publishing import Tonight, publish
-from torchperf_ci.report.issues.texts import text_of
+from torchperf_ci.report.issues.texts.context import Context
+from torchperf_ci.report.issues.texts.text import text_of
 from torchperf_ci.report.measured import run_url
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Issues
     from torchperf_ci.report.github import Asking
-    from torchperf_ci.report.issues.action import Action
+    from torchperf_ci.report.issues.life.action import Action
     from torchperf_ci.report.issues.publishing import Published
     from torchperf_ci.report.told import Told
 

@@ -11,7 +11,7 @@ from torchperf_ci.culprits.words import count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.report.issues.ours import Ours
+    from torchperf_ci.report.issues.life.ours import Ours
     from torchperf_ci.report.issues.publishing import Published
 
 

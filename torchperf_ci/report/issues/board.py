@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from torchperf_ci.errors import CredentialsError
 from torchperf_ci.report.github import RefusedError, login
 from torchperf_ci.report.issues.labels import made
-from torchperf_ci.report.issues.ours import LABEL, Ours, read
+from torchperf_ci.report.issues.life.ours import LABEL, Ours, read
 from torchperf_ci.report.issues.refusals import LockedError, StaleError, explained, is_gone
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.report.issues.lifecycle import KINDS
-from torchperf_ci.report.issues.matching import series_of
+from torchperf_ci.report.issues.life.lifecycle import KINDS
+from torchperf_ci.report.issues.life.matching import series_of
 from torchperf_ci.report.issues.refusals import StaleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchperf_ci.report.issues.board import Board
-    from torchperf_ci.report.issues.ours import Ours
+    from torchperf_ci.report.issues.life.ours import Ours
     from torchperf_ci.series.series import Series
 
 ACCEPT = "torchperf: accept"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.report.github import RefusedError
-from torchperf_ci.report.issues.ours import EXPECTED, LABEL
+from torchperf_ci.report.issues.life.ours import EXPECTED, LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

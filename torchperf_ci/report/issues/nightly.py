@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torchperf_ci.errors import NotDeliveredError
-from torchperf_ci.report.issues import nightly_text as text
-from torchperf_ci.report.issues.finding import Memory
-from torchperf_ci.report.issues.fingerprint import fingerprint
-from torchperf_ci.report.issues.memory import MARKER, embed
+from torchperf_ci.report.issues.causes.fingerprint import fingerprint
+from torchperf_ci.report.issues.life.hidden import MARKER, embed
+from torchperf_ci.report.issues.life.memory import Memory
 from torchperf_ci.report.issues.refusals import LockedError, StaleError
 from torchperf_ci.report.issues.settling import settle, withdraw
+from torchperf_ci.report.issues.texts import nightly as text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.report.issues.board import Board
-    from torchperf_ci.report.issues.ours import Ours
+    from torchperf_ci.report.issues.life.ours import Ours
     from torchperf_ci.report.schedule import Schedule, Sighting
 
 What = Literal["opened", "standing", "reopened", "closed", "remembered", "left"]

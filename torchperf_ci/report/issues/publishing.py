@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.report.issues.consent import asked
-from torchperf_ci.report.issues.digest import title as digest_title
-from torchperf_ci.report.issues.lifecycle import plan
-from torchperf_ci.report.issues.matching import series_of
+from torchperf_ci.report.issues.life.lifecycle import plan
+from torchperf_ci.report.issues.life.matching import series_of
 from torchperf_ci.report.issues.refusals import LockedError, StaleError
 from torchperf_ci.report.issues.settling import settle, withdraw
-from torchperf_ci.report.issues.texts import text_of
-from torchperf_ci.report.issues.title import title
+from torchperf_ci.report.issues.texts.digest import title as digest_title
+from torchperf_ci.report.issues.texts.text import text_of
+from torchperf_ci.report.issues.texts.title import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchperf_ci.report.issues.action import Action, Rules
     from torchperf_ci.report.issues.board import Board
-    from torchperf_ci.report.issues.context import Context
-    from torchperf_ci.report.issues.finding import Finding
-    from torchperf_ci.report.issues.ours import Ours
-    from torchperf_ci.report.issues.texts import Text
+    from torchperf_ci.report.issues.causes.finding import Finding
+    from torchperf_ci.report.issues.life.action import Action, Rules
+    from torchperf_ci.report.issues.life.ours import Ours
+    from torchperf_ci.report.issues.texts.context import Context
+    from torchperf_ci.report.issues.texts.text import Text
     from torchperf_ci.verdicts.verdict import Verdict
 
 _ROUNDS = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from torchperf_ci.report.issues.comments import duplicate
-from torchperf_ci.report.issues.memory import MARKER
-from torchperf_ci.report.issues.ours import LABEL, Ours
+from torchperf_ci.report.issues.life.hidden import MARKER
+from torchperf_ci.report.issues.life.ours import LABEL, Ours
 from torchperf_ci.report.issues.refusals import LockedError, StaleError
+from torchperf_ci.report.issues.texts.comments import duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""What there is to tell: what got worse, by what caused it."""

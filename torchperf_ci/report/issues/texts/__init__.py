@@ -1,0 +1,1 @@
+"""What is written in an issue, and under it."""

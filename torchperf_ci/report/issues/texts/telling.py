@@ -1,0 +1,73 @@
+"""What an issue says first: what happened, who did it and how sure that is, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_ci.culprits.markdown import links
+from torchperf_ci.culprits.words import byline, count, details, name
+from torchperf_ci.report.issues.causes.findings import failing
+from torchperf_ci.report.issues.texts.reproducing import code, reproducing
+from torchperf_ci.report.issues.texts.words import machines, plain, what_got_worse
+from torchperf_ci.verdicts.rows import change
+
+if TYPE_CHECKING:
+    from torchperf_ci.culprits.culprit import Culprit
+    from torchperf_ci.report.issues.causes.finding import Finding
+    from torchperf_ci.report.issues.texts.context import Context
+
+_DETAIL_LENGTH = 600
+_LOGIN = re.compile(r"[A-Za-z0-9](?:[\w-]{0,38})", re.ASCII)
+_MEANT = "If this is meant: add the label `torchperf: expected`, or comment `torchperf: accept`."
+_CLOSES = "This issue closes itself when the numbers are back."
+
+
+def said_first(finding: Finding, context: Context) -> list[str]:
+    """Paragraphs of Markdown."""
+    if finding.culprit:
+        return _of_culprit(finding, finding.culprit, context)
+    return _of_broken(finding) if finding.kind == "broken" else _without_culprit(finding)
+
+
+def _of_culprit(finding: Finding, culprit: Culprit, context: Context) -> list[str]:
+    mention = f" (@{context.author_login})" if _LOGIN.fullmatch(context.author_login or "") else ""
+    pairs = f" in {count(culprit.effect.pairs, 'pair')} of measurements" if culprit.effect.pairs else ""
+    against = "the commit before it" if culprit.commit else "the commit before them"
+    measured = f"Measured against {against}: **{plain(change(culprit.effect))}**{pairs}"
+    who = f"{plain(byline(culprit))}{links(culprit, context.server)}{mention}"
+    return [
+        f"{_what(finding)}.",
+        f"**Culprit: {plain(name(culprit))}** {who}. {measured}.",
+        *(plain(detail, _DETAIL_LENGTH) for detail in details(culprit)),
+        f"**Next step:** fix or revert it. {_CLOSES} {_MEANT}",
+    ]
+
+
+def _without_culprit(finding: Finding) -> list[str]:
+    location = finding.location
+    credible = location.credible if location else ()
+    if credible:
+        step = "look at the suspects below"
+    elif reproducing(finding):
+        step = "bisect it by the command below"
+    else:
+        step = "find out between which commits it got worse, and bisect it"
+    return [
+        f"{_what(finding)}, and **no commit is proven** to have done it. {plain(finding.why)}",
+        f"**Next step:** {step}. A culprit that is found later is named here. {_CLOSES} {_MEANT}",
+    ]
+
+
+def _what(finding: Finding) -> str:
+    return f"**{plain(what_got_worse(finding.rows) or 'Something got slower')}**"
+
+
+def _of_broken(finding: Finding) -> list[str]:
+    runs = int(max(map(failing, finding.verdicts), default=0))
+    since = f", in the last {count(runs, 'run')}" if runs else ""
+    return [
+        f"**{plain(finding.rows[0].series.model)} fails** {plain(machines(finding.rows))}{since}. Its last error:",
+        code(finding.why),
+        "**Next step:** run it by itself. This issue closes itself when it passes again.",
+    ]
