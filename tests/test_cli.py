@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -45,6 +46,11 @@ def test_the_help_is_the_stored_one(command: str) -> None:
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
 def test_every_help_has_an_example(command: str) -> None:
     assert re.search(rf"example:\n  torchperf {command}", torchperf(*command.split(), "--help").stdout)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+def test_every_action_is_there(command: cli.Command) -> None:
+    assert callable(resolve_name(f"torchperf_ci.{command.action}"))
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import __version__
@@ -32,7 +33,7 @@ from torchperf_ci.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
 BUG = 70
 EPILOG = """\
@@ -49,13 +50,21 @@ exit codes:
 
 @dataclass(frozen=True)
 class Command:
-    """One verb, or two words: its options, an example for its help, and what it does."""
+    """One verb, or two words: its options, an example for its help, and what it does.
+
+    ``action`` is ``module:function``, imported only where it is asked for: help must not wait for numpy.
+    """
 
     name: str
     help: str
     example: str
     options: Sequence[Option]
-    action: Callable[[dict[str, Any]], int]
+    action: str
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        """Do it; gives the exit code."""
+        code: int = resolve_name(f"torchperf_ci.{self.action}")(options)
+        return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     namespace = _parser().parse_args(argv)
     command: Command = namespace.chosen
     try:
-        return command.action(read_all(command.options, namespace, os.environ))
+        return command.run(read_all(command.options, namespace, os.environ))
     except WorkloadsFailedError as error:  # each has its annotation already
         _complain(str(error))
         return error.exit_code
@@ -121,96 +130,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: dict[str, Any]) -> int:
-    from torchperf_ci.bench.commands import run_command
-
-    return run_command(options)
-
-
-def _plan(options: dict[str, Any]) -> int:
-    from torchperf_ci.plan.command import plan_command
-
-    return plan_command(options)
-
-
-def _list(options: dict[str, Any]) -> int:
-    from torchperf_ci.bench.commands import list_command
-
-    return list_command(options)
-
-
-def _doctor(options: dict[str, Any]) -> int:
-    from torchperf_ci.bench.commands import doctor_command
-
-    return doctor_command(options)
-
-
-def _upload(options: dict[str, Any]) -> int:
-    from torchperf_ci.upload.command import upload_command
-
-    return upload_command(options)
-
-
-def _receive(options: dict[str, Any]) -> int:
-    from torchperf_ci.upload.server import receive_command
-
-    return receive_command(options)
-
-
-def _ingest(options: dict[str, Any]) -> int:
-    from torchperf_ci.store.command import ingest_command
-
-    return ingest_command(options)
-
-
-def _query(options: dict[str, Any]) -> int:
-    from torchperf_ci.store.command import query_command
-
-    return query_command(options)
-
-
-def _check(options: dict[str, Any]) -> int:
-    from torchperf_ci.check.command import check_command
-
-    return check_command(options)
-
-
-def _baseline_update(options: dict[str, Any]) -> int:
-    from torchperf_ci.check.command import baseline_update_command
-
-    return baseline_update_command(options)
-
-
-def _history(options: dict[str, Any]) -> int:
-    from torchperf_ci.history.command import history_command
-
-    return history_command(options)
-
-
-def _compare(options: dict[str, Any]) -> int:
-    from torchperf_ci.compare.command import compare_command
-
-    return compare_command(options)
-
-
-def _bisect(options: dict[str, Any]) -> int:
-    from torchperf_ci.bisect.command import bisect_command
-
-    return bisect_command(options)
-
-
-def _report(options: dict[str, Any]) -> int:
-    from torchperf_ci.report.command import report_command
-
-    return report_command(options)
-
-
-def _watch(options: dict[str, Any]) -> int:
-    from torchperf_ci.report.watching import watch_command
-
-    return watch_command(options)
-
-
 FAMILIES = {"baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint."}
 """What commands of two words have in common, by the first."""
 COMMANDS = (
@@ -219,104 +138,104 @@ COMMANDS = (
         "Turn torchperf.yml into the jobs that measure it, or what regressed into the jobs that bisect it.",
         "torchperf plan --costs costs.json --json",
         PLAN_OPTIONS,
-        _plan,
+        "plan.command:plan_command",
     ),
     Command(
         "run",
         "Measure workloads on this machine and write v3 records.",
         "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
         RUN_OPTIONS,
-        _run,
+        "bench.commands:run_command",
     ),
     Command(
         "list",
         "Show what can be run, and what cannot, and why.",
         "torchperf list --suite all --filter 'vision/*'",
         LIST_OPTIONS,
-        _list,
+        "bench.commands:list_command",
     ),
     Command(
         "doctor",
         "Say whether this machine can give trustworthy numbers, and what to do about each finding.",
         "torchperf doctor --device cuda",
         DOCTOR_OPTIONS,
-        _doctor,
+        "bench.commands:doctor_command",
     ),
     Command(
         "upload",
         "Send records to where they are kept.",
         "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
         UPLOAD_OPTIONS,
-        _upload,
+        "upload.command:upload_command",
     ),
     Command(
         "receive",
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
         RECEIVE_OPTIONS,
-        _receive,
+        "upload.server:receive_command",
     ),
     Command(
         "ingest",
         "Take records into the store, each exactly once however often it is called.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
         INGEST_OPTIONS,
-        _ingest,
+        "store.command:ingest_command",
     ),
     Command(
         "query",
         "Print results that the store holds.",
         "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
         QUERY_OPTIONS,
-        _query,
+        "store.command:query_command",
     ),
     Command(
         "check",
         "Say whether anything changed against history; exit code 1 where something regressed or is broken.",
         "torchperf check records --against store --store clickhouse://user@host/benchmark",
         CHECK_OPTIONS,
-        _check,
+        "check.command:check_command",
     ),
     Command(
         "baseline update",
         "Renew the committed baseline of the machines that measured the records, and keep the others.",
         "torchperf baseline update --reason 'PyTorch 2.13' records",
         BASELINE_UPDATE_OPTIONS,
-        _baseline_update,
+        "check.command:baseline_update_command",
     ),
     Command(
         "history",
         "Say what changed when: the levels of every series over the stored past.",
         "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
         HISTORY_OPTIONS,
-        _history,
+        "history.command:history_command",
     ),
     Command(
         "compare",
         "Measure two builds in turn on this machine, and say whether head is slower than base.",
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
         COMPARE_OPTIONS,
-        _compare,
+        "compare.command:compare_command",
     ),
     Command(
         "bisect",
         "Find the commit that made something slower, and prove it.",
         "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
         BISECT_OPTIONS,
-        _bisect,
+        "bisect.command:bisect_command",
     ),
     Command(
         "report",
         "Tell those who must know: in the job's summary, on the pull request, or in issues that open and close.",
         "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
         REPORT_OPTIONS,
-        _report,
+        "report.command:report_command",
     ),
     Command(
         "watch",
         "Tell where a scheduled workflow did not run or failed: one issue, which is closed when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
         WATCH_OPTIONS,
-        _watch,
+        "report.watching:watch_command",
     ),
 )
