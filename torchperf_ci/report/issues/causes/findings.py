@@ -53,7 +53,8 @@ def _unlocated(worse: Iterable[Verdict], locations: Sequence[Location], night: s
     for verdict in worse:
         series, turn = verdict.series, turn_of(verdict)
         ends = turn.range or (turn.last_old.name, turn.first_new.name)
-        groups[(series.repo, series.device, series.arch, *ends)].append(verdict)
+        key = (series.repo, series.device, series.arch, *ends)
+        groups[key].append(verdict)
     return [_without_culprit(key, group, locations, night) for key, group in groups.items()]
 
 
