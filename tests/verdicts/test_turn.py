@@ -58,3 +58,10 @@ def test_several_turns_give_the_range_that_holds_them_all() -> None:
 def test_a_point_without_a_time_still_counts(when: Any) -> None:
     found = turn({"commit": A, "timestamp": when}, {"commit": B, "timestamp": when})
     assert (found.range, found.last_old.timestamp) == ((A, B), 0)
+
+
+def test_the_same_commits_are_one_turn_whenever_each_series_was_measured() -> None:
+    early, late = (
+        turn({"commit": A, "timestamp": when}, {"commit": B, "timestamp": when + 5}) for when in (1, 2)
+    )
+    assert len({early, late}) == 1
