@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.bisect.driver import investigate
+from torchperf_ci.bisect.found import Found
 from torchperf_ci.bisect.measuring.batch_sizes import settled
-from torchperf_ci.bisect.measuring.inside import Inspector, Looks
+from torchperf_ci.bisect.measuring.inside import Inspector
 from torchperf_ci.bisect.measuring.laboratory import Laboratory
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.question import Question
-from torchperf_ci.bisect.setting import BUILD_SECONDS, Setting, builder_of
+from torchperf_ci.bisect.setting import BUILD_SECONDS, builder_of
 from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.bisect.telling.conclusion import shown_by
 from torchperf_ci.bisect.telling.plan import show_plan
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bisect.limits import Limits
     from torchperf_ci.bisect.line.line import Line
+    from torchperf_ci.bisect.setting import Setting
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision
@@ -47,20 +49,6 @@ _OF_THE_PLAN = (
     "batch_size",
     "threads",
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """A line of builds, and all that is known about it.
-
-    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits.
-    """
-
-    line: Line[Any]
-    investigation: Investigation
-    ended_by: str
-    setting: Setting
-    looks: Looks = field(default_factory=Looks)
 
 
 def search(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.bisect.line.commits import Commit
+from torchperf_ci.bisect.line.commit import Commit
 from torchperf_ci.bisect.line.reverts import reverted, reverts
 
 SHA = "0123456789abcdef0123456789abcdef01234567"

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from simulated_range import Ended, Simulated, SimulatedRange, bisected
 
+from torchperf_ci.bisect.found import Found
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.line.commits import Commit
+from torchperf_ci.bisect.line.commit import Commit
 from torchperf_ci.bisect.line.line import Line
 from torchperf_ci.bisect.measuring.inside import Looks
 from torchperf_ci.bisect.reasoning.facts import Failure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.setting import Setting
-from torchperf_ci.bisect.stage import Found
 from torchperf_ci.bisect.telling.conclusion import conclude, shown_by, told_of
 from torchperf_ci.bisect.telling.levels import Levels
 from torchperf_ci.config import Rule

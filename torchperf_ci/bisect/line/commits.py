@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchperf_ci.bisect.line.commit import Commit
 from torchperf_ci.bisect.line.pull_requests import pull_request
 from torchperf_ci.bisect.line.reverts import reverted
 from torchperf_ci.deadline import Deadline
@@ -27,22 +28,6 @@ SECONDS = 120.0
 """For all that is asked at once about the history of a large repository on a slow disk."""
 
 _FIELDS = ("%H", "%aN", "%cI", "%P", "%s", "%b")
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit. ``author`` is as ``.mailmap`` has it, ``date`` when it was committed (ISO 8601 with its zone).
-
-    ``reverted`` is the SHA or the subject of a commit that it takes back, if it says so.
-    """
-
-    sha: str
-    author: str
-    date: str
-    subject: str
-    pull_request: int | None
-    parents: tuple[str, ...]
-    reverted: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.bisect.line.commits import Commit
+    from torchperf_ci.bisect.line.commit import Commit
 
 _NAMED = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
 _QUOTED = re.compile(r'Revert "(.+)"')

@@ -24,10 +24,10 @@ from torchperf_ci.stats.effect import Effect, paired_effect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.bisect.line.commits import Commit
+    from torchperf_ci.bisect.found import Found
+    from torchperf_ci.bisect.line.commit import Commit
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.standing import Standing
-    from torchperf_ci.bisect.stage import Found
 
 
 def conclude(found: Found, rules: Mapping[str, Any]) -> Location:

@@ -9,9 +9,9 @@ from torchperf_ci.bisect.telling.levels import moved_under_good
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchperf_ci.bisect.found import Found
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.proof import Proof
-    from torchperf_ci.bisect.stage import Found
     from torchperf_ci.culprits.culprit import Status
 
 
