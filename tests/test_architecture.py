@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 PACKAGE = Path(__file__).parents[1] / "torchperf_ci"
 OURS = "torchperf_ci"
@@ -128,6 +133,28 @@ def test_what_runs_under_test_needs_torch_and_the_standard_library_only(room: st
         for name in imports(path, top_level=True):
             root = name.split(".")[0]
             assert root in {OURS, "torch"} or root in sys.stdlib_module_names, f"{path} imports {name}"
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    modules = {_module(path): path for path in PACKAGE.rglob("*.py")}
+    graph = {name: _imported(path, modules) for name, path in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
+def _imported(path: Path, modules: Collection[str]) -> set[str]:
+    """The ``modules`` that a file imports, for its types as well; of ``from a import b`` that is ``a.b`` or ``a``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else str(node.module) for name in inner}
+    return found & set(modules)
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def test_every_room_is_watched() -> None:
