@@ -88,6 +88,9 @@ def _become(request: dict[str, Any]) -> None:
 
     code = 70
     try:
+        # The embedded engine makes its stdin non-blocking while it inserts. A kill at that moment would leave ours so,
+        # and what reads requests would take "nothing yet" for the end of the file.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.chdir(request["cwd"])
         os.environ.clear()
