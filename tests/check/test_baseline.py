@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,8 +57,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git: Callable[..., str
     git(tmp_path, "config", "user.email", "ada@example.org")
 
 
-def update(folder: Path, reason: str = "a reason") -> int:
-    return cli.main(["baseline", "update", "--reason", reason, str(folder)])
+def update(folder: Path, reason: str = "a reason", *more: str) -> int:
+    return cli.main(["baseline", "update", "--reason", reason, *more, str(folder)])
 
 
 def baselines() -> list[dict[str, Any]]:
@@ -166,3 +167,13 @@ def test_refused_records_are_told_and_the_rest_is_kept(tmp_path: Path) -> None:
     (folder / "bad.json").write_text("{}")
     assert update(folder) == 3
     assert len(baselines()[0]["series"]) == 2
+
+
+def test_the_command_that_is_kept_makes_this_very_file(tmp_path: Path) -> None:
+    update(measure(tmp_path / "records", [1.0]), "a reason", "--baseline", "other.json")
+    (one,) = json.loads((tmp_path / "other.json").read_text())["baselines"]
+    argv = shlex.split(one["command"])
+    (tmp_path / "other.json").rename(tmp_path / "kept.json")
+    assert cli.main(argv[1:]) == 0
+    (again,) = json.loads((tmp_path / "other.json").read_text())["baselines"]
+    assert {**again, "date": ""} == {**one, "date": ""}

@@ -90,10 +90,21 @@ def check(*argv: object) -> int:
     return cli.main(["check", *map(str, argv)])
 
 
+def judged(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "verdicts.json").read_text())
+    return found
+
+
+def verdicts(tmp_path: Path) -> list[dict[str, Any]]:
+    return list(judged(tmp_path)["verdicts"])
+
+
 def words(tmp_path: Path) -> list[str]:
-    return [
-        verdict["verdict"] for verdict in json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
-    ]
+    return [verdict["verdict"] for verdict in verdicts(tmp_path)]
+
+
+def notes(tmp_path: Path) -> list[str]:
+    return list(judged(tmp_path)["notes"])
 
 
 def test_a_regression_against_a_directory(
@@ -238,7 +249,9 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         (["fine"], "there is no store; `torchperf ingest` makes one"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: is no baseline: $"),
         (["--sensitivity", "--calibrate"], "are two questions"),
-        (["--sensitivity", "--against", "empty"], "empty: holds no series of numbers"),
+        (["fine", "--against", "empty"], "--against empty: holds no record, so there is no past"),
+        (["fine", "--against", "strange"], "--against strange: holds no record (strange/package.json:1: $: "),
+        (["--sensitivity", "--against", "empty"], "--against empty: holds no record, so there is no past"),
         (["--calibrate", "--against", "fine"], "the past has 1 runs, and calibrating takes at least 10"),
     ],
 )
@@ -249,7 +262,7 @@ def test_what_cannot_be_done_is_told(
     (tmp_path / "empty").mkdir()
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "package.json").write_text('{"name": "perf"}')
-    assert check(*argv) == (3 if "strange" in argv else 2)
+    assert check(*argv) == (3 if argv[:1] == ["strange"] else 2)
     assert message in capsys.readouterr().err
     assert not (tmp_path / "verdicts.json").exists()
 
@@ -267,7 +280,7 @@ def test_sensitivity_of_all_that_the_store_has(dsn: str, capsys: pytest.CaptureF
 def test_sensitivity_as_a_table(fine: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(fine, "--sensitivity", "--store", dsn) == 0
     shown = capsys.readouterr().out
-    assert "geometric mean" in shown
+    assert "see what matters" in shown
     assert "resnet latency(ms) (inference bf16 eager cuda)" in shown
 
 
@@ -278,3 +291,118 @@ def test_calibration_counts_the_alarms_of_the_past(history: Path, capsys: pytest
     assert shown["shuffled"]["proven"] <= 2
     assert check("--calibrate", "--against", history) == 0
     assert "a month of 30 nights" in capsys.readouterr().out
+
+
+@pytest.fixture
+def zeros(tmp_path: Path) -> Path:
+    """Twenty nights of a harness that reports failure as zero."""
+    for day in range(20):
+        run(tmp_path / "zeros", f"run-{day}", [record("latency(ms)", 0, day)])
+    return tmp_path / "zeros"
+
+
+def test_zeros_of_a_latency_are_no_past(slow: Path, zeros: Path, tmp_path: Path) -> None:
+    assert check(slow, "--against", zeros) == 0
+    assert words(tmp_path) == ["new"]
+
+
+def test_a_new_zero_of_a_latency_is_missing(history: Path, tmp_path: Path) -> None:
+    assert check(run(tmp_path, "zero", [record("latency(ms)", 0, 31)]), "--against", history) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert (verdict["verdict"], verdict["why"]) == ("missing", "the run has no number above zero")
+
+
+def test_zeros_of_what_nobody_knows_are_amounts(tmp_path: Path) -> None:
+    for day in range(20):
+        run(tmp_path / "past", f"run-{day}", [record("score", 0, day, target_value=1)])
+    for day in range(20, 23):
+        run(tmp_path / "now", f"run-{day}", [record("score", 60, day)])
+    (tmp_path / "torchperf.yml").write_text("version: 1\npolicy: {score: {direction: down}}\n")
+    assert check(tmp_path / "now", "--against", tmp_path / "past") == 1
+
+
+def test_zeros_of_a_baseline_that_is_older_are_no_past(slow: Path, zeros: Path, tmp_path: Path) -> None:
+    run(tmp_path / "rest", "run-0", [record("latency(ms)", 10.0, 1)])
+    cli.main(["baseline", "update", "--reason", "x", str(tmp_path / "rest")])
+    old = json.loads((tmp_path / "baseline.json").read_text())
+    old["baselines"][0]["series"][0]["values"] = [0.0] * 9
+    (tmp_path / "baseline.json").write_text(json.dumps(old))
+    assert check(slow, "--against", "baseline.json") == 0
+    assert words(tmp_path) == ["new"]
+
+
+def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path) -> None:
+    other = [{"name": "cuda", "type": "H100", "extra_info": {"driver": "560", "fingerprint_of": "driver"}}]
+    for day in range(30, 33):
+        run(tmp_path / "now", f"a-{day}", [record("latency(ms)", 15.0, day)])
+        run(tmp_path / "now", f"b-{day}", [record("latency(ms)", 9.0, day + 3, runners=other)])
+    assert check(tmp_path / "now", "--against", history) == 0
+    assert words(tmp_path) == ["not-comparable"]
+    (note,) = notes(tmp_path)
+    assert note.startswith(
+        "1 series have new points of several machines or batch sizes, which differ in driver;"
+    )
+    assert "check each machine's records by itself" in note
+
+
+def test_what_is_refused_in_the_past_is_told(
+    fine: Path, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (history / "bad.json").write_text('{"no": "metric"}')
+    assert check(fine, "--against", history) == 0
+    said = f"1 elements of {history} are no good records, and are left out of the past"
+    assert notes(tmp_path) == [said]
+    assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
+    assert check("--sensitivity", "--against", history) == 0
+    told = capsys.readouterr().err
+    assert said in told
+    assert "bad.json:1: $: metric is missing" in told
+
+
+def test_a_past_that_is_all_of_the_new_run_is_told(tmp_path: Path) -> None:
+    for number in range(9):
+        run(tmp_path / "past", f"run-{number}", [record("latency(ms)", 10 + number / 10, 30)])
+    now = run(tmp_path, "now", [record("latency(ms)", 20, 30)])
+    assert check(now, "--against", tmp_path / "past") == 0
+    assert words(tmp_path) == ["new"]
+    assert notes(tmp_path) == [
+        "the past has nothing but the new runs themselves, as their ids or numbers tell, so nothing is compared"
+    ]
+
+
+def test_of_a_directory_an_old_run_is_judged_as_it_was_then(history: Path, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        run(history, f"run-{day}", [record("latency(ms)", 10 * SLOW + day / 100, day)])
+    old = run(tmp_path, "old", [record("latency(ms)", 10.02, 29, workflow_id=7)])
+    assert check(old, "--against", history) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 30)
+    first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
+    assert check(first, "--against", history) == 0
+    assert notes(tmp_path) == ["all that the past has is newer than the new records"]
+
+
+def test_without_times_everything_in_a_directory_is_the_past(history: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        run(history, f"later-{number}", [record("latency(ms)", 10.0 + number / 10, 50 + number, timestamp=0)])
+    assert check(run(tmp_path, "now", [record("latency(ms)", 10.02, 40)]), "--against", history) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["evidence"]["history"] == 33
+
+
+def test_a_second_check_does_not_take_the_verdicts_of_the_first_for_records(
+    fine: Path, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fine)
+    assert [check(".", "--against", history) for _ in range(2)] == [0, 0]
+
+
+def test_the_repetitions_that_failed_are_told(tmp_path: Path) -> None:
+    def status(day: int, *values: float) -> dict[str, Any]:
+        return {**record("status", 1, day), "metric": {"name": "status", "benchmark_values": list(values)}}
+
+    run(tmp_path / "past", "run", [status(1, 1, 1, 1)])
+    assert check(run(tmp_path, "now", [status(2, 1, 0, 1)]), "--against", tmp_path / "past") == 1
+    (verdict,) = verdicts(tmp_path)
+    assert (verdict["verdict"], verdict["old"], verdict["new"]) == ("broken", 1, 0)
+    assert verdict["why"] == "failed in 1 of 3 repetitions"

@@ -407,9 +407,10 @@ def test_an_amount_is_judged_by_its_difference(past: list[float], now: list[floa
     assert verdict.new == pytest.approx(sum(now) / len(now) if word != "unchanged" else now[-1], abs=0.01)
 
 
-def test_a_metric_that_was_always_zero_is_judged_by_its_difference() -> None:
-    assert one([0.0] * 20, [0.0], "peak_memory(MiB)").verdict == "unchanged"
-    assert one([0.0] * 20, [90.0] * 3, "peak_memory(MiB)").verdict == "regressed"
+def test_what_nobody_knows_and_was_always_zero_is_judged_by_its_difference() -> None:
+    policy = {"quality": config.Rule(direction="down", min_effect=0.03)}
+    assert one([0.0] * 20, [0.0], "quality", policy).verdict == "unchanged"
+    assert one([0.0] * 20, [90.0] * 3, "quality", policy).verdict == "regressed"
 
 
 ANCHORED = series("latency_vs_anchor(ratio)")
@@ -474,3 +475,18 @@ def test_all_are_judged_together_under_false_discovery_control() -> None:
     assert sum(math.log(verdict.effect.ratio) > math.log(1.03) for verdict in verdicts) > 30
     assert not [verdict for verdict in verdicts if verdict.is_red]
     assert sum(verdict.candidate for verdict in verdicts) < 30
+
+
+def test_of_runs_with_several_points_the_evidence_names_the_runs_around_the_change() -> None:
+    past = [point(value, day, job_id=job) for day, value in enumerate(noisy(10, 30)) for job in range(2)]
+    now = [point(12.0 + job / 100, 30 + day, job_id=job) for day in range(2) for job in range(2)]
+    verdict = judged({LATENCY: past}, {LATENCY: now})["latency(ms)"]
+    assert (verdict.verdict, verdict.evidence["window"], verdict.evidence["runs"]) == ("regressed", 2, 2)
+    assert verdict.evidence["last_old"]["commit"] == f"{29:040d}"
+    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+
+
+def test_many_points_of_one_new_run_crowd_out_no_other() -> None:
+    now = [point(12.0, 30), *(point(12.0, 31, job_id=job) for job in range(50))]
+    verdict = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: now})["latency(ms)"]
+    assert (verdict.verdict, verdict.evidence["window"]) == ("regressed", 2)

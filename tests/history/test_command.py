@@ -185,3 +185,36 @@ def test_a_change_of_machine_is_told_once_for_all_series(
     assert lines[-1].endswith(
         "machine changed, so nothing is compared across it in 2 series: driver: not known → 560"
     )
+
+
+def test_lines_of_a_file_are_runs_of_their_own_whatever_they_are_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("".join(f"main,{value}\n" for value in LATENCY))
+    (found,) = printed_json(capsys, "--csv", tmp_path / "a.csv")
+    assert [change["index"] for change in found["change_points"]] == [30, 60]
+
+
+@pytest.mark.parametrize(
+    ("metric", "level", "word"), [("accuracy", (0.78, 0.6), "regressed"), ("score", (-5.0, -9.0), "changed")]
+)
+def test_what_only_the_values_tell_is_judged_as_by_check(
+    metric: str, level: tuple[float, float], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [one * factor for one in level for factor in noisy(1, 30, cv=0.002)]
+    found = [record("resnet", metric, value, day) for day, value in enumerate(values)]
+    (tmp_path / "records.json").write_text(json.dumps(found))
+    (series,) = printed_json(capsys, "--records", tmp_path / "records.json")
+    (change,) = series["change_points"]
+    assert (change["index"], change["verdict"]) == (30, word)
+    assert (change["old"], change["new"]) == pytest.approx(level, rel=0.01)
+
+
+def test_a_directory_without_a_record_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--records", str(tmp_path)]) == 2
+    assert f"{tmp_path}: holds no record" in capsys.readouterr().err
+
+
+def test_values_of_any_size_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = printed_json(capsys, "--csv", write_csv(tmp_path / "a.csv", [1e-300] * 20 + [1e300] * 20))
+    assert [change["index"] for change in found["change_points"]] == [20]

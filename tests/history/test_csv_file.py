@@ -36,8 +36,10 @@ def test_a_run_without_a_number_keeps_its_place(tmp_path: Path) -> None:
     assert values(tmp_path, "a,1\nb,\nc,nan\nd,2\n") == [("a", 1.0), ("b", None), ("c", None), ("d", 2.0)]
 
 
-def test_an_empty_file_has_no_point(tmp_path: Path) -> None:
-    assert values(tmp_path, "") == values(tmp_path, "index,value\n") == []
+@pytest.mark.parametrize("text", ["", "index,value\n", "\n\n"])
+def test_a_file_without_a_value_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RecordsError, match=r"series\.csv: has no line with a value"):
+        values(tmp_path, text)
 
 
 @pytest.mark.parametrize(

@@ -178,3 +178,28 @@ def test_each_series_is_judged_alone_whatever_its_length() -> None:
 def test_a_series_without_points_has_no_changes() -> None:
     (found,) = segment_all({series(): []}, lambda *_: rule("latency(ms)", {}))
     assert (found.n, list(found.changes), list(found.machines)) == (0, [], [])
+
+
+def test_the_points_of_one_run_are_one_value() -> None:
+    points = [*row([1.0] * 12), *(point(1.06, 12, job_id=job) for job in range(6))]
+    assert not past(points).changes
+
+
+def test_a_change_lies_between_runs_whatever_points_they_have() -> None:
+    values = steps((10, 20), (11, 20))
+    points = [point(value, day, job_id=job) for day, value in enumerate(values) for job in range(3)]
+    found = past(points)
+    (change,) = found.changes
+    assert (found.n, change.index) == (120, 60)
+    assert (change.last.commit, change.first.commit) == (f"{19:040d}", f"{20:040d}")
+
+
+def test_a_run_in_which_one_of_several_failed_stands_for_its_outcome() -> None:
+    words = [*[("pass", "pass")] * 5, *[("pass", "oom")] * 3]
+    points = [
+        point(float(word == "pass"), day, job_id=job, info={"status": word})
+        for day, several in enumerate(words)
+        for job, word in enumerate(several)
+    ]
+    (change,) = past(points, "status").changes
+    assert (change.index, change.first.info["status"], change.last.info["status"]) == (11, "oom", "pass")

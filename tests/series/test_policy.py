@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from torchperf_ci import config
-from torchperf_ci.series.policy import Rule, rule
+from torchperf_ci.series.policy import Rule, is_positive, rule
 
 UP = [
     *(
@@ -93,3 +93,26 @@ def test_a_target_tells_the_way_where_nothing_else_does(
 ) -> None:
     assert rule("quality", {}, target, level).direction == direction
     assert rule("latency(ms)", {}, target, level).direction == "down"
+
+
+@pytest.mark.parametrize(
+    "metric", ["latency(ms)", "flops(GFLOP)", "TTFT_p99", "geomean_speedup", "peak_memory(MiB)"]
+)
+def test_what_is_positive_by_nature_is_known(metric: str) -> None:
+    assert is_positive(metric)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "score",
+        "status",
+        "graph_breaks",
+        "memory_leak(KiB/iter)",
+        "latency_delta(ms)",
+        "Speedup (%)",
+        "pass_rate",
+    ],
+)
+def test_what_may_be_zero_is_not(metric: str) -> None:
+    assert not is_positive(metric)

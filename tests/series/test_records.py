@@ -167,3 +167,34 @@ def test_the_commit_of_pytorch_is_known_beside_that_of_the_repository(tmp_path: 
     write(tmp_path, "a.json", record(1, head_sha="aa", dependencies={"pytorch": {"sha": "bb"}}))
     point = only(points_of_records([tmp_path]).points)
     assert (point.commit, point.info["torch"]) == ("aa", "bb")
+
+
+def test_of_what_is_positive_by_nature_zero_is_no_number(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", record(0, 0), record(-1, 0, 10, 12))
+    assert values(points_of_records([tmp_path]).points) == [None, 11]
+
+
+@pytest.mark.parametrize("metric", ["score", "memory_leak(KiB/iter)", "graph_breaks", "status"])
+def test_of_all_else_zero_is_one(tmp_path: Path, metric: str) -> None:
+    write(tmp_path, "a.json", record(0, metric=metric))
+    assert values(points_of_records([tmp_path]).points) == [0]
+
+
+@pytest.mark.parametrize("name", ["verdicts.json", "other.json"])
+@pytest.mark.parametrize(
+    "content", [{"version": 1, "command": "check", "verdicts": []}, {"version": 1, "baselines": []}]
+)
+def test_verdicts_and_baselines_beside_the_records_are_left_out(
+    tmp_path: Path, name: str, content: dict[str, Any]
+) -> None:
+    write(tmp_path, "a.json", record(1))
+    (tmp_path / name).write_text(json.dumps(content))
+    collected = points_of_records([tmp_path])
+    assert values(collected.points) == [1]
+    assert not collected.problems
+
+
+def test_what_only_has_a_version_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", record(1))
+    (tmp_path / "package.json").write_text(json.dumps({"version": 1, "name": "x"}))
+    assert points_of_records([tmp_path]).refused

@@ -78,6 +78,8 @@ FILES = {
         record("by its CPU", 1.0, runners=[{"cpu_info": "x86_64 Xeon"}]),
         record("not a number", float("nan"), 2.0, float("inf")),
         record("none"),
+        record("zero", 0.0, -1.0),
+        record("partly zero", 0.0, 2.0, 3.0),
         record("large", 16777216, metric={
             "name": "flops", "benchmark_values": [16777216],
             "extra_info": {"benchmark_values_exact": "[16777217]"},
@@ -127,8 +129,9 @@ def placeless(points: Points) -> Points:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 17
+    assert len(stored) == 19
     assert placeless(stored) == placeless(files)
+    assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
     assert len({point.run for point in nameless}) == 2
 

@@ -63,7 +63,7 @@ def test_no_text_of_a_server_holds_its_password() -> None:
     [
         ("postgres://host", "a store that begins with 'postgres' is not known"),
         ("store", "is not known"),
-        ("chdb://", "is not known"),
+        ("chdb://", "names no directory"),
         ("clickhouse:///perf", "names no host"),
         (f"clickhouse://ann:{SECRET}@host:port/perf", "cannot be read"),
         (f"clickhouse://ann:{SECRET}@host:99999/perf", "cannot be read"),

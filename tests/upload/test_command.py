@@ -378,3 +378,11 @@ def test_several_uploads_to_a_store_are_rows_once_each(folder: Path, tmp_path: P
         found = store.rows("SELECT model.name, _meta.key FROM benchmark.oss_ci_benchmark_v3")
     assert Counter(name for name, _ in found) == dict.fromkeys(["a0", "a1", "a2", "b0", "b1"], 1)
     assert {str(key).rpartition("/")[2] for _, key in found} == {"a.json", "b.json"}
+
+
+def test_records_in_folders_below_are_named_where_they_are_all_there_is(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
+    said = "holds no record, and what lies in folders below it is not read, so nothing is uploaded"
+    assert said in capsys.readouterr().err

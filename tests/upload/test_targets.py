@@ -37,3 +37,10 @@ def test_a_path_is_the_same_from_everywhere() -> None:
 def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         open_target(to, Access(), tmp_path)
+
+
+def test_what_is_no_target_says_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"foo://x@y.*https://.*s3://.*branch:.*chdb://.*clickhouse://.*directory"
+    ):
+        open_target("foo://x:secret@y", Access(), tmp_path)

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.comparability import CASE_FACTS
+from torchperf_ci.series.info import measured
 from torchperf_ci.series.outcome import passed
 from torchperf_ci.series.series import Point
 
@@ -97,6 +98,7 @@ def points_of(baselines: Iterable[Baseline]) -> Points:
                     run=f"{one.digest} {number}",
                 )
                 for number, value in enumerate(row.values, start=one.runs - len(row.values))
+                if measured(row.series.metric, {}, [value])
             ]
     return found
 

@@ -10,6 +10,7 @@ from torchperf_ci import actions, config
 from torchperf_ci.check import baseline_file
 from torchperf_ci.check.baseline import baselines_of, updated
 from torchperf_ci.check.branch import branch_of
+from torchperf_ci.check.comparable import several_machines
 from torchperf_ci.check.expected import absences
 from torchperf_ci.check.gauging import show_calibration, show_sensitivity
 from torchperf_ci.check.judging import judge_all
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.check.baseline import Baseline
+    from torchperf_ci.records.problems import Problem
     from torchperf_ci.series.records import Collected
     from torchperf_ci.series.series import Points
 
@@ -49,7 +51,7 @@ def check_command(options: Mapping[str, Any]) -> int:
         msg = "say which records are new: torchperf check DIR"
         raise UsageError(msg)
     judgement = _judgement(collected, options, settings)
-    _show_refused(collected)
+    _show_refused(collected.refused)
     tell(judgement, Path(options["out"] or DEFAULT_OUT), json_output=bool(options["json"]))
     if options["on_failure"] == "warn":
         return 0
@@ -66,10 +68,11 @@ def baseline_update_command(options: Mapping[str, Any]) -> int:
         raise UsageError(msg)
     collected = _collected(options["dir"])
     path = Path(options["baseline"] or DEFAULT_BASELINE)
-    command = ["torchperf", "baseline", "update", "--reason", options["reason"], options["dir"]]
+    where = ["--baseline", str(path)] if options["baseline"] else []
+    command = ["torchperf", "baseline", "update", *where, "--reason", options["reason"], options["dir"]]
     new = baselines_of(collected.points, provenance(options["reason"], command))
     baseline_file.write(path, updated(baseline_file.read(path) if path.exists() else [], new))
-    _show_refused(collected)
+    _show_refused(collected.refused)
     for one in new:
         sys.stderr.write(f"{actions.one_line(path)}: {_told(one)}\n")
     _raise_refused(collected, "the rest is in the baseline")
@@ -82,7 +85,7 @@ def _collected(folder: str) -> Collected:
     if found.points:
         return found
     if found.refused:
-        _show_refused(found)
+        _show_refused(found.refused)
         _raise_refused(found, f"{folder} has no other")
     msg = f"{folder}: holds no record, so there is nothing to do; give what `torchperf run` has written"
     raise RecordsError(msg)
@@ -90,12 +93,16 @@ def _collected(folder: str) -> Collected:
 
 def _judgement(collected: Collected, options: Mapping[str, Any], settings: config.Config) -> Judgement:
     past = _past(collected.points, options, settings)
+    _show_refused(past.refused)
     groups = {series.group for series in collected.points}
     new = renamed(collected.points, names(groups, past.groups, options["repo_name"] or ""))
-    verdicts = judge_all(without_own(past.points, new), new, settings.policy)
+    others = without_own(past.points, new)
+    verdicts = judge_all(others, new, settings.policy)
     absent = absences(Path(options["new_dir"]), collected.files, options["expect"] or ())
-    notes = [*_notes(collected, past), *absent]
-    return Judgement("check", past.name, _head(options["new_dir"], new), verdicts, notes=notes)
+    notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
+    return Judgement(
+        "check", past.name, _head(options["new_dir"], new), verdicts, notes=[*filter(None, notes)]
+    )
 
 
 def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> None:
@@ -104,6 +111,9 @@ def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> 
         msg = "--sensitivity and --calibrate are two questions: ask one"
         raise UsageError(msg)
     past = _past(new, options, settings)
+    _show_refused(past.refused)
+    if note := _left_out(past):
+        sys.stderr.write(f"{actions.one_line(note)}\n")
     show = show_sensitivity if options["sensitivity"] else show_calibration
     show(past, settings.policy, json_output=bool(options["json"]))
 
@@ -130,6 +140,7 @@ def _head(folder: str, new: Points) -> str:
 
 
 def _notes(collected: Collected, past: Past) -> Sequence[str]:
+    """What is not as expected in the new records and in the past; empty texts where nothing is."""
     refused = (
         f"{len(collected.refused)} elements are no good records, and are not judged"
         if collected.refused
@@ -138,12 +149,26 @@ def _notes(collected: Collected, past: Past) -> Sequence[str]:
     twice = f"{collected.duplicates} records are there twice, and count once" if collected.duplicates else ""
     strange = "the past has nothing of what was measured, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
-    return [note for note in (unknown, refused, twice) if note]
+    return [unknown, _left_out(past), refused, twice]
 
 
-def _show_refused(collected: Collected) -> None:
+def _left_out(past: Past) -> str:
+    count = len(past.refused)
+    return (
+        f"{count} elements of {past.name} are no good records, and are left out of the past" if count else ""
+    )
+
+
+def _only_own(past: Points, others: Points) -> str:
+    """That the past is all taken for the new runs, if it is."""
+    if not past or any(others.values()):
+        return ""
+    return "the past has nothing but the new runs themselves, as their ids or numbers tell, so nothing is compared"
+
+
+def _show_refused(refused: Sequence[Problem]) -> None:
     with actions.literal():
-        sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in collected.refused[:_SHOWN])
+        sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in refused[:_SHOWN])
 
 
 def _raise_refused(collected: Collected, rest: str) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.comparability import difference
+from torchperf_ci.series.outcome import passed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.series.series import Point, Points, Series
 
@@ -17,6 +18,8 @@ MOST_CHARTED = 40
 """Points of a series that go into the evidence, the newest ones."""
 MOST_NEW_CHARTED = 20
 """New points among them: of many, the old level is still to be seen."""
+SHOWN_NAMES = 5
+"""Facts that are named where machines differ."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,36 @@ def pair(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Pairing:
         [point for point in measured if point.fingerprint == facts],
         difference(past[-1].fingerprint, facts) if past and not comparable else (),
     )
+
+
+def several_machines(new: Points) -> str:
+    """For a reader: that some new points are not judged, since they are not comparable with the newest ones."""
+    found = [differing for row in new.values() if (differing := _differing(row))]
+    if not found:
+        return ""
+    names = sorted(set().union(*found))
+    return (
+        f"{len(found)} series have new points of several machines or batch sizes, which differ in "
+        f"{', '.join(names[:SHOWN_NAMES])}{' and more' if len(names) > SHOWN_NAMES else ''}; of each only those of the "
+        "newest machine are judged: check each machine's records by itself"
+    )
+
+
+def _differing(points: Iterable[Point]) -> set[str]:
+    """The facts in which points that say anything differ."""
+    telling = [point.fingerprint for point in points if point.value is not None or passed(point) is not None]
+    return {
+        name
+        for facts in telling
+        for name in {*facts, *telling[-1]}
+        if facts.get(name) != telling[-1].get(name)
+    }
+
+
+def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
+    """The points of the last ``count`` runs."""
+    newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
+    return [point for point in points if point.run in newest]
 
 
 def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:

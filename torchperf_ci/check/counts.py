@@ -32,7 +32,7 @@ def judge_count(pairing: Pairing, direction: str) -> Verdict:
         new=now[-1],
         evidence={
             "history": len(pairing.old),
-            "runs": len(pairing.new),
+            "runs": len({point.run for point in pairing.new}),
             **commits(pairing.old, pairing.new),
             **({"points": charted(pairing)} if worse else {}),
         },

@@ -11,7 +11,9 @@ from torchperf_ci.check.missing import lost_series, missing
 from torchperf_ci.check.numbers import judge_numbers
 from torchperf_ci.check.outcomes import judge_outcome
 from torchperf_ci.check.rules import rule_of
+from torchperf_ci.series.kinds import numbers
 from torchperf_ci.series.outcome import STATUS, passed
+from torchperf_ci.series.policy import is_positive
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -67,18 +69,18 @@ def _measured(
         if rules[series].kind == "outcome":
             continue
         past = old.get(series, ())
-        if why := explained.get(series.case) or _no_number(row, past, rules[series]):
+        if why := explained.get(series.case) or _no_number(series.metric, row, past, rules[series]):
             verdicts.append(missing(series, why, past))
         else:
             pairings.append(pair(series, past, row))
     return verdicts + _paired(pairings, rules)
 
 
-def _no_number(new: Sequence[Point], old: Sequence[Point], rule: Rule) -> str:
+def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Rule) -> str:
     """Why a series has nothing to judge; empty where it has."""
-    values = [point.value for point in new if point.value is not None]
+    values = numbers(new)
     if not values:
-        return "the run has no number"
+        return f"the run has no number{' above zero' if is_positive(metric) else ''}"
     if rule.kind == "ratio" and values[-1] <= 0 and old:
         return f"{values[-1]:g} is no measurement of this metric"
     return ""

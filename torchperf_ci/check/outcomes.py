@@ -33,14 +33,14 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         return Verdict(series, "missing", f"there is nothing to measure: {_because(now)}")
     if not known:
         why = "passes" if passed(now) else f"fails: {_because(now)}"
-        return Verdict(series, "new", why, new=now.value, evidence=_failing(new))
+        return Verdict(series, "new", why, new=_shown(now), evidence=_failing(new))
     verdict, why = _compared(known, now)
     return Verdict(
         series,
         verdict,
         why,
-        old=known[-1].value,
-        new=now.value,
+        old=_shown(known[-1]),
+        new=_shown(now),
         candidate=verdict == "noisy",
         evidence={"history": len(known), **_failing([*known, *new]), **commits(known, new)},
     )
@@ -53,9 +53,18 @@ def _failing(points: Sequence[Point]) -> Mapping[str, int]:
     return {"failing": len(runs)} if runs else {}
 
 
+def _shown(point: Point) -> float | None:
+    """1 for a pass and 0 for a failure in any repetition, where the record has a number."""
+    return None if point.value is None else float(bool(passed(point)))
+
+
 def _because(point: Point) -> str:
     reason = point.info.get("reason", "")
-    return f"{word(point)}: {reason}" if reason else word(point)
+    failed = sum(not value for value in point.repetitions)
+    partly = (
+        f" in {failed} of {len(point.repetitions)} repetitions" if 0 < failed < len(point.repetitions) else ""
+    )
+    return f"{word(point)}{partly}: {reason}" if reason else f"{word(point)}{partly}"
 
 
 def _compared(old: Sequence[Point], now: Point) -> tuple[Word, str]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.baseline import points_of
 from torchperf_ci.check.baseline_file import read
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import groups_of_store, points_of_store
 from torchperf_ci.store.migrating import open_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
-    from torchperf_ci.series.series import Group, Points
+    from torchperf_ci.records.problems import Problem
+    from torchperf_ci.series.series import Group, Point, Points
 
 STORE = "store"
 NEWEST = 100
@@ -25,19 +26,24 @@ NEWEST = 100
 
 @dataclass(frozen=True)
 class Past:
-    """The points of some groups of a source that knows ``groups``. ``name`` is the source's, ``note`` for a reader."""
+    """The points of some groups of a source that knows ``groups``.
+
+    ``name`` is the source's, ``note`` says why there are no points, and ``refused`` why elements are no records.
+    """
 
     name: str
     groups: Collection[Group]
     points: Points
     note: str = ""
+    refused: Sequence[Problem] = ()
 
 
 @dataclass(frozen=True)
 class Source:
     """Where the past is: ``store``, or the path of a directory or a baseline; of one ``branch``, if it is given.
 
-    Of a store, it ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then.
+    It ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then. A baseline is
+    whatever its file says.
     """
 
     against: str
@@ -50,13 +56,13 @@ class Source:
     ) -> Past:
         """The past of those groups that ``chosen`` chooses among all that measure ``benchmarks``, if any are given.
 
-        Raises :class:`UsageError`, and what reading the source raises.
+        Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and what reading raises.
         """
         if self.against == STORE:
             return self._of_store(benchmarks, chosen)
         path = Path(self.against)
         if path.is_dir():
-            return self._of_points(points_of_records([path]).points, chosen)
+            return self._of_directory(path, chosen)
         if path.is_file():
             return self._of_points(points_of(read(path)), chosen)
         msg = f"--against {self.against}: there is no such directory or file; give one, or `{STORE}`"
@@ -74,6 +80,22 @@ class Source:
                 note = self._other_branches(points_of_store(store, groups, last=1))
             return Past(store.name, known, points, note)
 
+    def _of_directory(self, path: Path, chosen: Callable[[Collection[Group]], Collection[Group]]) -> Past:
+        collected = points_of_records([path])
+        if not collected.points:
+            why = f" ({collected.refused[0]})" if collected.refused else ""
+            msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
+            raise RecordsError(msg)
+        past = self._of_points(collected.points, chosen)
+        then = {
+            series: [point for point in row if self._is_before(point)] for series, row in past.points.items()
+        }
+        found = {series: row for series, row in then.items() if row}
+        note = (
+            past.note if found or not past.points else "all that the past has is newer than the new records"
+        )
+        return replace(past, points=found, note=note, refused=collected.refused)
+
     def _of_points(self, points: Points, chosen: Callable[[Collection[Group]], Collection[Group]]) -> Past:
         known = {series.group for series in points}
         groups = chosen(known)
@@ -83,6 +105,10 @@ class Source:
         }
         found = {series: row for series, row in ours.items() if row}
         return Past(self.against, known, found, "" if found else self._other_branches(wanted))
+
+    def _is_before(self, point: Point) -> bool:
+        """Whether it is not known to be newer than what is judged."""
+        return not self.stop or point.timestamp < self.stop
 
     def _is_ours(self, branch: str) -> bool:
         return not (self.branch and branch) or branch == self.branch

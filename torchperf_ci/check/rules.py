@@ -1,11 +1,11 @@
-"""The rule that a series is judged by, given what it has measured."""
+"""The rule that new points of a series are judged by."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci.series.kinds import numbers, suited
 from torchperf_ci.series.policy import Rule, rule
 
 if TYPE_CHECKING:
@@ -16,20 +16,7 @@ if TYPE_CHECKING:
 
 
 def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]) -> Rule:
-    """The metric's rule, as the values have it.
-
-    An outcome with other numbers than 0 and 1 is an accuracy in the usual sense, a ratio; and there is no ratio to what
-    was mostly zero or below.
-    """
-    values = [point.value for point in old if point.value is not None]
-    level = median(values) if values else None
-    found = rule(series.metric, policy, newest.target, level)
-    if found.kind == "outcome" and not _is_outcome((*old, newest)):
-        found = replace(found, kind="ratio")
-    if found.kind == "ratio" and level is not None and level <= 0:
-        found = replace(found, kind="amount")
-    return found
-
-
-def _is_outcome(points: Sequence[Point]) -> bool:
-    return {number for point in points for number in point.repetitions} <= {0.0, 1.0}
+    """The metric's rule, as the values have it; the level of the past tells where a target lies."""
+    values = numbers(old)
+    found = rule(series.metric, policy, newest.target, median(values) if values else None)
+    return suited(found, old, (newest,))

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
-from torchperf_ci.errors import RecordsRefusedError, UsageError
+from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.history.csv_file import points_of_csv
 from torchperf_ci.history.document import document
 from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.history.showing import headline, table
+from torchperf_ci.series.kinds import numbers, suited
 from torchperf_ci.series.policy import Rule, rule
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import points_of_store
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.history.found import Name, Past
     from torchperf_ci.records.problems import Problem
+    from torchperf_ci.series.records import Collected
     from torchperf_ci.series.series import Point, Points
 
 _BEFORE = 90 * 86_400
@@ -63,11 +65,20 @@ def _read(options: Mapping[str, Any]) -> tuple[Mapping[Name, Sequence[Point]], S
     since = max(0, (options["since"] or 0) - _BEFORE)
     branch = (options["branch"] or "").removeprefix("refs/heads/")
     if options["records"]:
-        collected = points_of_records([Path(options["records"])])
+        collected = _collected(options["records"])
         return _chosen(collected.points, branch, since), collected.refused
     with open_existing(options["store"] or config.find(options["config"]).store) as store:
         found: Mapping[Any, Sequence[Point]] = points_of_store(store, branch=branch, since=since)
         return found, ()
+
+
+def _collected(folder: str) -> Collected:
+    """What a directory or file holds: a record, or what was meant to be one."""
+    found = points_of_records([Path(folder)])
+    if not (found.points or found.refused):
+        msg = f"{folder}: holds no record, so there is no history; give what `torchperf run` has written"
+        raise RecordsError(msg)
+    return found
 
 
 def _of_files(options: Mapping[str, Any]) -> Mapping[Name, Sequence[Point]]:
@@ -91,11 +102,11 @@ def _chosen(points: Points, branch: str, since: int) -> Mapping[Name, Sequence[P
 
 
 def _rule(name: Name, points: Sequence[Point], *, policy: Mapping[str, config.Rule]) -> Rule:
-    """Nobody knows which way is better in a CSV file."""
+    """Nobody knows which way is better in a CSV file. A target lies where it does from the first level."""
     if isinstance(name, Path):
         return Rule(direction="", min_effect=0.0, kind="ratio")
-    level = next((point.value for point in points if point.value is not None), None)
-    return rule(name.metric, policy, points[-1].target, level)
+    first = next(iter(numbers(points)), None)
+    return suited(rule(name.metric, policy, points[-1].target, first), points)
 
 
 def _since(past: Past, start: int) -> Past:

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 def points_of_csv(path: Path) -> list[Point]:
     """One point a line, whose ``run`` is what the first column says. An empty value or NaN is a run without a number.
 
-    Raises :class:`RecordsError`, with the line, for whatever is no positive number.
+    Raises :class:`RecordsError`, with the line, for whatever is no positive number, and for a file without a line.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(_points(path, file))
+            found = list(_points(path, file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         msg = f"{path}: cannot be read as CSV: {error}"
         raise RecordsError(msg) from error
+    if not found:
+        msg = f"{path}: has no line with a value; give one line a run, `index,value`"
+        raise RecordsError(msg)
+    return found
 
 
 def _points(path: Path, file: Iterable[str]) -> Iterator[Point]:

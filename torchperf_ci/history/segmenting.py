@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median, median_low
 from typing import TYPE_CHECKING
 
 from torchperf_ci.config import UP
@@ -20,13 +23,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class _Run:
+    """The value of one run, the median of its points, and the indices in the series of those that it stands for."""
+
+    value: float
+    indices: Sequence[int]
+
+
+@dataclass(frozen=True)
 class _Row:
-    """The known values of one part of a series, and the index of each in the series."""
+    """The runs of one part of a series that have a value, oldest first."""
 
     name: Name
     rule: Rule
-    values: Sequence[float]
-    indices: Sequence[int]
+    runs: Sequence[_Run]
+
+    @property
+    def values(self) -> list[float]:
+        """One a run."""
+        return [run.value for run in self.runs]
 
 
 def segment_all(
@@ -50,8 +65,22 @@ def segment_all(
 
 
 def _row(name: Name, rule: Rule, points: Sequence[Point], part: Part) -> _Row:
-    known = [(value, index) for index in part.indices if (value := _value(points[index], rule)) is not None]
-    return _Row(name, rule, [value for value, _ in known], [index for _, index in known])
+    """Several points of one run are one value; of a file, each line is a run."""
+    found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
+    for index in part.indices:
+        point = points[index]
+        if (value := _value(point, rule)) is not None:
+            found[index if isinstance(name, Path) else point.run].append((value, index))
+    return _Row(name, rule, [_run(known, rule) for known in found.values()])
+
+
+def _run(known: Sequence[tuple[float, int]], rule: Rule) -> _Run:
+    """A count and an outcome is one that a point has, which then tells about it."""
+    values = [value for value, _ in known]
+    if rule.kind in ("count", "outcome"):
+        value = median_low(values)
+        return _Run(value, [index for other, index in known if other == value])
+    return _Run(median(values), [index for _, index in known])
 
 
 def _value(point: Point, rule: Rule) -> float | None:
@@ -74,7 +103,7 @@ def _steps(rows: Sequence[_Row]) -> Iterable[tuple[_Row, Sequence[Step]]]:
 
 
 def _change(row: _Row, step: Step, points: Sequence[Point]) -> Change:
-    index, before = row.indices[step.place], row.indices[step.place - 1]
+    index, before = row.runs[step.place].indices[0], row.runs[step.place - 1].indices[-1]
     return Change(
         index,
         _word(step, row.rule),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.series.runs import runs_of
+from torchperf_ci.series.sittings import sittings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 class Matrix:
     """Values of shape (series, runs), oldest first, NaN where a run has no number; the newest are in the last column.
 
-    ``jobs``, of the same shape, numbers the runs, -1 where there is none; ``groups``, shape (series,), numbers the
-    kinds of machine and metric.
+    ``jobs`` and ``sittings``, of the same shape, number the runs and what they were made in, -1 where there is none;
+    ``groups``, shape (series,), numbers the kinds of machine and metric.
     """
 
     series: Sequence[Series]
     values: NDArray[np.float64]
     jobs: NDArray[np.int64]
+    sittings: NDArray[np.int64]
     groups: NDArray[np.int64]
 
 
@@ -48,14 +50,17 @@ def matrix(old: Points, new: Points | None = None) -> Matrix:
     end = max(map(len, places.values()), default=0)
     width = end + max((len(newest) for _, newest in rows.values()), default=0)
     values = np.full((len(rows), width), np.nan)
-    jobs = np.full((len(rows), width), -1, dtype=np.int64)
+    jobs, sittings = (np.full((len(rows), width), -1, dtype=np.int64) for _ in range(2))
     numbers: dict[str, int] = {}
     for row, (series, (past, newest)) in enumerate(rows.items()):
         place = places.get(series.group, {})
         columns = [end - 1 - place[run] for run in past] + list(range(width - len(newest), width))
         values[row, columns] = [*past.values(), *newest.values()]
         jobs[row, columns] = [numbers.setdefault(run, len(numbers)) for run in (*past, *newest)]
-    return Matrix(list(rows), values, jobs, _numbered([(series.group, series.metric) for series in rows]))
+        sitting = sittings_of([*old.get(series, ()), *new.get(series, ())])
+        sittings[row, columns] = [sitting[run] for run in (*past, *newest)]
+    groups = _numbered([(series.group, series.metric) for series in rows])
+    return Matrix(list(rows), values, jobs, sittings, groups)
 
 
 def _places(points: Points) -> dict[Group, dict[str, int]]:

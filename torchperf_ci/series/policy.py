@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.config import DIRECTIONS, DOWN, UP
@@ -40,6 +41,8 @@ _BETTER: Mapping[str, str] = {
         r"graph_breaks?|recompiles?|recompilations?"
     ),
 }
+_SIGNED = r"delta|diff(erence)?|change|overhead|pass_?rate"
+"""Words of what may be zero, whatever else its name says."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Rule:
     direction: str
     min_effect: float
     kind: Kind
+
+    @property
+    def worse(self) -> int:
+        """1 where up is worse, -1 where down is, 0 where nobody knows."""
+        return {DOWN: 1, UP: -1}.get(self.direction, 0)
 
 
 def rule(
@@ -68,6 +76,21 @@ def rule(
         direction or _towards(target, level),
         given.min_effect if given else MIN_EFFECT,
         next((kind for kind, words in _KINDS.items() if _has(words, name)), "ratio"),
+    )
+
+
+@lru_cache(maxsize=1024)
+def is_positive(metric: str) -> bool:
+    """Whether the metric is positive by nature, such as a latency or a size: what the table knows as a ratio.
+
+    A share in percent may be one of a change, which may be none.
+    """
+    name = _words(metric)
+    known = metric in DIRECTIONS or _known(name)
+    return (
+        bool(known)
+        and "%" not in metric
+        and not any(_has(words, name) for words in (*_KINDS.values(), _SIGNED))
     )
 
 

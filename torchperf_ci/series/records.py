@@ -12,7 +12,8 @@ from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.reading import read
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.series.comparability import comparable_facts
-from torchperf_ci.series.info import exact_values, finite, kept_info
+from torchperf_ci.series.info import finite, kept_info, measured
+from torchperf_ci.series.judgements import is_judgement
 from torchperf_ci.series.outcome import without_failed
 from torchperf_ci.series.runs import natural, run_of
 from torchperf_ci.series.series import Point, Points, Series
@@ -49,9 +50,10 @@ class Collected:
 def points_of_records(paths: Iterable[Path]) -> Collected:
     """The points of all records in files, and in the ``*.json`` and ``*.json.gz`` of directories and below them.
 
-    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. Points of a series are in
-    the order of their time, then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record
-    that is there twice with the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
+    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and
+    baselines, which a command may have written beside the records. Points of a series are in the order of their time,
+    then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record that is there twice with
+    the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
     """
     found: dict[Series, list[Point]] = defaultdict(list)
     seen: set[str] = set()
@@ -60,6 +62,8 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
     records = duplicates = 0
     for file in _files(paths):
         reading = read(file)
+        if is_judgement(reading):
+            continue
         problems += reading.problems
         files += [file] if reading.records else []
         for located in reading.records:
@@ -117,7 +121,7 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
         arch=_text(machine, "type") or about_benchmark.get("arch", "") or _text(machine, "cpu_info"),
         metric=_text(metric, "name"),
     )
-    repetitions = tuple(finite(exact_values(about_metric) or metric.get("benchmark_values")))
+    repetitions = measured(series.metric, about_metric, metric.get("benchmark_values"))
     ids = {name: int(record.get(name) or 0) for name in ("timestamp", "workflow_id", "run_attempt", "job_id")}
     commit, torch = _text(record, "head_sha"), (record.get("dependencies") or {}).get("pytorch") or {}
     return series, Point(

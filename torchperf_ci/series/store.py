@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.series.comparability import comparable_facts
-from torchperf_ci.series.info import exact_values, finite, kept_info
+from torchperf_ci.series.info import kept_info, measured
 from torchperf_ci.series.outcome import without_failed
 from torchperf_ci.series.runs import run_of
 from torchperf_ci.series.series import Group, Point, Points, Series
@@ -69,7 +69,7 @@ class _Reader:
         workflow_id, attempt, job_id, branch, commit, values, target, *about = columns
         machine, batch_size, threads, pairs, torch = about
         told = dict(pairs)
-        repetitions = tuple(finite(exact_values(told) or values))
+        repetitions = measured(metric, told, values)
         return Point(
             median(repetitions) if repetitions else None,
             repetitions,

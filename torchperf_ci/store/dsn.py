@@ -56,6 +56,9 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> Embedded | S
         return Embedded(Path(rest).absolute())
     if scheme == "clickhouse":
         return _server(dsn, environ.get(PASSWORD, ""))
+    if scheme == "chdb" and not rest:
+        msg = f"the store's address names no directory; give {FORMS}"
+        raise UsageError(msg)
     msg = f"a store that begins with {scheme[:20]!r} is not known; give {FORMS}"
     raise UsageError(msg)
 

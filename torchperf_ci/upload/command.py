@@ -15,7 +15,7 @@ from torchperf_ci.upload.metadata import gather
 from torchperf_ci.upload.preparation import Prepared, prepare
 from torchperf_ci.upload.reporting import Delivery, Report
 from torchperf_ci.upload.showing import tell
-from torchperf_ci.upload.source import read_source
+from torchperf_ci.upload.source import SUFFIXES, read_source
 from torchperf_ci.upload.spool import Spool
 from torchperf_ci.upload.targets import address, is_api, open_target
 
@@ -133,8 +133,8 @@ def _resume(way: Way, *, dry_run: bool) -> tuple[Delivery, ...]:
 def _upload(folder: Path, way: Way, options: Mapping[str, Any], settings: Config) -> Report:
     source = read_source(folder)
     if source.is_empty:
-        what = "holds no record" if folder.exists() else "there is no such directory"
-        return replace(way.report(), missing=f"{actions.one_line(folder)}: {what}, so nothing is uploaded")
+        missing = f"{actions.one_line(folder)}: {_nothing_in(folder)}, so nothing is uploaded"
+        return replace(way.report(), missing=missing)
     if options["resume"] and way.spool.knows(source.digest):
         return _about(source, Prepared((), tuple(source.refused), tuple(source.problems("refused"))), way)
     metadata = gather(options, os.environ, source.digest, settings.name)
@@ -142,6 +142,13 @@ def _upload(folder: Path, way: Way, options: Mapping[str, Any], settings: Config
     send = _plan if options["dry_run"] else _send
     deliveries = send(source, prepared, way)
     return replace(_about(source, prepared, way), metadata=metadata, deliveries=deliveries)
+
+
+def _nothing_in(folder: Path) -> str:
+    if not folder.exists():
+        return "there is no such directory"
+    below = any(path.name.endswith(SUFFIXES) for path in folder.glob("[!.]*/**/[!.]*"))
+    return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
 
 
 def _plan(_source: Source, prepared: Prepared, _way: Way) -> tuple[Delivery, ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.records.problems import Problem, Severity
 
-_SUFFIXES = (".json", ".json.gz")
+SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _paths(folder: Path) -> Iterator[Path]:
     except OSError as error:
         msg = f"{one_line(folder)}: cannot be read: {error.strerror}; check its permissions"
         raise RecordsError(msg) from error
-    return (p for p in found if p.name.endswith(_SUFFIXES) and not p.name.startswith(".") and p.is_file())
+    return (p for p in found if p.name.endswith(SUFFIXES) and not p.name.startswith(".") and p.is_file())
 
 
 def _read(path: Path) -> tuple[bytes, int]:

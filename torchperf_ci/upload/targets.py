@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.store.dsn import Embedded, parse_dsn
 from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")
+_PLACE = ("s3://", "branch:")
+_FORMS = (
+    "an upload API (https://…), s3://BUCKET[/PREFIX], branch:NAME[@REMOTE], chdb://PATH, "
+    "clickhouse://USER@HOST/DATABASE or a directory"
+)
 _PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
 _TRIED = "requests.jsonl"
 
@@ -57,4 +63,7 @@ def open_target(to: str, access: Access, spool: Path) -> Target:
         from torchperf_ci.upload.into_store import StoreTarget
 
         return StoreTarget(to, access.mask)
+    if "://" in to and not to.startswith(_PLACE):
+        msg = f"{address(to)!r} is nothing that records can be sent to: give {_FORMS}"
+        raise UsageError(msg)
     return open_place(to, access)
