@@ -107,6 +107,8 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
     judgement = read(tmp_path / "verdicts.json")
     assert judgement.notes[0].startswith("stopped from outside")
     assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
+    [latency] = [verdict for verdict in judgement.verdicts if verdict.series.metric == "latency(ms)"]
+    assert latency.why.startswith("stopped ")
     _wait_for_the_end_of(workers)
     assert list(temporary.iterdir()) == []
     assert checkout.state() == before
@@ -129,9 +131,7 @@ def _runs(pid: int) -> bool:
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_repository_that_must_be_built_is_told_so(
-    checkout, tmp_path, git, torch_environment, capsys
-) -> None:
+def test_a_repository_that_must_be_built_is_told_so(checkout, suite, git, torch_environment, capsys) -> None:
     """As PyTorch's own: the folder of its sources cannot be imported."""
     (checkout.folder / "torch").mkdir()
     (checkout.folder / "torch/__init__.py").write_text("import torch._C\n")
@@ -139,8 +139,31 @@ def test_a_repository_that_must_be_built_is_told_so(
     git(checkout.folder, "commit", "--quiet", "--message", "Add sources")
     python = str(torch_environment / "bin/python")
     arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--python", python)
-    assert cli.main(["compare", *arguments]) == 2
+    assert cli.main(["compare", *arguments, "--suite", suite]) == 2
     assert "has to be built before it is imported, say how with --build" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suite", [(), ("--suite", "quick,core"), ("--suite", "own")])
+def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
+    checkout, suite, tmp_path, capsys
+) -> None:
+    """The suites of torchperf measure torch, which is the same on both sides: they would be told to be unchanged."""
+    config = tmp_path / "torchperf.yml"
+    config.write_text("suites: {own: {workloads: [core/*]}}\n")
+    arguments = (
+        "--base",
+        "main~1",
+        "--head",
+        "main",
+        "--repo",
+        str(checkout.folder),
+        "--config",
+        str(config),
+    )
+    assert cli.main(["compare", *arguments, *suite]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "nothing is measured that these commits could change" in said
+    assert "with --suite, or say with --build" in said
 
 
 def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(

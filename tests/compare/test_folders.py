@@ -10,7 +10,7 @@ import pytest
 
 from torchperf_ci.compare.folders import compare_folders, holds_records
 from torchperf_ci.compare.question import Policy
-from torchperf_ci.config import Config
+from torchperf_ci.config import Config, Rule
 from torchperf_ci.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def folder(tmp_path):
 METRICS = {
     "latency": "latency(ms)",
     "throughput": "throughput(samples/s)",
+    "score": "score(points)",
     "leak": "memory_leak(KiB/iter)",
 }
 
@@ -106,9 +107,24 @@ def test_values_that_spread_tell_nothing(folder) -> None:
 
 
 def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
-    base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.01])
-    verdict = judged(base, folder("head", latency=[1.1, 1.11, 1.12, 1.1, 1.1]))
+    base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.105])
+    verdict = judged(base, folder("head", latency=[1.1, 1.11, 1.12, 1.11, 1.12]))
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert verdict.why.endswith("not with 99% confidence")
+
+
+@pytest.mark.parametrize("values", [1, 3, 4])
+def test_few_values_that_lie_apart_are_a_candidate(folder, values) -> None:
+    base, head = (folder(side, latency=[level] * values) for side, level in (("base", 1.0), ("head", 2.0)))
+    verdict = judged(base, head)
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert verdict.why.endswith("lie apart; it takes 5 on either side to call that a change")
+
+
+def test_five_values_that_lie_apart_are_a_change(folder) -> None:
+    base, head = folder("base", latency=spread(1.0, 5)), folder("head", latency=spread(2.0, 5))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(head, base).verdict == "improved"
 
 
 def test_what_nobody_gave_a_direction_is_never_red(folder) -> None:
@@ -146,8 +162,40 @@ def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
     assert judged(folder("base", leak=[0.0, 0.1, -0.1, 0.0, 0.0]), folder("head", leak=new)).verdict == word
 
 
-def test_a_latency_of_zero_is_no_division_by_zero(folder) -> None:
-    assert judged(folder("base", latency=[0.0] * 5), folder("head", latency=[0.0] * 5)).verdict == "unchanged"
+@pytest.mark.parametrize("metric", ["latency", "score"])
+@pytest.mark.parametrize(
+    ("old", "new", "word", "why"),
+    [
+        ([10.0] * 5, [0.0] * 5, "missing", "head has no number above zero"),
+        ([10.0] * 5, [-1.0, 10.0, 10.0, 0.0, 10.0], "unchanged", "5 values before and 3 now are alike"),
+    ],
+)
+def test_zero_and_less_are_no_measurements_of_a_ratio(folder, metric, old, new, word, why) -> None:
+    verdict = judged(folder("base", **{metric: old}), folder("head", **{metric: new}))
+    assert (verdict.verdict, verdict.why) == (word, why)
+
+
+@pytest.mark.parametrize("new", [0.0, 10.0])
+def test_a_latency_of_zero_before_is_none_either(folder, new) -> None:
+    verdict = judged(folder("base", latency=[0.0] * 5), folder("head", latency=[new] * 5))
+    assert (verdict.verdict, verdict.why.partition(" ")[2]) == ("missing", "has no number above zero")
+
+
+def test_what_is_negative_by_nature_is_judged_by_its_difference(folder) -> None:
+    policy = Policy(Config(policy={"score(points)": Rule("up", 0.03)}))
+    base, head = folder("base", score=[-10.0] * 5), folder("head", score=[-20.0] * 5)
+    assert judged(base, head, policy).verdict == "regressed"
+
+
+def test_values_of_any_size_are_compared(folder) -> None:
+    verdict = judged(folder("base", latency=[1e-300] * 6), folder("head", latency=[1e300] * 6))
+    assert verdict.verdict == "regressed"
+
+
+def test_an_accuracy_in_numbers_is_a_ratio(folder) -> None:
+    base, head = folder("base", accuracy=spread(0.78)), folder("head", accuracy=spread(0.30))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(folder("one", accuracy=[1.0]), folder("two", accuracy=[0.0])).verdict == "broken"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +226,24 @@ def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
     words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
     assert words["status"][0] == "broken"
     assert words["latency(ms)"] == ("missing", "head has no number: oom: too large")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"values": [0.0], "status": "oom", "reason": "too large"}, "status of its case: oom: too large"),
+        (
+            {"values": [1.0], "status": "pass", "not_measured": '{"latency(ms)": "no clock"}'},
+            "not measured: no clock",
+        ),
+        ({"values": [1.0], "status": "pass"}, "head has no such record"),
+    ],
+)
+def test_a_number_that_is_not_there_is_explained_by_the_status_of_its_case(folder, status, why) -> None:
+    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
+    verdicts = compare_folders(base, folder("head", status=status), POLICY).verdicts
+    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
+    assert words["latency(ms)"] == ("missing", why)
 
 
 def test_other_conditions_are_not_comparable(folder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
@@ -11,6 +12,7 @@ from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.compare.control import judge_control
 from torchperf_ci.compare.judging import judge, suites
+from torchperf_ci.compare.latency import is_settled
 from torchperf_ci.compare.question import Policy
 from torchperf_ci.compare.rounds import Measured
 from torchperf_ci.compare.trial import Trial
@@ -24,8 +26,8 @@ PASS, FAIL = Outcome("pass"), Outcome("crashed", "killed by SIGSEGV")
 def judged(naming):
     """The verdicts of trials by metric."""
 
-    def verdicts(*trials: Trial, control=(), policy: Policy = POLICY):
-        measured = Measured(trials, trials[0].case, list(control))
+    def verdicts(*trials: Trial, control=(), policy: Policy = POLICY, stopped: bool = False):
+        measured = Measured(trials, trials[0].case, list(control), stopped=stopped)
         found = judge(
             measured, policy, naming, judge_control(measured, policy.rule("latency(ms)").min_effect)
         )
@@ -66,11 +68,13 @@ def test_what_looks_faster_is_no_candidate(judged, a_trial) -> None:
     assert not judged(a_trial(-0.02, sd=0.05))["latency(ms)"].candidate
 
 
+@pytest.mark.parametrize("ended", ["the time was up", "stopped"])
 @pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (5, "after 5 of the 6 pairs")])
-def test_too_few_pairs_are_told(judged, a_trial, pairs, why) -> None:
-    verdict = judged(a_trial(0.5, pairs=pairs))["latency(ms)"]
-    assert verdict.verdict == "noisy"
-    assert why in verdict.why
+def test_too_few_pairs_are_told_and_tell_nothing(judged, a_trial, pairs, why, ended) -> None:
+    verdict = judged(a_trial(0.5, pairs=pairs), stopped=ended == "stopped")["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert verdict.why.startswith(f"{ended} {why}")
+    assert verdict.noise is verdict.detectable is None
 
 
 def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_trial) -> None:
@@ -80,7 +84,7 @@ def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_trial) -> 
 
 def test_what_is_proof_of_one_case_is_none_of_one_among_many(judged, a_trial) -> None:
     others = [a_trial(name=str(number), pairs=0) for number in range(200)]
-    slower = a_trial(0.03, pairs=7)
+    slower = a_trial(0.03, pairs=10)
     assert judged(slower)["latency(ms)"].verdict == "regressed"
     assert judged(*others, slower)["latency(ms)"].verdict == "noisy"
 
@@ -194,6 +198,21 @@ def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_trial) -> None:
     assert (suite.metric, suite.series) == ("latency(ms)", 2)
     assert suite.effect.ratio == pytest.approx(1, abs=0.002)
     assert suite.effect.low < 1 < suite.effect.high
+
+
+@pytest.mark.parametrize("change", [0.01, 0.02])
+def test_the_suites_interval_holds_the_truth_whenever_the_cases_stop(a_case, a_pair, change) -> None:
+    """Twelve cases that are slower by less than matters, or hardly: each stops when it is high or low enough."""
+    noise = random.Random(0)
+    covered = 0
+    for _ in range(60):
+        trials = [Trial(a_case(str(number))) for number in range(12)]
+        for trial in trials:
+            while len(trial.pairs) < 30 and not (trial.pairs and is_settled(trial, 0.03, 12)):
+                trial.pairs.append(a_pair(math.log1p(change) + noise.gauss(0, 0.02)))
+        [suite] = suites(Measured(trials))
+        covered += suite.effect.low <= 1 + change <= suite.effect.high
+    assert covered >= 54
 
 
 def test_nothing_measured_is_no_suite(a_trial) -> None:

@@ -43,6 +43,11 @@ def test_one_spoiled_pair_moves_the_estimate_little() -> None:
     assert paired_effect([*clean, 2.0]).ratio == pytest.approx(paired_effect(clean).ratio, abs=0.002)
 
 
+def test_what_is_too_large_for_a_number_is_limited() -> None:
+    effect = paired_effect([1000.0] * 6)
+    assert 1e300 < effect.low == effect.ratio == effect.high < math.inf
+
+
 @pytest.mark.parametrize("bad", [[], [math.nan], [math.inf, 0.0], [[0.1], [0.2]]])
 def test_what_is_not_a_row_of_finite_numbers_is_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="finite log-ratios"):

@@ -40,6 +40,11 @@ def test_pairs_that_are_all_equal_leave_nothing_open() -> None:
     assert (effect.low, effect.high) == (effect.ratio, effect.ratio)
 
 
+def test_what_is_too_large_for_a_number_is_limited() -> None:
+    effect = geometric_mean([[700.0, 705.0]])
+    assert 1e300 < effect.ratio <= effect.high < math.inf
+
+
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     rng = np.random.default_rng(0)
     covered = 0

@@ -69,6 +69,7 @@ def _measure(measured: Measured, arms: Arms, budget: float, min_effect: float) -
         with closing(progress(len(measured.trials), budget)) as shown:
             measure_rounds(measured, arms, budget, settled, shown)
     except InterruptedRunError:
+        measured.stopped = True
         return ["stopped from outside: this is what was known until then"]
     if measured.out_of_time:
         return [f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"]

@@ -9,17 +9,19 @@ from torchperf_ci.compare.unpaired import judge_numbers
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.series import outcome
 from torchperf_ci.series.comparability import difference
-from torchperf_ci.series.outcome import passed
+from torchperf_ci.series.kinds import suited
+from torchperf_ci.series.outcome import STATUS, not_measured, passed
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.compare.question import Policy
+    from torchperf_ci.series.policy import Rule
     from torchperf_ci.series.records import Collected
-    from torchperf_ci.series.series import Point, Series
+    from torchperf_ci.series.series import Point, Points, Series
 
 WEAKER = (
     "records of two runs, not pairs: whatever the machine did between them looks like a change of the code; for proof "
@@ -35,7 +37,7 @@ def holds_records(path: Path) -> bool:
 def compare_folders(base: Path, head: Path, policy: Policy) -> Judgement:
     """The verdict on every series that either side has. Raises :class:`RecordsError` for a side without records."""
     old, new = _collected(base), _collected(head)
-    judged = partial(_judged, policy=policy)
+    judged = partial(_judged, policy=policy, statuses=_statuses(new.points))
     verdicts = [
         judged(series, old.points.get(series, ()), new.points.get(series, ()))
         for series in dict.fromkeys([*new.points, *old.points])
@@ -56,21 +58,56 @@ def _collected(folder: Path) -> Collected:
     return collected
 
 
-def _judged(series: Series, old: Sequence[Point], new: Sequence[Point], policy: Policy) -> Verdict:
+def _statuses(points: Points) -> Mapping[Series, Point]:
+    """The last status of each case."""
+    return {series.case: row[-1] for series, row in points.items() if series.metric == STATUS}
+
+
+def _judged(
+    series: Series,
+    old: Sequence[Point],
+    new: Sequence[Point],
+    policy: Policy,
+    statuses: Mapping[Series, Point],
+) -> Verdict:
+    """``statuses`` are head's, by case."""
     if not old:
         return Verdict(series, "new", "base has no such record")
     if not new:
-        return Verdict(series, "missing", "head has no such record")
+        return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
     if differs := _differences(old, new):
         return Verdict(series, "not-comparable", f"measured under other conditions: {'; '.join(differs[:3])}")
-    judged_by = policy.rule(series.metric)
+    judged_by = suited(policy.rule(series.metric), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old[-1], new[-1])
-    before, after = ([value for point in points for value in point.repetitions] for points in (old, new))
+    before, after = (_measurements(points, judged_by) for points in (old, new))
     if not before or not after:
         side, points = ("head", new) if before else ("base", old)
-        return Verdict(series, "missing", f"{side} has no number: {_because(points[-1])}")
+        return Verdict(series, "missing", f"{side} has no number{_lacking(points[-1], judged_by)}")
     return judge_numbers(series, before, after, judged_by)
+
+
+def _measurements(points: Sequence[Point], judged_by: Rule) -> list[float]:
+    """All values of one side; of a ratio, zero and less are none."""
+    values = (value for point in points for value in point.repetitions)
+    return [value for value in values if judged_by.kind != "ratio" or value > 0]
+
+
+def _lacking(point: Point, judged_by: Rule) -> str:
+    """Why: the case may have failed, or the harness has reported what is no measurement."""
+    if "status" in point.info or "benchmark_values" in point.info:
+        return f": {_because(point)}"
+    return " above zero" if judged_by.kind == "ratio" else ""
+
+
+def _absent(series: Series, status: Point | None) -> str:
+    """Why head has no such record: the status of the case may tell."""
+    if status is None:
+        return "head has no such record"
+    if not passed(status):
+        return f"{STATUS} of its case: {_because(status)}"
+    told = not_measured(status).get(series.metric)
+    return f"not measured: {told}" if told else "head has no such record"
 
 
 def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:

@@ -32,21 +32,27 @@ def is_settled(trial: Trial, min_effect: float, cases: int) -> bool:
     return decide(trial.log_ratios, min_effect, cases=cases).word != "open"
 
 
-def judge_latency(series: Callable[[str], Series], trial: Trial, min_effect: float, cases: int) -> Verdict:
-    """The verdict after the last pair; ``cases`` share the chance of a false alarm."""
+def judge_latency(
+    series: Callable[[str], Series], trial: Trial, min_effect: float, cases: int, ended: str
+) -> Verdict:
+    """The verdict after the last pair; ``cases`` share the chance of a false alarm. ``ended`` says why it was the last.
+
+    Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
+    """
     if not trial.pairs:
-        return Verdict(series(METRIC), "noisy", "the time was up before its first pair")
+        return Verdict(series(METRIC), "noisy", f"{ended} before its first pair")
     decision = decide(trial.log_ratios, min_effect, cases=cases)
+    enough = len(trial.pairs) >= FEWEST_PAIRS
     return Verdict(
         series(METRIC),
         WORDS[decision.word],
-        _why(decision, min_effect),
+        _why(decision, min_effect, ended),
         effect=decision.effect,
         old=median(pair.base_seconds for pair in trial.pairs) * 1e3,
         new=median(pair.head_seconds for pair in trial.pairs) * 1e3,
-        noise=decision.noise,
-        detectable=decision.detectable,
-        candidate=decision.word == "open" and decision.increase > 0 and _is_half(decision, min_effect),
+        noise=decision.noise if enough else None,
+        detectable=decision.detectable if enough else None,
+        candidate=enough and _looks_slower(decision, min_effect),
         evidence={
             "pairs": len(trial.pairs),
             "log_ratios": trial.log_ratios,
@@ -57,11 +63,12 @@ def judge_latency(series: Callable[[str], Series], trial: Trial, min_effect: flo
     )
 
 
-def _is_half(decision: Decision, min_effect: float) -> bool:
-    return math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
+def _looks_slower(decision: Decision, min_effect: float) -> bool:
+    is_half = math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
+    return decision.word == "open" and decision.increase > 0 and is_half
 
 
-def _why(decision: Decision, min_effect: float) -> str:
+def _why(decision: Decision, min_effect: float, ended: str) -> str:
     pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
     match decision.word:
         case "increase":
@@ -71,8 +78,8 @@ def _why(decision: Decision, min_effect: float) -> str:
         case "none":
             return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
     if pairs < FEWEST_PAIRS:
-        return f"the time was up after {pairs} of the {FEWEST_PAIRS} pairs that it takes at least"
-    return f"the time was up after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
+        return f"{ended} after {pairs} of the {FEWEST_PAIRS} pairs that it takes at least"
+    return f"{ended} after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
 
 
 def _times(log_ratio: float) -> str:

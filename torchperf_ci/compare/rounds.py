@@ -72,6 +72,7 @@ class Measured:
     control_case: Case | None = None
     control: list[float] = field(default_factory=list)
     out_of_time: bool = False
+    stopped: bool = False
 
 
 def measure_rounds(

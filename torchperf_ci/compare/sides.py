@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.planning import UnderTest
     from torchperf_ci.config import Config
 
+SAME_ON_BOTH = (
+    "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
+    "code: give one with --suite, or say with --build how a commit is installed, such as 'pip install torch .'"
+)
 UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 
 
@@ -37,13 +41,17 @@ class Side:
 def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> tuple[Side, Side]:
     """Base and head, which are there until ``stack`` closes.
 
-    Raises :class:`UsageError` for what is no build, or where the two see different devices,
-    :class:`EnvironmentUnderTestError` for one that cannot be made, or has no torch, and :class:`SuiteFileError`.
+    Raises :class:`UsageError` for what is no build, where the two see different devices, and where nothing measured
+    is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
+    :class:`SuiteFileError`.
     """
     repo = Path(options["repo"] or ".")
     specs = {flag: recognise(options[flag], repo) for flag in ("base", "head")}
     # The budget is that of the whole comparison here, and not of a process.
     settings = planning.settings({**options, "budget": None}, config)
+    commits = all(isinstance(spec, Revision) for spec in specs.values())
+    if commits and not (options["build"] or settings.files):
+        raise UsageError(SAME_ON_BOTH)
     builder = Builder(settings.python, options["build"], options["build_timeout"] or Builder.seconds)
     base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
     if base.settings.device != head.settings.device:

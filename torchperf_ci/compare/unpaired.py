@@ -39,9 +39,11 @@ class _Finding:
 
 
 def judge_numbers(series: Series, old: Sequence[float], new: Sequence[float], rule: Rule) -> Verdict:
-    """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond."""
-    by_ratio = rule.kind == "ratio" and min(*old, *new) > 0
-    found = _ratio(old, new, rule) if by_ratio else _difference(old, new, rule)
+    """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond.
+
+    The values of a ratio are positive.
+    """
+    found = _ratio(old, new, rule) if rule.kind == "ratio" else _difference(old, new, rule)
     enough = min(len(old), len(new)) >= FEWEST_VALUES
     worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
     return Verdict(
@@ -61,9 +63,10 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: Rule) -> _Finding:
     effect, sure = shift_effect(before, after), shift_effect(before, after, SURE)
     most = 1 + rule.min_effect
     large = not 1 / most < effect.ratio < most
+    beyond = min(new) > max(old) * most or min(old) > max(new) * most
     return _Finding(
         direction=int(np.sign(effect.ratio - 1)),
-        apart=large and not effect.low <= 1 <= effect.high,
+        apart=beyond or (large and not effect.low <= 1 <= effect.high),
         sure=large and not sure.low <= 1 <= sure.high,
         none=(1 / most < effect.low and effect.high < most)
         or max(max(new) / min(old), max(old) / min(new)) < most,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+LARGEST = 700.0
+"""The exponential of a larger logarithm is hardly a number any more."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,11 @@ class Effect:
     low: float
     high: float
     pairs: int
+
+    @classmethod
+    def of_logs(cls, middle: float, low: float, high: float, pairs: int) -> Effect:
+        """The effect from its logarithms: where these are finite, so is it, and positive."""
+        return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
 
 def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
@@ -37,10 +45,12 @@ def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
     i, j = np.triu_indices(x.size)
     walsh = np.sort((x[i] + x[j]) / 2)
     rank = _signed_rank_quantile(x.size, (1 - confidence) / 2)
-    ratio = exp(float(np.median(walsh)))
-    if rank == 0:
-        return Effect(ratio, 0.0, float("inf"), x.size)
-    return Effect(ratio, exp(walsh[rank - 1]), exp(walsh[-rank]), x.size)
+    low, high = (walsh[rank - 1], walsh[-rank]) if rank else (-inf, inf)
+    return Effect.of_logs(float(np.median(walsh)), float(low), float(high), x.size)
+
+
+def _exponential(log: float) -> float:
+    return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)
 
 
 def _signed_rank_quantile(n: int, alpha: float) -> int:

@@ -20,7 +20,8 @@ def geometric_mean(rows: Sequence[Sequence[float]], confidence: float = 0.95) ->
 
     ``rows`` holds the log-ratios of each case's pairs, two or more. The cases are these and no sample of others, so
     only the pairs are random: the variance of the mean is ``∑ sᵢ²/nᵢ / cases²``, its degrees of freedom those of Welch
-    and Satterthwaite (Welch, *Biometrika* 34, 1947): ``(∑ sᵢ²/nᵢ)² / ∑ (sᵢ²/nᵢ)²/(nᵢ − 1)``.
+    and Satterthwaite (Welch, *Biometrika* 34, 1947): ``(∑ sᵢ²/nᵢ)² / ∑ (sᵢ²/nᵢ)²/(nᵢ − 1)``. How many pairs a case has
+    must not depend on what they gave: the mean of pairs that were taken until it was high or low enough is biased.
     """
     if not rows or min(map(len, rows)) < 2:
         msg = "geometric_mean needs two or more pairs of each case"
@@ -29,8 +30,8 @@ def geometric_mean(rows: Sequence[Sequence[float]], confidence: float = 0.95) ->
     variances = np.array([np.var(row, ddof=1) / len(row) for row in rows])
     pairs = sum(map(len, rows))
     if not variances.any():
-        return Effect(math.exp(mean), math.exp(mean), math.exp(mean), pairs)
+        return Effect.of_logs(mean, mean, mean, pairs)
     freedom = variances.sum() ** 2 / np.sum(variances**2 / np.array([len(row) - 1 for row in rows]))
     score = np.array(NormalDist().inv_cdf((1 + confidence) / 2))
     half = float(student_of_score(score, freedom)) * math.sqrt(variances.sum()) / len(rows)
-    return Effect(math.exp(mean), math.exp(mean - half), math.exp(mean + half), pairs)
+    return Effect.of_logs(mean, mean - half, mean + half, pairs)

@@ -31,6 +31,11 @@ BETA = 0.05
 """Chance that a case which is slower by ``min_effect`` is called unchanged."""
 FEWEST_PAIRS = 6
 """The fewest that a distribution-free 95% interval can be had from."""
+LOOKS = 4.0
+"""How much more often pairs that agree by luck are met by looking after every pair, up to forty, than by looking once:
+by simulation of pairs with two modes, whatever these are."""
+BEYOND_MODES = 0.12
+"""A logarithm: what lies beyond it is taken for more than a machine jumps by from pair to pair."""
 PRIOR_SIGMA = 0.025
 """The scale of pairs that is believed beforehand. Measured ones spread by 0.9–1.5%; but the smaller this is, the sooner
 pairs that agree by luck are believed where they spread by 3%: so false alarms stay below ``ALPHA`` there, too."""
@@ -38,6 +43,8 @@ PRIOR_DF = 4.0
 """How many pairs that belief is worth."""
 ERROR_DF = 4.0
 """Degrees of freedom of the errors: 1 pair in 100 may lie 3.7 scales away."""
+INFORMATION = (ERROR_DF + 1) / (ERROR_DF + 3)
+"""About a mean, in such an error: of that in a normal one of the same scale."""
 MULTIPLES = 2.0 ** np.arange(6)
 """Of the smallest effect: what a change may be as large as. The nearest one is off by a third at most."""
 
@@ -64,9 +71,8 @@ class Decision:
     """What is known after some pairs; ``open`` is to be continued.
 
     ``increase``, ``decrease`` and ``none`` are log-likelihood ratios: of a change against none, and of none against the
-    likelier of the least changes. ``noise`` is the standard deviation of the log-ratios, taken robustly, ``detectable``
-    the smallest relative change that as many pairs would have been expected to show:
-    ``exp(noise · √(2 · ln((1 − beta)/alpha) / pairs)) − 1``.
+    likelier of the least changes. ``noise`` is the standard deviation of the log-ratios, taken robustly; ``detectable``
+    the smallest relative change that as many pairs would have been expected to make likely enough.
     """
 
     word: Word
@@ -82,19 +88,19 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
 
     ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
-    ``ln((1 − beta)/alpha)``, a distribution-free 95% interval above 1, and an estimate of half of ``min_effect``; a
-    decrease likewise. Neither is there where the ratios of both least changes are below ``ln(beta/(1 − alpha))``.
+    ``ln((1 − beta)/alpha)``, an estimate of half of ``min_effect``, and a distribution-free interval above 1, as
+    :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
+    ``ln(beta/(1 − alpha))``.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     effect, delta = paired_effect(x), math.log1p(min_effect)
     found = evidence(x[np.newaxis], delta)
     noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
-    confirm, _ = boundaries(cases)
     return Decision(
-        _word(found, effect, delta, cases),
+        _word(x, found, delta, cases),
         effect,
         noise,
-        math.expm1(noise * math.sqrt(2 * confirm / x.size)),
+        math.expm1(_detectable(noise, x.size, delta, cases)),
         float(found.increase[0, -1]),
         float(found.decrease[0, -1]),
         -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
@@ -137,14 +143,42 @@ def _log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def _word(found: Evidence, effect: Effect, delta: float, cases: int) -> Word:
-    if effect.pairs < FEWEST_PAIRS:
+def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
+    """The change, as a logarithm, that as many pairs are expected to make likelier by the boundary.
+
+    If pairs lie about ``μ``, a change of ``d`` gains on none as ``d·(2μ − d)``. How sure that is follows the sequential
+    t-test with the prior's pairs among them (Rushton), less what Student's errors leave of the information. The least
+    ``μ`` of all ``d`` in the mixture counts.
+    """
+    confirm, _ = boundaries(cases)
+    worth, sizes = PRIOR_DF + pairs, delta * MULTIPLES
+    variance = (PRIOR_DF * PRIOR_SIGMA**2 + pairs * noise**2) / (pairs * INFORMATION)
+    needed = variance * np.expm1(2 * (confirm - np.log(_WEIGHTS)) / worth)
+    return float(np.min((sizes + needed / sizes) / 2))
+
+
+def _word(log_ratios: NDArray[np.float64], found: Evidence, delta: float, cases: int) -> Word:
+    if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
-    if found.increase[0, -1] >= confirm and effect.low > 1 and math.log(effect.ratio) >= delta / 2:
+    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):
         return "increase"
-    if found.decrease[0, -1] >= confirm and effect.high < 1 and math.log(effect.ratio) <= -delta / 2:
+    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases):
         return "decrease"
     if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
         return "none"
     return "open"
+
+
+def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
+    """Whether pairs agree that there is an increase, by their ranks alone.
+
+    The likelihood takes pairs for a heap about one middle. Where they have two modes, as by the addresses or the core
+    that a process gets, a few in the same one agree by luck, and no likelihood tells. So they must agree with the
+    confidence that one of ``cases`` needs; a 95% interval is enough beyond ``BEYOND_MODES``.
+    """
+    effect = paired_effect(log_ratios)
+    if math.log(effect.ratio) < delta / 2:
+        return False
+    sure = paired_effect(log_ratios, 1 - 2 * ALPHA / (LOOKS * cases))
+    return sure.low > 1 or effect.low > math.exp(BEYOND_MODES)

@@ -14,7 +14,7 @@ def pairs(count: int, effect: float = 0.07, noise: float = 0.004) -> list[float]
 
 
 def test_a_name_takes_more_pairs_than_a_suspicion() -> None:
-    assert confirmed(pairs(FEWEST_PAIRS), MIN_EFFECT, 1).word == "slower"
+    assert confirmed(pairs(FEWEST_PAIRS + 3), MIN_EFFECT, 1).word == "slower"
     assert verified(pairs(FEWEST_TO_VERIFY - 1), MIN_EFFECT).word == "open"
     assert verified(pairs(FEWEST_TO_VERIFY), MIN_EFFECT).word == "slower"
 
@@ -22,13 +22,13 @@ def test_a_name_takes_more_pairs_than_a_suspicion() -> None:
 @pytest.mark.parametrize("effect", [0.0, -0.07])
 def test_no_change_and_a_gain_are_no_culprits(effect) -> None:
     assert confirmed(pairs(10, effect), MIN_EFFECT, 1).word == "not slower"
-    assert verified(pairs(FEWEST_PAIRS, effect), MIN_EFFECT).word == "not slower", (
+    assert verified(pairs(FEWEST_PAIRS + 3, effect), MIN_EFFECT).word == "not slower", (
         "no more pairs for an innocent"
     )
 
 
 def test_the_more_cases_the_more_it_takes() -> None:
-    unsure = pairs(FEWEST_PAIRS + 2, 0.045, 0.02)
+    unsure = pairs(FEWEST_PAIRS + 3, 0.045, 0.02)
     assert confirmed(unsure, MIN_EFFECT, 1).word == "slower"
     assert confirmed(unsure, MIN_EFFECT, 1000).word == "open"
 

@@ -71,7 +71,7 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> Non
     for count, event in enumerate(ended.events, start=1):
         shown.learnt(event, facts_of(ended.events[:count]))
     told = lines(out)
-    assert "suspects left, likeliest commit " in told[9]
+    assert "suspects left, likeliest commit " in told[12]
     before_last = [line for line in told if "suspect" in line][-1]
     assert re.search(r"1 suspect left, likeliest commit 13 \((100|9\d)%\)$", before_last)
     assert "suspect" not in told[-1], "it has been proven"
