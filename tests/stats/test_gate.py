@@ -81,6 +81,14 @@ def test_a_change_that_does_not_matter_is_no_candidate_however_certain_it_is() -
     assert not judged(values).up.candidate.any()
 
 
+def test_a_change_that_is_surely_smaller_than_what_matters_is_no_candidate() -> None:
+    values = quiet(0.001)
+    values[:2, -5:] += np.log([[1.018], [1.029]])
+    found = judged(values)
+    assert found.up.proven[:2].tolist() == [False, True]
+    assert not found.up.candidate[0]
+
+
 def test_the_past_is_the_current_level_and_not_what_was_before_it() -> None:
     values = quiet(0.005)
     values[0, :20] += 0.30  # it has become faster since
@@ -102,6 +110,75 @@ def test_what_is_called_detectable_is_found_four_times_in_five() -> None:
         within = judged(values).detectable
         values[:400, -2:] += within[:400, None]
         assert judged(values).up.candidate[:400].mean() == pytest.approx(0.83, abs=0.09)
+
+
+def test_what_is_called_detectable_is_little_more_than_it_takes_where_spikes_are_common() -> None:
+    random = np.random.default_rng(3)
+    values = 0.01 * random.standard_normal((SERIES, NIGHTS))
+    values += (random.random(values.shape) < 0.03) * random.uniform(0.05, 0.3, values.shape)
+    assert np.median(judged(values).detectable) < 0.05
+
+
+def test_the_fewest_past_runs_are_enough_to_be_judged_and_prove_nothing() -> None:
+    values = quiet(nights=MIN_HISTORY + 1, series=100)
+    values[0, -1] += math.log(3)
+    found = judged(values)
+    assert (found.up.rate == 1).all()
+    assert found.up.candidate[0]
+    assert not found.up.proven.any()
+
+
+def test_what_became_better_excuses_nothing_that_is_worse() -> None:
+    """Under one family of all rises, each night some false ones go along with hundreds of true improvements."""
+    false = 0
+    worse = np.repeat([1, -1], 300)
+    for seed in range(30):
+        values = 0.02 * np.random.default_rng(seed).standard_normal((600, NIGHTS))
+        values[300:, -3:] += math.log(1.3)
+        found = judged(values, worse=worse)
+        assert found.up.proven[300:].mean() > 0.9
+        false += found.up.proven[:300].sum()
+    assert false == 0
+
+
+def test_a_machine_of_two_speeds_is_not_told_time_and_again() -> None:
+    """Steady, but 5% slower for three nights in a row in every tenth night."""
+    random = np.random.default_rng(9)
+    values = 0.005 * random.standard_normal((1000, NIGHTS))
+    for first in range(NIGHTS):
+        values[:, first : first + 3] += np.log(1.05) * (random.random((1000, 1)) < 1 / 30)
+    slow_now = values[:, -2:].min(axis=1) > 0.03
+    found = judged(values)
+    assert slow_now.sum() > 50
+    assert found.up.candidate[slow_now].mean() > 0.5
+    assert found.up.proven[slow_now].mean() < 0.3
+
+
+def in_sittings(runs: int, seed: int, past: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values whose newest runs are of one sitting, which has half of the variance, as each of the past has; and the
+    sittings."""
+    random = np.random.default_rng(seed)
+    sittings = np.append(np.arange(NIGHTS - runs) % past, [NIGHTS] * runs)
+    occasions = 0.014 * random.standard_normal((200, NIGHTS + 1))
+    values = occasions[:, sittings] + 0.014 * random.standard_normal((200, NIGHTS))
+    return values, np.tile(sittings, (200, 1))
+
+
+@pytest.mark.parametrize("past", [1, NIGHTS], ids=["one", "many"])
+def test_runs_of_one_sitting_are_not_as_good_as_as_many_nights(past: int) -> None:
+    false = apart = 0
+    for seed in range(20):
+        values, sittings = in_sittings(5, seed, past)
+        false += judged(values, sittings=sittings).up.proven.sum()
+        apart += judged(values).up.proven.sum()
+    assert apart > 3
+    assert false == 0
+
+
+def test_a_large_change_is_proof_in_one_sitting_too() -> None:
+    values, sittings = in_sittings(3, 1, NIGHTS)
+    values[0, -3:] += math.log(1.4)
+    assert judged(values, sittings=sittings).up.proven[0]
 
 
 def test_too_little_past_is_not_judged() -> None:

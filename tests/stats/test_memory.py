@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.memory import memories, variance_of_mean
+from torchperf_ci.stats.memory import SHARED, memories, variance_of_mean
 
 
 def remembering(memory: float, series: int, runs: int) -> np.ndarray:
@@ -46,4 +46,12 @@ def test_the_variance_of_a_mean_is_that_of_the_sum_of_all_covariances(runs: int)
     memory = np.array([0.0, 0.6])
     lags = np.abs(np.subtract.outer(np.arange(runs), np.arange(runs)))
     expected = [(one**lags).sum() / runs**2 for one in memory]
-    np.testing.assert_allclose(variance_of_mean(memory, runs), expected)
+    apart = np.tile(np.arange(runs), (2, 1))
+    np.testing.assert_allclose(variance_of_mean(memory, apart), expected)
+
+
+def test_runs_of_one_sitting_have_most_of_their_noise_in_common() -> None:
+    memory = np.array([0.0, 0.9])
+    together = np.array([[1, 1, 2], [1, 1, 1]])
+    expected = [(3 + 2 * SHARED) / 9, (3 + 4 * 0.9 + 2 * 0.81) / 9]
+    np.testing.assert_allclose(variance_of_mean(memory, together), expected)

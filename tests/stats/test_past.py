@@ -32,6 +32,20 @@ def test_where_nothing_changed_hardly_a_past_is_cut() -> None:
         assert np.count_nonzero(begins(noise(2000, runs))) <= 20
 
 
+@pytest.mark.parametrize(("memory", "share"), [(0.3, 0.05), (0.6, 0.2), (0.8, 0.4)])
+def test_where_runs_remember_the_one_before_hardly_more_are_cut(memory: float, share: float) -> None:
+    values = noise(1000, 46)
+    for run in range(1, 46):
+        values[:, run] = memory * values[:, run - 1] + (1 - memory**2) ** 0.5 * values[:, run]
+    assert np.count_nonzero(begins(values)) <= 1000 * share
+
+
+def test_what_went_up_and_came_back_is_cut_although_both_steps_look_like_a_memory() -> None:
+    values = 0.01 * np.random.default_rng(12).standard_normal((500, 46))
+    values[:, 16:28] += 0.06
+    assert np.median(begins(values)) == 28
+
+
 def test_a_spike_and_the_newest_runs_are_no_step() -> None:
     values = noise(2, 46)
     values[0, [20, 21]] += 3.0
@@ -59,10 +73,9 @@ def test_the_past_is_before_the_newest_and_not_too_long_ago() -> None:
 
 def test_gaps_close_and_jobs_stay_with_their_values_but_the_newest_run_stays_last() -> None:
     values = np.array([[1.0, NAN, 3.0, NAN], [NAN, 2.0, NAN, 4.0]])
-    closed, jobs = without_gaps(values, np.array([[10, 11, 12, 13], [20, 21, 22, 23]]))
+    numbers = np.array([[10, 11, 12, 13], [20, 21, 22, 23]])
+    closed, jobs, sittings = without_gaps(values, numbers, numbers + 100)
     np.testing.assert_array_equal(closed, [[NAN, 1.0, 3.0, NAN], [NAN, NAN, 2.0, 4.0]])
-    assert jobs is not None
     assert jobs[0].tolist() == [11, 10, 12, 13]
     assert jobs[1, 2:].tolist() == [21, 23]
-    without, _ = without_gaps(values, None)
-    np.testing.assert_array_equal(without, closed)
+    np.testing.assert_array_equal(sittings, jobs + 100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.comparable import charted
@@ -26,7 +27,7 @@ FOLLOWERS = ("latency(ms)", "throughput(samples/s)")
 def spoken_for(pairings: Iterable[Pairing]) -> set[Series]:
     """The series that take no part in the judgement themselves, since the anchored one of their case can be judged."""
     anchored = (one for one in pairings if one.series.metric == ANCHORED)
-    speaking = {one.series.case for one in anchored if len(one.old) >= MIN_HISTORY}
+    speaking = {one.series.case for one in anchored if len({point.run for point in one.old}) >= MIN_HISTORY}
     return {replace(case, metric=metric) for case in speaking for metric in FOLLOWERS}
 
 
@@ -57,4 +58,4 @@ def _inverted(effect: Effect | None) -> Effect | None:
     """The effect on a throughput, from that on a latency."""
     if effect is None:
         return None
-    return Effect(1 / effect.ratio, 1 / effect.high, 1 / effect.low, effect.pairs)
+    return Effect(1 / effect.ratio, 1 / effect.high, 1 / effect.low if effect.low else inf, effect.pairs)

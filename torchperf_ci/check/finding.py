@@ -38,10 +38,15 @@ class Finding:
         return self.word == "regressed" or self.candidate
 
 
+def is_too_short(judged: Judged, row: int, past: int) -> bool:
+    """Whether the series in ``row``, with so many comparable runs in the past, has too few to tell what is noise."""
+    return past < MIN_HISTORY or isnan(judged.up.rate[row])
+
+
 def finding(judged: Judged, row: int, rule: Rule, past: int) -> Finding:
     """What is said of the series in ``row``, which has so many comparable runs in the past."""
     up, down = judged.up, judged.down
-    if isnan(up.rate[row]) and not (up.candidate[row] or down.candidate[row]):
+    if is_too_short(judged, row, past):
         return Finding("noisy", f"{past} comparable runs before; {MIN_HISTORY} tell what is noise")
     if not rule.direction:
         return _undirected(judged, row)
@@ -80,7 +85,9 @@ def _quiet(judged: Judged, row: int, rule: Rule) -> Finding:
         return Finding("noisy", f"too noisy to tell anything: runs differ by {share(judged.sigma[row]):.0%}")
     if rule.kind == "ratio" and detectable > BLIND * rule.min_effect:
         return Finding("noisy", f"too noisy to tell: a change below {detectable:.1%} would hardly be seen")
-    return Finding("unchanged", "within its noise")
+    if judged.low[row] <= 0 <= judged.high[row]:
+        return Finding("unchanged", "within its noise")
+    return Finding("unchanged", f"what changed is less than matters: {rule.min_effect:.1%}")
 
 
 def _proof(judged: Judged, side: Side, row: int) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import inf, isnan, log1p, nan
+from math import inf, log1p, nan
 from operator import mul
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.check.comparable import charted, commits
-from torchperf_ci.check.finding import HOPELESS, evidence, finding
+from torchperf_ci.check.comparable import charted, commits, of_newest_runs
+from torchperf_ci.check.finding import HOPELESS, evidence, finding, is_too_short
 from torchperf_ci.check.logs import log_values, ratio, share
 from torchperf_ci.series.matrix import Matrix, matrix
 from torchperf_ci.stats.effect import Effect
@@ -24,13 +24,15 @@ from torchperf_ci.verdicts.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from torchperf_ci.check.comparable import Pairing
     from torchperf_ci.series.policy import Rule
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats.gate import Judged
 
 MOST_NEW = NEWEST
-"""Of more new points than these only the newest are judged."""
+"""Of more new runs than these only the newest are judged."""
 LEAST_AMOUNT = 1.0
 """The smallest difference of an amount that matters, in its own unit: 1 KiB a step is 1 GiB in a million steps."""
 
@@ -47,13 +49,21 @@ def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> 
         return []
     found = _matrix(pairings)
     min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
-    judged = judge(log_values(found.values), min_effect, found.jobs, found.groups, _repetitions(pairings))
+    judged = judge(
+        log_values(found.values),
+        min_effect,
+        found.jobs,
+        found.groups,
+        _repetitions(pairings),
+        _worse(pairings, rules),
+        found.sittings,
+    )
     return [_ratio_verdict(one, judged, row, rules[one.series]) for row, one in enumerate(pairings)]
 
 
 def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: Rule) -> Verdict:
     verdict = _verdict(pairing, judged, row, rule, ratio)
-    if isnan(judged.up.rate[row]):
+    if is_too_short(judged, row, _runs(pairing)):
         old, new = _level(pairing), pairing.newest.value or nan
         return replace(verdict, effect=Effect(new / old, 0.0, inf, 0), old=old, new=new)
     detectable = share(judged.detectable[row])
@@ -75,6 +85,10 @@ def _repetitions(pairings: Sequence[Pairing]) -> Repetitions:
     return Repetitions(log_values(lowest), log_values(highest))
 
 
+def _worse(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> NDArray[np.int64]:
+    return np.array([rules[one.series].worse for one in pairings])
+
+
 def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
     """Differences are given to the gate as multiples of the smallest that matters, as if they were logarithms."""
     if not pairings:
@@ -83,7 +97,12 @@ def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) ->
     min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
     least = [max(LEAST_AMOUNT, rules[one.series].min_effect * abs(_level(one))) for one in pairings]
     units = np.array(least) / min_effect
-    judged = judge(found.values / units[:, None], min_effect)
+    judged = judge(
+        found.values / units[:, None],
+        min_effect,
+        worse=_worse(pairings, rules),
+        sittings=found.sittings,
+    )
     return [
         _verdict(one, judged, row, rules[one.series], partial(mul, units[row]))
         for row, one in enumerate(pairings)
@@ -94,7 +113,7 @@ def _verdict(
     pairing: Pairing, judged: Judged, row: int, rule: Rule, restored: Callable[[float], float]
 ) -> Verdict:
     """``restored`` makes the gate's numbers the metric's own again."""
-    said = finding(judged, row, rule, len({point.run for point in pairing.old}))
+    said = finding(judged, row, rule, _runs(pairing))
     return Verdict(
         pairing.series,
         said.word,
@@ -113,8 +132,14 @@ def _verdict(
 def _matrix(pairings: Sequence[Pairing]) -> Matrix:
     """The rows are in the order of ``pairings``."""
     return matrix(
-        {one.series: one.old for one in pairings}, {one.series: one.new[-MOST_NEW:] for one in pairings}
+        {one.series: one.old for one in pairings},
+        {one.series: of_newest_runs(one.new, MOST_NEW) for one in pairings},
     )
+
+
+def _runs(pairing: Pairing) -> int:
+    """How many runs the past has."""
+    return len({point.run for point in pairing.old})
 
 
 def _level(pairing: Pairing) -> float:
@@ -124,4 +149,7 @@ def _level(pairing: Pairing) -> float:
 def _turn(pairing: Pairing, window: int) -> Mapping[str, object]:
     """Between which commits the change is, if it is one: the window's runs are the new ones."""
     points = [*pairing.old, *pairing.new]
-    return {"runs": len(pairing.new), **commits(points[:-window], points[-window:])}
+    new = of_newest_runs(points, window)
+    runs = {point.run for point in new}
+    old = [point for point in points if point.run not in runs]
+    return {"runs": len({point.run for point in pairing.new}), **commits(old, new)}

@@ -1,27 +1,28 @@
-"""How small a change the gate would see in the next run, of each series and of all of one metric together."""
+"""How small a change the gate would see in the next run: of each series, and of most of those of one metric."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import isnan, log1p
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from torchperf_ci.check.logs import log_values, share
-from torchperf_ci.series.matrix import Matrix, matrix
+from torchperf_ci.series.matrix import matrix
 from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.noise import row_median
+from torchperf_ci.stats.past import MIN_HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from torchperf_ci.series.matrix import Matrix
     from torchperf_ci.series.policy import Rule
     from torchperf_ci.series.series import Group, Points, Series
-
-    Floats = NDArray[np.float64]
+    from torchperf_ci.stats.gate import Judged
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,20 @@ class Sight:
 
 @dataclass(frozen=True)
 class SuiteSight:
-    """What is seen of the geometric mean over ``series`` series of one metric, on one kind of machine."""
+    """What is seen of the series of one metric on one kind of machine, of which so many have past enough.
+
+    ``noise`` and ``detectable`` are those of the median series, ``worst`` is the largest ``detectable``; None where no
+    series has past enough. ``enough`` is the share of all series of which the smallest change that matters is seen.
+    """
 
     group: Group
     metric: str
     series: int
+    judged: int
     noise: float | None
     detectable: float | None
+    worst: float | None
+    enough: float
 
 
 @dataclass(frozen=True)
@@ -64,59 +72,55 @@ class Sensitivity:
 def sensitivity(points: Points, rules: Mapping[Series, Rule]) -> Sensitivity:
     """The sensitivity for all ``points``, which are ratios."""
     found = matrix(points)
-    values = log_values(found.values)
     min_effect = np.array([log1p(rules[series].min_effect) for series in found.series])
-    sigma, detectable, history = _next_run(values, min_effect, found.jobs, found.groups)
+    judged = _next_run(found, min_effect)
     sights = [
         Sight(
-            series, int(history[row]), _share(sigma[row]), _share(detectable[row]), rules[series].min_effect
+            series,
+            int(judged.history[row]),
+            _share(judged.sigma[row]),
+            _share(judged.detectable[row]) if judged.history[row] >= MIN_HISTORY else None,
+            rules[series].min_effect,
         )
         for row, series in enumerate(found.series)
     ]
-    return Sensitivity(sights, _suites(found, values))
+    return Sensitivity(sights, _suites(sights))
 
 
-def _next_run(
-    values: Floats,
-    min_effect: Floats,
-    jobs: NDArray[np.int64] | None = None,
-    groups: NDArray[np.int64] | None = None,
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """σ, the detectable change and the length of the past, as a run that is still to come would be judged."""
-    empty = np.full((len(values), 1), np.nan)
-    nobody = np.full((len(values), 1), -1, dtype=np.int64)
-    judged = judge(
-        np.hstack([values, empty]), min_effect, None if jobs is None else np.hstack([jobs, nobody]), groups
+def _next_run(past: Matrix, min_effect: NDArray[np.float64]) -> Judged:
+    """The judgement on a run that is still to come."""
+    rows = len(past.values)
+    nobody = np.full((rows, 1), -1, dtype=np.int64)
+    return judge(
+        np.hstack([log_values(past.values), np.full((rows, 1), np.nan)]),
+        min_effect,
+        np.hstack([past.jobs, nobody]),
+        past.groups,
+        sittings=np.hstack([past.sittings, nobody]),
     )
-    return judged.sigma, judged.detectable, judged.history
 
 
-def _suites(found: Matrix, values: Floats) -> list[SuiteSight]:
-    """Machine and metric by machine and metric: the mean of the series' deviations from their levels, run by run."""
-    deviations = values - row_median(values)[:, None]
-    members = [
-        np.flatnonzero(found.groups == number) for number in range(int(found.groups.max(initial=-1)) + 1)
-    ]
-    means = np.array([_column_means(deviations[rows]) for rows in members])
-    if not members:
-        return []
-    sigma, detectable, _ = _next_run(means, np.zeros(len(members)))
-    return [
-        SuiteSight(
-            found.series[rows[0]].group,
-            found.series[rows[0]].metric,
-            len(rows),
-            _share(sigma[number]),
-            _share(detectable[number]),
-        )
-        for number, rows in enumerate(members)
-    ]
+def _suites(sights: Iterable[Sight]) -> list[SuiteSight]:
+    members: dict[tuple[Group, str], list[Sight]] = {}
+    for sight in sights:
+        members.setdefault((sight.series.group, sight.series.metric), []).append(sight)
+    return [_suite(group, metric, series) for (group, metric), series in members.items()]
 
 
-def _column_means(values: Floats) -> Floats:
-    counts = (~np.isnan(values)).sum(axis=0)
-    sums = np.nansum(values, axis=0)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+def _suite(group: Group, metric: str, series: Sequence[Sight]) -> SuiteSight:
+    seen = [(one.noise or 0.0, one.detectable) for one in series if one.detectable is not None]
+    noises, changes = zip(*seen, strict=True) if seen else ((), ())
+    return SuiteSight(
+        group,
+        metric,
+        len(series),
+        len(seen),
+        noise=median(noises) if seen else None,
+        detectable=median(changes) if seen else None,
+        worst=max(changes) if seen else None,
+        enough=sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
+        / len(series),
+    )
 
 
 def _share(log: float) -> float | None:

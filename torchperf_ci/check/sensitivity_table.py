@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import in_actions, literal, one_line
@@ -25,7 +24,6 @@ _SUITE_COLUMNS = (
     "detectable",
     "of the worst",
     "see what matters",
-    "geometric mean",
 )
 _SERIES_COLUMNS = ("the series that see least", "runs", "noise", "detectable", "matters")
 
@@ -37,29 +35,24 @@ def show(found: Sensitivity, out: TextIO) -> None:
         key=lambda sight: sight.detectable or 0.0,
         reverse=True,
     )
-    with literal():
-        _print(_SUITE_COLUMNS, [_suite_row(suite, found.series) for suite in found.suites], 3, out)
+    with literal(out):
+        _print(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites], 3, out)
         out.write("\n")
         _print(_SERIES_COLUMNS, [_series_row(sight) for sight in known[:_LISTED]], 1, out)
         out.flush()
 
 
-def _suite_row(suite: SuiteSight, series: Sequence[Sight]) -> tuple[str, ...]:
-    members = [one for one in series if (one.series.group, one.series.metric) == (suite.group, suite.metric)]
-    seen = [one for one in members if one.detectable is not None]
-    changes = sorted(one.detectable or 0.0 for one in seen)
-    enough = sum((one.detectable or 0.0) <= one.min_effect for one in seen)
+def _suite_row(suite: SuiteSight) -> tuple[str, ...]:
     return (
         suite.group.benchmark,
         f"{suite.group.device} {suite.group.arch}".strip(),
         suite.metric,
-        str(len(members)),
-        str(len(seen)),
-        _percent(median(one.noise or 0.0 for one in seen) if seen else None),
-        _percent(median(changes) if changes else None),
-        _percent(changes[-1] if changes else None),
-        f"{enough / len(members):.0%}",
+        str(suite.series),
+        str(suite.judged),
+        _percent(suite.noise),
         _percent(suite.detectable),
+        _percent(suite.worst),
+        f"{suite.enough:.0%}",
     )
 
 

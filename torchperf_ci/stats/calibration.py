@@ -1,15 +1,16 @@
-"""What the gate would have said of the past: as it was, and with its runs shuffled, so that nothing in it changed."""
+"""What the gate would have said of the past: as it was, and with its runs in another order, so that nothing changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from torchperf_ci.stats.changepoints import change_points
 from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
+from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
+from torchperf_ci.stats.single_run import Repetitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,39 @@ if TYPE_CHECKING:
 
 SHUFFLES = 100
 """Pasts without change, of which the newest run is judged; 100 alarms tell a rate to a tenth of itself."""
+BLOCK = 10
+"""So many successive runs stay together when a past is shuffled: what a run remembers of the one before stays true."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What :func:`judge` is given, of a whole past: ``repetitions`` have the shape of ``values``, (series, runs)."""
+
+    values: Floats
+    min_effect: Floats
+    worse: Ints
+    jobs: Ints
+    groups: Ints
+    sittings: Ints
+    repetitions: Repetitions
+
+    def picked(self, runs: Ints) -> Recorded:
+        """These runs alone, in this order."""
+        return replace(
+            self,
+            values=self.values[:, runs],
+            jobs=self.jobs[:, runs],
+            sittings=self.sittings[:, runs],
+            repetitions=Repetitions(*(extreme[:, runs] for extreme in self.repetitions)),
+        )
+
+    def moved(self, by: Floats) -> Recorded:
+        """All values less ``by``, of the shape of ``values``."""
+        return replace(
+            self,
+            values=self.values - by,
+            repetitions=Repetitions(*(extreme - by for extreme in self.repetitions)),
+        )
 
 
 @dataclass(frozen=True)
@@ -39,38 +73,47 @@ class Alarms:
         )
 
 
-def replayed(values: Floats, min_effect: Floats, jobs: Ints, groups: Ints) -> Alarms:
-    """Each run of the past judged by those before it; real changes count, too. Arguments as of :func:`judge`."""
-    ends = range(MIN_HISTORY + NEWEST, values.shape[1] + 1)
-    return sum((_alarms(values[:, :end], min_effect, jobs[:, :end], groups) for end in ends), Alarms())
+def replayed(past: Recorded) -> Alarms:
+    """Each run of the past judged by those before it; real changes count, too."""
+    ends = range(MIN_HISTORY + NEWEST, past.values.shape[1] + 1)
+    return sum((_alarms(past.picked(np.arange(end))) for end in ends), Alarms())
 
 
-def false_alarms(
-    values: Floats, min_effect: Floats, jobs: Ints, groups: Ints, shuffles: int = SHUFFLES, seed: int = 0
-) -> Alarms:
-    """The newest run of pasts whose runs are shuffled: whatever is found there is false.
+def false_alarms(past: Recorded, shuffles: int = SHUFFLES, seed: int = 0) -> Alarms:
+    """The newest run of pasts whose runs are shuffled in blocks: whatever is found there is false.
 
     The runs of all series are shuffled alike, so that what a machine did to many of them at once stays together.
     Steps are taken out before, since shuffled they would only be noise.
     """
     random = np.random.default_rng(seed)
-    level = without_steps(values)
-    orders = (random.permutation(values.shape[1]) for _ in range(shuffles))
-    return sum((_alarms(level[:, order], min_effect, jobs[:, order], groups) for order in orders), Alarms())
+    level = past.moved(levels(past.values))
+    orders = (_shuffled(past.values.shape[1], random) for _ in range(shuffles))
+    return sum((_alarms(level.picked(order)) for order in orders), Alarms())
 
 
-def without_steps(values: Floats) -> Floats:
-    """Each stable segment of each series less its own median; shape and NaN as ``values``."""
-    level = values - np.nanmedian(values, axis=1, keepdims=True)
+def levels(values: Floats) -> Floats:
+    """The level that each run of each series belongs to, shape as ``values``: the median of its stable segment."""
+    found = np.zeros(values.shape)
     for row, points in enumerate(change_points(values)):
         for begin, end in zip([0, *points], [*points, values.shape[1]], strict=True):
-            level[row, begin:end] -= np.nanmedian(level[row, begin:end])
-    return level
+            known = values[row, begin:end][~np.isnan(values[row, begin:end])]
+            found[row, begin:end] = np.median(known) if known.size else 0.0
+    return found
 
 
-def _alarms(values: Floats, min_effect: Floats, jobs: Ints, groups: Ints) -> Alarms:
-    begin = max(0, values.shape[1] - BASELINE - NEWEST)
-    found = judge(values[:, begin:], min_effect, jobs[:, begin:], groups)
+def _shuffled(runs: int, random: np.random.Generator) -> Ints:
+    """The numbers of so many runs in blocks that begin anywhere, the blocks in a random order.
+
+    A block bootstrap without replacement (Carlstein, *Annals of Statistics* 14, 1986).
+    """
+    turned = np.roll(np.arange(runs), random.integers(runs))
+    blocks = [turned[begin : begin + BLOCK] for begin in range(0, runs, BLOCK)]
+    return np.concatenate([blocks[place] for place in random.permutation(len(blocks))])
+
+
+def _alarms(past: Recorded) -> Alarms:
+    newest = Repetitions(*(extreme[:, -1] for extreme in past.repetitions))
+    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sittings)
     return Alarms(
         runs=1,
         judged=int((~np.isnan(found.up.rate)).sum()),

@@ -39,6 +39,8 @@ FALSE_DISCOVERIES = 0.005
 DETECT_WITHIN, POWER = 2, 0.8
 """A detectable change is found within so many runs with this probability."""
 CONFIDENCE = 0.95
+TOO_SMALL = 0.001
+"""Tail probability at which a change is surely smaller than the smallest that matters."""
 
 
 @dataclass(frozen=True)
@@ -87,33 +89,49 @@ def judge(
     jobs: NDArray[np.int64] | None = None,
     groups: NDArray[np.int64] | None = None,
     repetitions: Repetitions | None = None,
+    worse: NDArray[np.int64] | None = None,
+    sittings: NDArray[np.int64] | None = None,
 ) -> Judged:
     """Judge the newest run of every series against its past.
 
     ``values``, shape (series, runs), are logarithms, oldest first, the newest in the last column, NaN where there is
     none. ``min_effect``, shape (series,), is the smallest change that matters, as a logarithm. ``jobs`` and ``groups``
     are those of :func:`machine_offsets`; without them no offset is taken off. Without ``repetitions`` of the newest run
-    it is never proof by itself.
+    it is never proof by itself. ``worse``, shape (series,), is 1 where up is worse, -1 where down is, 0 where nobody
+    knows: false discoveries are controlled among what is worse, so that what became better excuses none. Runs of a
+    series with the same number in ``sittings``, shape (series, runs), were made in one; without it each is alone.
     """
-    values, jobs = without_gaps(values, jobs)
+    each_of_its_own = np.tile(np.arange(values.shape[1]), (len(values), 1))
+    values, jobs, sittings = without_gaps(
+        values,
+        np.zeros(values.shape, dtype=np.int64) if jobs is None else jobs,
+        each_of_its_own if sittings is None else sittings,
+    )
     values = of_current_level(values)
     offsets = np.zeros(values.shape)
-    if jobs is not None and groups is not None:
+    if groups is not None:
         level, sigma = level_and_sigma(past(values, NEWEST))
         offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
         values = values - offsets
     tails = past_tails(values)
-    windows = [window(values, runs, tails) for runs in LEVELS]
-    least = smallest_proof(past(values, NEWEST), min_effect)
-    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, least, jobs)
-    up, down = _side(windows, min_effect, 1, rise), _side(windows, min_effect, -1, fall)
-    chosen = _choice(windows, up, down, np.fmax(rise, fall))
-    end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
-    old, new, half = (
-        _pick(chosen, arrays)
-        for arrays in zip(*((w.old, w.new, w.half_width(tails, end)) for w in windows), strict=True)
+    windows = [window(values, runs, tails, sittings) for runs in LEVELS]
+    alone = smallest_proof(past(values, NEWEST), min_effect)
+    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, alone, jobs[:, -1])
+    end, detected, power, sure = score_of_tail(
+        np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER, TOO_SMALL])
     )
-    within = next(w for w in windows if w.runs == DETECT_WITHIN)
+    # The past of a longer window has fewer of the runs that may be new in it.
+    steadiest = np.fmin.reduce([one.sigma for one in windows])
+    least = [
+        np.maximum(min_effect / 2, min_effect - one.half_width(tails, sure) * steadiest / one.sigma)
+        for one in windows
+    ]
+    nobody_knows = np.zeros(len(values), dtype=np.int64)
+    up, down = _sides(windows, least, rise, fall, nobody_knows if worse is None else worse)
+    chosen = _choice(windows, up, down, np.fmax(rise, fall))
+    old, new = (_pick(chosen, arrays) for arrays in zip(*((w.old, w.new) for w in windows), strict=True))
+    half = _pick(chosen, [one.half_width(tails, end) for one in windows])
+    within = list(LEVELS).index(DETECT_WITHIN)
     return Judged(
         runs=np.array(list(LEVELS))[chosen],
         history=_pick(chosen, [w.history for w in windows]).astype(np.int64),
@@ -122,7 +140,7 @@ def judge(
         low=new - old - half,
         high=new - old + half,
         sigma=_pick(chosen, [w.sigma for w in windows]),
-        detectable=within.detectable(tails, detected, power, min_effect),
+        detectable=windows[within].detectable(tails, detected, power, least[within]),
         offset=offsets[:, -1],
         up=up,
         down=down,
@@ -135,32 +153,59 @@ def _single(
     offset: Floats,
     tails: Tails,
     least: Floats,
-    jobs: NDArray[np.int64] | None,
+    job: NDArray[np.int64],
 ) -> tuple[Floats, Floats]:
     if repetitions is None:
         nothing = np.full(len(offset), np.nan)
         return nothing, nothing
     own = Repetitions(repetitions.lowest - offset, repetitions.highest - offset)
-    job = np.zeros(len(offset), dtype=np.int64) if jobs is None else jobs[:, -1]
     return single_run_scores(newest, own, tails, least, job)
 
 
-def _side(windows: Sequence[Window], min_effect: Floats, sign: int, single: Floats) -> Side:
-    """A candidate has, in some window, the level's evidence and half of the effect that matters; so has a proof, at a
-    controlled rate of false discoveries. ``single`` is the evidence of one run in a proof."""
-    candidate = np.zeros(len(min_effect), dtype=bool)
-    best = np.full(len(min_effect), np.nan)
+def _sides(
+    windows: Sequence[Window], least: Sequence[Floats], rise: Floats, fall: Floats, worse: NDArray[np.int64]
+) -> tuple[Side, Side]:
+    """Up and down; ``rise`` and ``fall`` are what one run alone says of them."""
+    looks_up, tail_up = _evidence(windows, least, 1, rise)
+    looks_down, tail_down = _evidence(windows, least, -1, fall)
+    rate_up, rate_down = _rates(tail_up, tail_down, worse)
+    return (
+        Side(looks_up, looks_up & (rate_up <= FALSE_DISCOVERIES), rate_up),
+        Side(looks_down, looks_down & (rate_down <= FALSE_DISCOVERIES), rate_down),
+    )
+
+
+def _evidence(
+    windows: Sequence[Window], least: Sequence[Floats], sign: int, single: Floats
+) -> tuple[NDArray[np.bool_], Floats]:
+    """What is a candidate, and the tail probability that a proof rests on.
+
+    A candidate has, in some window, the level's evidence and the ``least`` effect that may matter: half of the smallest
+    that does, and no less than noise may have taken away from that; so has a proof. ``single`` is the evidence of one
+    run in a proof.
+    """
+    candidate = np.zeros(len(single), dtype=bool)
+    best = np.full(len(single), np.nan)
     needed = score_of_tail(np.array(list(LEVELS.values())))
-    for one, level in zip(windows, needed, strict=True):
-        score = sign * one.score
-        large = sign * (one.new - one.old) >= min_effect / 2
-        candidate |= large & (score >= level)
+    for one, smallest, level in zip(windows, least, needed, strict=True):
+        may_matter = sign * (one.new - one.old) >= smallest
+        candidate |= may_matter & (sign * one.score >= level)
         if one.runs > 1:
             agreed = one.rise if sign > 0 else one.fall
-            best = np.fmax(best, np.where(large | np.isnan(agreed), agreed, -np.inf))
-    best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(best, single))
-    rate = adjusted(np.minimum(OVERLAP * tail_probability(best), 1.0))
-    return Side(candidate, candidate & (rate <= FALSE_DISCOVERIES), rate)
+            best = np.fmax(best, np.where(may_matter | np.isnan(agreed), agreed, -np.inf))
+    # With the fewest runs of a past there are none to set several new ones against: judged, and nothing is proven.
+    best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(np.fmax(best, single), -np.inf))
+    return candidate, np.minimum(OVERLAP * tail_probability(best), 1.0)
+
+
+def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """The false-discovery rates of tail probabilities, in families: what is worse, what is better, and, of series
+    whose direction nobody knows, what went up and what went down."""
+    turned = worse < 0
+    first, second = np.where(turned, fall, rise), np.where(turned, rise, fall)
+    for members in (worse != 0, worse == 0):
+        first[members], second[members] = adjusted(first[members]), adjusted(second[members])
+    return np.where(turned, second, first), np.where(turned, first, second)
 
 
 def _choice(windows: Sequence[Window], up: Side, down: Side, single: Floats) -> NDArray[np.intp]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from torchperf_ci.stats.noise import compacted, row_median, successive_sigma
+from torchperf_ci.stats.memory import memory_beside_step
+from torchperf_ci.stats.noise import row_median, successive_sigma
 from torchperf_ci.stats.splits import FEWEST
 
 if TYPE_CHECKING:
@@ -15,35 +16,43 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+
 BASELINE = 40
 """At most so many runs before the newest ones are the past."""
 NEWEST = 5
 """So many of the newest runs may be new, so they say nothing about where the current level begins."""
 MIN_HISTORY = 5
 """Fewer runs than these tell nothing about noise: such a series is not judged."""
+ONE_SITTING = 10
+"""However many runs a past of one sitting has, it tells no more than so many: how far sittings lie apart is not in
+it."""
 CLEAR = 18.0
 """Likelihood ratio (twice its logarithm) above which a step is clear: 4.2 standard errors, and what
-:func:`change_points` asks of 45 runs. A step that is missed for it is too small to mislead a median."""
+:func:`change_points` asks of 45 runs; more where runs remember those before. A step that is missed for it is too small
+to mislead a median."""
 CLIP = 4.0
 """Deviations count up to so many σ where a level is looked for, so that a spike is no step."""
 
 
-def past(values: Floats, runs: int) -> Floats:
+def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
     """The past of the newest ``runs``, shape (series, up to BASELINE); values of shape (series, runs) in all."""
     end = values.shape[1] - runs
     return values[:, max(0, end - BASELINE) : max(0, end)]
 
 
-def without_gaps(values: Floats, jobs: Ints | None) -> tuple[Floats, Ints | None]:
-    """Both, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
+def without_gaps(values: Floats, jobs: Ints, sittings: Ints) -> tuple[Floats, Ints, Ints]:
+    """All, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
     missing = np.isnan(values[:, :-1])
     if not (missing[:, 1:] & ~missing[:, :-1]).any():
-        return values, jobs
-    if jobs is None:
-        return np.hstack([compacted(values[:, :-1]), values[:, -1:]]), None
+        return values, jobs, sittings
     order = np.argsort(~missing, axis=1, kind="stable")
     order = np.hstack([order, np.full((len(values), 1), values.shape[1] - 1)])
-    return np.take_along_axis(values, order, axis=1), np.take_along_axis(jobs, order, axis=1)
+    return (
+        np.take_along_axis(values, order, axis=1),
+        np.take_along_axis(jobs, order, axis=1),
+        np.take_along_axis(sittings, order, axis=1),
+    )
 
 
 def of_current_level(values: Floats) -> Floats:
@@ -67,7 +76,8 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
     """Where each row, NaN first, is best split in two levels, and whether that is clear.
 
     The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative
-    sums of the deviations in σ.
+    sums of the deviations in σ. Where successive values have the correlation r, a mean varies by ``(1 + r)/(1 - r)``
+    times as much, and so does the ratio.
     """
     known = ~np.isnan(values)
     runs = known.sum(axis=1, keepdims=True)
@@ -79,4 +89,8 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
     excess = (sums - before / np.maximum(runs, 1) * sums[:, -1:]) ** 2
     evidence = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
     best = evidence.argmax(axis=1)
-    return best + 1, evidence[np.arange(len(values)), best] > CLEAR
+    begins = best + 1
+    after_step = np.arange(values.shape[1]) >= begins[:, None]
+    memory = memory_beside_step(np.where(known, deviations, np.nan), after_step)
+    needed = CLEAR * (1 + memory) / (1 - memory)
+    return begins, evidence[np.arange(len(values)), best] > needed

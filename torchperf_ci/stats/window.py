@@ -9,13 +9,14 @@ import numpy as np
 
 from torchperf_ci.stats.memory import memories, variance_of_mean
 from torchperf_ci.stats.noise import level_and_sigma
-from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, past
+from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SITTING, past
 from torchperf_ci.stats.tails import Tails, learn_tails
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 MEDIAN_VARIANCE = np.pi / 2
 """Variance of the median of n normal values, times n/σ²."""
@@ -24,6 +25,9 @@ SIGMA_EFFICIENCY = 0.5
 measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
 LEAD = 0.5
 """A spike and an ordinary run are no two runs that agree."""
+BEYOND = 1.5
+"""So many times as far as any as many runs of the past several runs must be off to be proof: a machine that has two
+speeds shows either for some nights."""
 BACK = 4.0
 """Standard errors by which the newest run is off from those before it where what they have shown is over."""
 
@@ -33,35 +37,33 @@ class Window:
     """The newest ``runs`` of each series against the past before them; arrays of shape (series,), NaN without a past.
 
     ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs, ``history`` the number of past runs.
+    ``freedom`` are the degrees of freedom of ``sigma``.
     ``score`` is standard normal where nothing has changed, and ``spread`` the standard error of ``new - old``, in σ.
     ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
-    for more than :data:`LEAD` beyond the next, and memory is taken for as large as it may be. All scores are 0
-    where the newest run is back: what was seen in those before it is over.
+    for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where as many
+    runs of the past were as far off by themselves. All scores are 0 where the newest run is back: what was seen in
+    those before it is over.
     """
 
     runs: int
     old: Floats
     new: Floats
     sigma: Floats
-    history: NDArray[np.int64]
+    history: Ints
+    freedom: Floats
     score: Floats
     rise: Floats
     fall: Floats
     spread: Floats
 
-    @property
-    def freedom(self) -> Floats:
-        """Degrees of freedom of ``sigma``."""
-        return _freedom(self.history)
-
     def half_width(self, tails: Tails, score: float) -> Floats:
         """How far from the estimate an interval reaches, whose ends have this ``score``."""
         return self.sigma * self.spread * tails.deviation(np.full(len(self.old), score), self.freedom)
 
-    def detectable(self, tails: Tails, score: float, power: float, min_effect: Floats) -> Floats:
-        """The change that reaches ``score``, and half of ``min_effect``, but for the normal score ``power``."""
-        evident = tails.deviation((score + power) * self.spread, self.freedom)
-        return np.asarray(np.maximum(self.sigma * evident, min_effect / 2 + power * self.sigma * self.spread))
+    def detectable(self, tails: Tails, score: float, power: float, least: Floats) -> Floats:
+        """The change that reaches ``score``, and the ``least`` effect, but for the normal score ``power``."""
+        evident = self.sigma * tails.deviation(score * self.spread, self.freedom)
+        return np.asarray(np.maximum(evident, least) + power * self.sigma * self.spread)
 
 
 def past_tails(values: Floats) -> Tails:
@@ -75,15 +77,19 @@ def past_tails(values: Floats) -> Tails:
     return learn_tails(deviations / np.sqrt(1 - 1 / history)[:, None])
 
 
-def window(values: Floats, runs: int, tails: Tails) -> Window:
-    """Set the newest ``runs`` of log ``values``, (series, runs), against their past."""
+def window(values: Floats, runs: int, tails: Tails, sittings: Ints) -> Window:
+    """Set the newest ``runs`` of log ``values``, (series, runs), against their past; ``sittings`` are those of
+    :func:`judge`."""
     before, newest = past(values, runs), values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
+    is_one = _is_one_sitting(before, past(sittings, runs), sittings[:, -1:])
+    told = np.where(is_one, np.minimum(history, ONE_SITTING), history)
+    freedom = _freedom(told)
     old, sigma = level_and_sigma(before)
     likely, largest = memories((before - old[:, None]) / sigma[:, None], history, MIN_HISTORY)
-    spread, cautious = _spread(runs, history, likely), _spread(runs, history, largest)
+    spread, cautious = (_spread(sittings[:, -runs:], told, memory) for memory in (likely, largest))
     z = (newest - old[:, None]) / sigma[:, None]
-    scores = tails.score(z, _freedom(history)[:, None])
+    scores = tails.score(z, freedom[:, None])
     scores[_is_over(z)] = 0.0
     scores[history < MIN_HISTORY] = np.nan
     return Window(
@@ -92,17 +98,25 @@ def window(values: Floats, runs: int, tails: Tails) -> Window:
         new=newest.mean(axis=1),
         sigma=sigma,
         history=history,
+        freedom=freedom,
         score=scores.mean(axis=1) / spread,
-        rise=_agreed(scores) / cautious,
-        fall=_agreed(-scores) / cautious,
+        rise=np.where(_was_there(newest, before, old), 0.0, _agreed(scores)) / cautious,
+        fall=np.where(_was_there(-newest, -before, -old), 0.0, _agreed(-scores)) / cautious,
         spread=spread,
     )
 
 
-def _spread(runs: int, history: NDArray[np.int64], memory: Floats) -> Floats:
+def _is_one_sitting(past: Floats, sittings: Ints, newest: Ints) -> NDArray[np.bool_]:
+    """Whether the runs of each past, but for those that were made together with the newest, are of one sitting."""
+    known = ~np.isnan(past) & (sittings != newest)
+    first = np.where(known, sittings, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    return np.asarray(first == np.where(known, sittings, -1).max(axis=1, initial=-1))
+
+
+def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
     """Standard error, in σ, of the mean of the newest runs less the median of the past, whose runs remember."""
     of_past = (1 + memory) / (1 - memory) * MEDIAN_VARIANCE / np.maximum(history, 1)
-    return np.asarray(np.sqrt(variance_of_mean(memory, runs) + of_past))
+    return np.asarray(np.sqrt(variance_of_mean(memory, sittings) + of_past))
 
 
 def _is_over(z: Floats) -> NDArray[np.bool_]:
@@ -114,6 +128,18 @@ def _is_over(z: Floats) -> NDArray[np.bool_]:
     return np.asarray((side * (before - newest) > apart) & (side * newest < side * before / 2))
 
 
+def _was_there(newest: Floats, past: Floats, level: Floats) -> NDArray[np.bool_]:
+    """Rows of whose past as many successive runs were all above the level by nearly as much as the newest ones are."""
+    runs = newest.shape[1]
+    if past.shape[1] < runs:
+        return np.zeros(len(past), dtype=bool)
+    together = past[:, runs - 1 :]
+    for lag in range(1, runs):
+        together = np.minimum(together, past[:, runs - 1 - lag : -lag])
+    seen = np.where(np.isnan(together), -np.inf, together).max(axis=1) - level
+    return np.asarray(newest.mean(axis=1) - level <= BEYOND * seen)
+
+
 def _agreed(scores: Floats) -> Floats:
     """The mean of each row, of which the largest counts for no more than LEAD beyond the next."""
     ordered = np.sort(scores, axis=1)
@@ -122,5 +148,5 @@ def _agreed(scores: Floats) -> Floats:
     return np.asarray(ordered.mean(axis=1))
 
 
-def _freedom(history: NDArray[np.int64]) -> Floats:
+def _freedom(history: Ints) -> Floats:
     return np.asarray(SIGMA_EFFICIENCY * np.maximum(history - 1, 1), dtype=np.float64)
