@@ -81,7 +81,9 @@ def compared(arms: Arms) -> tuple[dict[str, str], float]:
     measure_rounds(measured, arms, BUDGET, settled, progress(len(CASES), BUDGET))
     control = judge_control(measured, MIN_EFFECT)
     sys.stderr.write(f"{control}\n")
-    judged = [judge_latency(unnamed, trial, MIN_EFFECT, len(CASES)) for trial in measured.trials]
+    judged = [
+        judge_latency(unnamed, trial, MIN_EFFECT, len(CASES), "the time was up") for trial in measured.trials
+    ]
     words = ["void" if control.spoils(verdict.effect) else verdict.verdict for verdict in judged]
     return dict(zip(CASES, words, strict=True)), (time.monotonic() - start) / len(CASES)
 

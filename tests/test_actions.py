@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 import sys
@@ -184,6 +185,17 @@ def test_a_secret_is_masked_whole_and_never_as_nothing(capsys) -> None:
     assert capsys.readouterr().err == "::add-mask::first%0Asecond%25\n"
 
 
+def test_code_that_is_measured_can_neither_steer_the_job_nor_be_it() -> None:
+    rights = {
+        *("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+        *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN"),
+    }
+    facts = {"PATH": "/bin", "GITHUB_SHA": "a" * 40, "GITHUB_ACTIONS": "true"}
+    assert actions.without_rights(facts | dict.fromkeys(rights, "x")) == facts
+    kept = actions.without_rights(facts | dict.fromkeys(rights, "x"), keep=(actions.CACHE_TOKEN,))
+    assert kept == facts | {"ACTIONS_RUNTIME_TOKEN": "x"}
+
+
 @given(st.text())
 def test_one_line_is_one_line_and_commands_no_terminal(text) -> None:
     line = actions.one_line(text)
@@ -192,7 +204,41 @@ def test_one_line_is_one_line_and_commands_no_terminal(text) -> None:
 
 
 def test_one_line_is_the_text_where_that_is_one() -> None:
-    assert actions.one_line("naïve ✓\t#1\n::error::") == r"naïve ✓\t#1\n::error::"
+    assert actions.one_line("naïve ✓ at::add\t#1\n::error::") == r"naïve ✓ at::add\t#1\n::error::"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", r"\x3a:error::x"),
+        ("words ::error::x", r"words \x3a:error::x"),
+        ("\u2003::error::x", "\u2003\\x3a:error::x"),
+        (":::error::x", r"\x3a::error::x"),
+        ("a##[error]b", r"a#\x23[error]b"),
+        ("###[error]", r"##\x23[error]"),
+        ("##" + "##[group]", r"###\x23[group]"),
+    ],
+)
+def test_one_line_commands_no_runner(text, shown) -> None:
+    """It looks for ``::`` where a line begins, spaces aside, and for ``##[`` everywhere."""
+    assert actions.one_line(text) == shown
+
+
+@given(st.text(st.sampled_from('#[\\": ')))
+def test_inert_json_says_the_same_and_holds_no_command(text) -> None:
+    inert = actions.inert_json(json.dumps({text: text}))
+    assert json.loads(inert) == {text: text}
+    assert "##[" not in inert
+
+
+@pytest.mark.usefixtures("job")
+def test_a_fence_stands_on_the_channel_of_what_it_fences(capsys) -> None:
+    with actions.literal(sys.stdout):
+        sys.stdout.write("::error::text\n")
+    out, err = capsys.readouterr()
+    stop, text, resume = out.splitlines()
+    assert (stop.removeprefix("::stop-commands::"), text) == (resume.strip(":"), "::error::text")
+    assert err == ""
 
 
 @given(

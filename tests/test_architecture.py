@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions"},
     "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions"},
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "config"},
-    "environments": {"environments", "git", "deadline"},
+    "environments": {"environments", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
         *("machine", "records", "actions", "config", "interruption"),

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from torchperf_ci.compare.builds import BUDGET
+
 PROJECT = Path(__file__).parents[1]
 TOOLS = Path(sys.executable).parent
 NODE_MODULES = PROJECT / ".cache/npm"
@@ -51,6 +53,21 @@ def workflows_to_copy() -> list[str]:
         block for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
     ]
     return [block for block in blocks if "\njobs:\n" in block]
+
+
+def steps_to_copy() -> list[str]:
+    """The lists of steps in the documentation."""
+    blocks = [
+        re.findall(r"```yaml\n(      - .*?)```", page.read_text(), re.DOTALL)
+        for page in (PROJECT / "docs").glob("*.md")
+    ]
+    return [block for page in blocks for block in page]
+
+
+def uploads_of(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each step that uploads an artifact is given."""
+    steps = [step for job in workflow["jobs"].values() for step in job.get("steps", [])]
+    return [step["with"] for step in steps if "upload-artifact" in step.get("uses", "")]
 
 
 def shell_sources() -> dict[str, str]:
@@ -137,9 +154,22 @@ def test_the_comment_follows_the_run_that_measures() -> None:
         load(PROJECT / f"workflows-templates/pull-request{end}.yml") for end in ("", "-comment")
     )
     assert comments[True]["workflow_run"]["workflows"] == [measures["name"]]  # YAML 1.1 reads "on" so
-    (uploaded,) = [
-        step["with"]
-        for step in measures["jobs"]["compare"]["steps"]
-        if "upload-artifact" in step.get("uses", "")
-    ]
-    assert comments["jobs"]["comment"]["steps"][0]["with"]["name"] == uploaded["name"]
+    (uploaded,) = uploads_of(measures)
+    wanted = comments["jobs"]["comment"]["steps"][0]["with"]["pattern"]
+    assert wanted.replace("github.event.workflow_run.run_attempt", "github.run_attempt") == uploaded["name"]
+
+
+def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
+    """Those of the first attempt are still there, and a name that is taken is refused."""
+    jobs = [yaml.safe_load(f"jobs:\n  one:\n    steps:\n{block}") for block in steps_to_copy()]
+    workflows = [load(file) for file in WORKFLOWS]
+    uploads = [upload for workflow in [*workflows, *jobs] for upload in uploads_of(workflow)]
+    assert len(uploads) > 5
+    for upload in uploads:
+        assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], upload["name"]
+
+
+def test_the_builds_of_a_comparison_fit_into_its_job() -> None:
+    job = load(PROJECT / "workflows-templates/pull-request.yml")["jobs"]["compare"]
+    (compared,) = [step["with"] for step in job["steps"] if "actions/compare@" in step.get("uses", "")]
+    assert 2 * compared["build-timeout"] + BUDGET < 60 * job["timeout-minutes"]

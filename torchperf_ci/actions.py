@@ -1,7 +1,8 @@
 """The GitHub side of a job: outputs, summary, annotations, groups, masks, and text made safe for them.
 
 Only this module speaks the runner's language. Outside a job nothing here prints or writes. Commands go to
-stderr, which the runner reads as it reads stdout, so that a command whose stdout is data can be piped.
+stderr, which the runner reads as it reads stdout, so that a command whose stdout is data can be piped. It reads each of
+the two by itself: what is said on one may be heard before what was said earlier on the other.
 
 Formats: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -15,10 +16,10 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 Level = Literal["error", "warning", "notice"]
 
@@ -29,7 +30,17 @@ ANNOTATION_LIMIT = 10
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
 _CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_OLD_COMMAND = re.compile(r"##(?=\[)")
+"""What the runner takes for a command wherever in a line it stands."""
+_NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
+"""What it takes for one at a line's beginning, spaces aside; a table may begin a line with any word of a cell."""
 _MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]|(?<=www)\.|(?<=\bGH)-", re.IGNORECASE)
+
+
+_FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
+_OIDC = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL")
+CACHE_TOKEN = "ACTIONS_RUNTIME_TOKEN"  # noqa: S105  # the variable's name
+"""Of a job that hands it on to compilers' caches; it is good for artifacts, too."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,12 @@ class Annotation:
 def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether this process runs in a job of GitHub Actions."""
     return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def without_rights(environ: Mapping[str, str], keep: Collection[str] = ()) -> dict[str, str]:
+    """``environ`` for code that is measured: without the job's tokens and what steers its next steps."""
+    rights = {*_FILES, *_OIDC, CACHE_TOKEN} - {*keep}
+    return {name: value for name, value in environ.items() if name not in rights}
 
 
 def set_output(name: str, value: str) -> None:
@@ -87,14 +104,17 @@ def group(title: str) -> Iterator[None]:
 
 
 @contextmanager
-def literal() -> Iterator[None]:
-    """Have the runner show what is written to stderr inside as text, even what looks like one of its commands."""
+def literal(stream: TextIO | None = None) -> Iterator[None]:
+    """Have the runner show what is written inside as text, even what looks like one of its commands.
+
+    That holds for ``stream`` alone (stderr by default). Where stdout is data it must not be that: :func:`inert_json`.
+    """
     token = secrets.token_hex(16)
-    _command("stop-commands", token)
+    _command("stop-commands", token, stream=stream)
     try:
         yield
     finally:
-        _command(token, "")
+        _command(token, "", stream=stream)
 
 
 def annotate(annotations: Iterable[Annotation]) -> None:
@@ -120,8 +140,14 @@ def mask(secret: str) -> None:
 
 
 def one_line(value: object) -> str:
-    """``value`` as text that begins no line, where a runner would look for a command, and commands no terminal."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    """``value`` as text that begins no line, and commands neither a runner nor a terminal."""
+    line = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    return _NEW_COMMAND.sub(r"\1\\x3a", _OLD_COMMAND.sub(r"#\\x23", line))
+
+
+def inert_json(text: str) -> str:
+    """JSON that says the same as ``text``, and commands no runner: no line of it begins with ``::``."""
+    return _OLD_COMMAND.sub(r"#\\u0023", text)
 
 
 def markdown_cell(text: str) -> str:
@@ -149,12 +175,15 @@ def _properties(annotation: Annotation) -> dict[str, str]:
     return {"title": annotation.title, "file": annotation.file, "line": line}
 
 
-def _command(name: str, message: str, properties: Mapping[str, str] | None = None) -> None:
+def _command(
+    name: str, message: str, properties: Mapping[str, str] | None = None, *, stream: TextIO | None = None
+) -> None:
     if not in_actions():
         return
+    stream = stream or sys.stderr
     given = ",".join(f"{key}={_escape_property(value)}" for key, value in (properties or {}).items() if value)
-    sys.stderr.write(f"::{name}{' ' if given else ''}{given}::{_escape(message)}\n")
-    sys.stderr.flush()
+    stream.write(f"::{name}{' ' if given else ''}{given}::{_escape(message)}\n")
+    stream.flush()
 
 
 def _escape(text: str) -> str:

@@ -5,6 +5,8 @@
 #
 # Outputs: state, exit-code, and those of the command.
 set -euo pipefail
+# shellcheck source=/dev/null
+source "${BASH_SOURCE[0]%/*}/../setup/signals.sh"
 
 readonly inconclusive=5
 
@@ -26,17 +28,8 @@ export TORCHPERF_PYTHON TORCHPERF_OUT TORCHPERF_STATE
 delimiter=torchperf_$RANDOM$RANDOM$RANDOM
 printf 'state<<%s\n%s\n%s\n' "$delimiter" "$TORCHPERF_STATE" "$delimiter" >>"$GITHUB_OUTPUT"
 
-# A runner that cancels a job signals this shell alone, and kills what is left a few seconds later.
-"$TORCHPERF" bisect &
-readonly child=$!
-trap 'signalled=true; kill "$child" || true' INT TERM
-signalled=true
-while [[ -n $signalled ]]; do
-  # A signal ends the wait, not the command, which cleans up first.
-  signalled=
-  status=0
-  wait "$child" || status=$?
-done
+status=0
+run_signalled "$TORCHPERF" bisect || status=$?
 printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
 # A red mark must mean that something is wrong.
 if [[ $status == "$inconclusive" ]]; then

@@ -5,8 +5,10 @@
 #
 # Outputs: exit-code, and those of the command.
 set -euo pipefail
+# shellcheck source=/dev/null
+source "${BASH_SOURCE[0]%/*}/../setup/signals.sh"
 
-readonly inconclusive=5
+readonly worse=1 inconclusive=5
 
 if [[ -z ${TORCHPERF_PYTHON:-} ]]; then
   # Two directories of records, or two Pythons, need none.
@@ -16,12 +18,21 @@ if [[ -z ${TORCHPERF_OUT:-} ]]; then
   TORCHPERF_OUT=$(mktemp -d "$RUNNER_TEMP/torchperf-verdicts.XXXXXX")/verdicts.json
 fi
 export TORCHPERF_PYTHON TORCHPERF_OUT
+# The command's own warn would hide what it found.
+tolerant=
+if [[ ${TORCHPERF_ON_FAILURE:-} == warn ]]; then
+  tolerant=true
+  export TORCHPERF_ON_FAILURE=error
+fi
 status=0
-"$TORCHPERF" compare || status=$?
+run_signalled "$TORCHPERF" compare || status=$?
 printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
 # A red mark must mean that something is worse.
 if [[ $status == "$inconclusive" ]]; then
   echo '::warning title=torchperf::Nobody can tell for every case whether head is slower than base; the summary says why'
+  exit 0
+fi
+if [[ -n $tolerant && $status == "$worse" ]]; then
   exit 0
 fi
 exit "$status"

@@ -5,6 +5,8 @@
 #
 # Outputs: exit-code, and those of the command.
 set -euo pipefail
+# shellcheck source=/dev/null
+source "${BASH_SOURCE[0]%/*}/../setup/signals.sh"
 
 if [[ -z ${TORCHPERF_PYTHON:-} ]]; then
   TORCHPERF_PYTHON=$(command -v python || command -v python3) || {
@@ -17,6 +19,6 @@ if [[ -z ${TORCHPERF_OUT:-} ]]; then
 fi
 export TORCHPERF_PYTHON TORCHPERF_OUT
 status=0
-"$TORCHPERF" run || status=$?
+run_signalled "$TORCHPERF" run || status=$?
 printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
 exit "$status"

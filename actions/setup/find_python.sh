@@ -22,5 +22,6 @@ for name in python3.13 python3.12 python3.14 python3.11 python3.10 python3 pytho
   if found=$("$name" -I -c "$check" 2>/dev/null); then
     break
   fi
+  found= # whatever it printed before it failed
 done
 printf 'python=%s\n' "$found" >>"$GITHUB_OUTPUT"

@@ -12,7 +12,7 @@ import pytest
 from act_runner import OURS, standing_in
 from github_api import JOB, REPOSITORY, GitHub, Pull, running_github
 
-from torchperf_ci.report.comment import MARKER
+from torchperf_ci.report.comment import marker
 from torchperf_ci.series.series import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import file
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 LIBRARY = Path(__file__).parent / "library"
 TEMPLATES = PROJECT / "workflows-templates"
-ARTIFACT = "torchperf-verdicts"
+ARTIFACT = "torchperf-verdicts-1"
 SHA = "a" * 40
+WORKFLOW = ".github/workflows/pull-request.yml"
+MARKER = marker(WORKFLOW)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def users(runner: Runner, tmp_path: Path) -> Users:
 
 def edited(template: str) -> str:
     """The template with the test's workload and its PyTorch, which is there already."""
-    template = template.replace("suite: quick #", "suite: benchmarks/suite.py #")
+    template = template.replace("suite: benchmarks/my_suite.py #", "suite: benchmarks/suite.py #")
     lines = template.splitlines(keepends=True)
     (install,) = [number for number, line in enumerate(lines) if "python3 -m venv" in line] or [0]
     if install:
@@ -109,10 +111,13 @@ def github() -> Iterator[GitHub]:
         yield server
 
 
-def comment_on(users: Users, github: GitHub, sha: str) -> Act:
+def comment_on(users: Users, github: GitHub, sha: str, conclusion: str = "failure") -> Act:
     """Run the workflow that comments, after the run of a pull request from a fork, of which GitHub lists nothing."""
     run = {
         "id": 71,
+        "run_attempt": 1,
+        "conclusion": conclusion,
+        "path": WORKFLOW,
         "event": "pull_request",
         "head_sha": sha,
         "head_branch": "topic",
@@ -137,7 +142,10 @@ def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub
     library.write_text(slow)
     head = commit(caller, "Slower in the pull request")
     github.add(Pull(7, head, "stranger/perf", "topic", listed=False))
-    event = {"number": 7, "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base}}}
+    event = {
+        "number": 7,
+        "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base, "ref": "main"}},
+    }
     origin, torch = f"--env=ORIGIN={caller}", f"--env=TORCH={users.runner.torch}"
     ended = users.run("pull_request", "pull-request", event, origin, torch)
     log = (ended.evidence / "act.log").read_text()
@@ -172,8 +180,20 @@ def test_an_artifact_is_text_wherever_it_comes_from(users: Users, github: GitHub
     assert JOB not in log
 
 
-def test_a_run_without_verdicts_is_followed_by_nothing(users: Users, github: GitHub) -> None:
+def test_a_run_that_was_skipped_is_followed_by_nothing(users: Users, github: GitHub) -> None:
+    commit(users.runner.caller, "A library")
+    ended = comment_on(users, github, SHA, "skipped")
+    assert ended.results == {"comment": "success"}, (ended.evidence / "act.log").read_text()
+    assert github.asked == []
+
+
+def test_a_run_that_could_not_compare_leaves_no_older_verdict(users: Users, github: GitHub) -> None:
+    """The verdicts of an earlier attempt are none of this one's."""
+    file.write(users.artifacts / "torchperf-verdicts-0/verdicts.json", Judgement("compare", "a", "b", []))
+    github.add(Pull(7, SHA, "stranger/perf", "topic", listed=False))
+    comment = github.comment(7, f"{MARKER}\n### ✅ Performance: 1 unchanged")
     commit(users.runner.caller, "A library")
     ended = comment_on(users, github, SHA)
     assert ended.results == {"comment": "success"}, (ended.evidence / "act.log").read_text()
-    assert github.asked == []
+    assert f"Commit {SHA} could not be compared: see [the run](https://" in comment.body
+    assert github.written == ["PATCH"]

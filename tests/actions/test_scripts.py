@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 ACTIONS = Path(__file__).parents[2] / "actions"
 BASH = shutil.which("bash")
@@ -51,7 +55,8 @@ def test_the_first_python_that_works_is_found_by_its_absolute_path(job) -> None:
 
 
 def test_no_python_is_an_empty_answer(job) -> None:
-    program(job, "python3", "exit 1")
+    for name in ("python3", "python"):
+        program(job, name, "echo /not/a/python; exit 1")
     assert run("setup/find_python.sh", job).returncode == 0
     assert output(job) == "python=\n"
 
@@ -140,6 +145,73 @@ def test_the_exit_code_of_a_run_is_known_to_the_steps_after_it(job) -> None:
     }
     assert run("run/run.sh", environ).returncode == 3
     assert output(job) == "exit-code=3\n"
+
+
+@pytest.mark.parametrize("script", ["bisect", "check", "compare", "run"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_cancelled_step_lets_its_command_clean_up(job, script, how) -> None:
+    """The runner signals the step's shell alone."""
+    program(job, "torchperf", "trap 'touch cleaned; exit 3' TERM; touch begun; while :; do sleep 0.1; done")
+    environ = {**job, "PATH": f"{job['PATH']}:{os.environ['PATH']}", "TORCHPERF": "torchperf"}
+    step = subprocess.Popen(
+        ["bash", ACTIONS / f"{script}/{script}.sh"],
+        env=environ,
+        cwd=job["RUNNER_TEMP"],
+        start_new_session=True,
+        # Whatever runs the tests may ignore it, and a shell cannot trap what it was started to ignore.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # it takes no lock
+    )
+    try:
+        while not Path(job["RUNNER_TEMP"], "begun").exists():
+            assert step.poll() is None
+            time.sleep(0.05)
+        step.send_signal(how)
+        assert step.wait(60) == 3
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(step.pid, signal.SIGKILL)
+        step.wait()
+    assert Path(job["RUNNER_TEMP"], "cleaned").exists()
+    assert output(job).endswith("exit-code=3\n")
+
+
+def test_a_script_takes_the_place_of_the_steps_shell() -> None:
+    """Which is the one that the runner signals."""
+    steps = [
+        step["run"]
+        for file in [ACTIONS.parent / "action.yml", *ACTIONS.glob("*/action.yml")]
+        for step in yaml.safe_load(file.read_text())["runs"]["steps"]
+        if "TORCHPERF" in step.get("env", {})
+    ]
+    assert len(steps) > 8
+    assert [run for run in steps if not run.startswith("exec ")] == []
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "code", "ends_with", "warns"),
+    [
+        ("", 1, 1, False),
+        ("warn", 1, 0, False),
+        ("warn", 2, 2, False),
+        ("", 5, 0, True),
+        ("warn", 5, 0, True),
+    ],
+)
+def test_a_comparison_tells_what_it_found_whatever_it_ends_with(
+    job, on_failure, code, ends_with, warns
+) -> None:
+    """The command ends with 0 where it is asked to warn, and so would hide what it found."""
+    program(job, "torchperf", f"[[ $TORCHPERF_ON_FAILURE == warn ]] || exit {code}")
+    environ = {
+        **job,
+        "TORCHPERF": f"{job['PATH']}/torchperf",
+        "TORCHPERF_OUT": "verdicts.json",
+        "TORCHPERF_ON_FAILURE": on_failure,
+    }
+    done = run("compare/compare.sh", environ)
+    assert done.returncode == ends_with
+    assert output(job) == f"exit-code={code}\n"
+    assert ("::warning title=torchperf::Nobody can tell" in done.stdout) is warns
 
 
 def test_a_job_without_python_is_told_which_input_to_give(job) -> None:

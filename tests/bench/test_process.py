@@ -49,6 +49,20 @@ def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of
     assert abs(outcome.answers["leak"]["host"]) < 64 * 1024
 
 
+def test_a_worker_has_none_of_the_jobs_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ENV", "file")
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "token")
+    program, log = tmp_path / "python", tmp_path / "log"
+    program.write_text("#!/bin/sh\nenv\n")
+    program.chmod(0o755)
+    with Worker(str(program), log, {"GIVEN": "value"}):
+        pass
+    told = log.read_text()
+    assert "\nGIVEN=value\n" in f"\n{told}"
+    assert "GITHUB_ENV" not in told
+    assert "ACTIONS_ID_TOKEN" not in told
+
+
 def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure) -> None:
     assert outcome_of("prints").status == "pass"
 

@@ -63,6 +63,12 @@ def test_it_runs_in_the_worktree_or_in_an_empty_folder(arm: CommandArm) -> None:
     assert printed("ls -A", replace(arm, worktree=None)) == ""
 
 
+def test_it_has_none_of_the_jobs_rights(arm: CommandArm, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITHUB_ENV", "ACTIONS_RUNTIME_TOKEN"):
+        monkeypatch.setenv(name, "given")
+    assert printed('echo "${GITHUB_ENV-none} ${ACTIONS_RUNTIME_TOKEN-none}"', arm) == "none none"
+
+
 @pytest.mark.parametrize("place", ["worktree", "sha"])
 def test_a_place_that_there_is_nothing_for_is_refused(arm: CommandArm, place: str) -> None:
     with pytest.raises(UsageError, match=place):

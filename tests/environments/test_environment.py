@@ -80,6 +80,17 @@ def test_a_build_runs_the_users_line_in_a_fresh_environment(checkout, temporary,
     assert list(temporary.iterdir()) == []
 
 
+def test_a_build_has_no_right_of_the_job_but_to_its_cache(
+    checkout, temporary, quick, tmp_path, monkeypatch
+) -> None:
+    for name in ("GITHUB_ENV", "ACTIONS_RUNTIME_TOKEN"):
+        monkeypatch.setenv(name, "given")
+    told = tmp_path / "told"
+    command = f'echo "${{GITHUB_ENV-none}} ${{ACTIONS_RUNTIME_TOKEN-none}}" >{told}'
+    with opened(first(checkout), Builder(quick, command)):
+        assert told.read_text() == "none given\n"
+
+
 def test_a_build_that_fails_shows_the_end_of_its_log(checkout, temporary, quick) -> None:
     before = checkout.state()
     builder = Builder(quick, "seq 100; echo https://me:secret@host/x; exit 3")

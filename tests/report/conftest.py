@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from github_api import JOB, REPOSITORY, GitHub, running_github
+from github_api import JOB, MEASURING, REPOSITORY, GitHub, running_github
 
 from torchperf_ci.cli import main
 from torchperf_ci.report import github as asking
@@ -67,8 +67,13 @@ class Job:
             "head_repository": {"full_name": "stranger/perf"},
             "pull_requests": [],
             "html_url": RUN_URL,
+            "path": f"{MEASURING}@topic",
         }
         self.event(workflow_run={**run, **members}, repository={"id": HERE})
+
+    def unjudged(self, *arguments: str) -> int:
+        """The exit code of ``torchperf report`` where nothing was judged."""
+        return main(["report", "--to", "comment", "--unjudged", *arguments])
 
     @property
     def output(self) -> str:
@@ -102,6 +107,7 @@ def job(tmp_path: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Job:
         "GITHUB_SERVER_URL": "https://github.example",
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
         "GITHUB_TOKEN": JOB,
+        "GITHUB_WORKFLOW_REF": f"{REPOSITORY}/{MEASURING}@refs/pull/7/merge",
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)

@@ -3,11 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from github_api import Pull
+from github_api import MEASURING, Pull
 from nights import judged, located, regressed, series
 
 from torchperf_ci.cli import main
 from torchperf_ci.culprits import file as culprits
+from torchperf_ci.report.comment import marker
 from torchperf_ci.report.document import document
 from torchperf_ci.report.issues.life.hidden import recall
 from torchperf_ci.report.told import Told
@@ -27,7 +28,7 @@ def test_a_comment_that_is_not_sent_is_written(job: Job, github: GitHub, why: st
     job.monkeypatch.chdir(job.folder)
     assert job.comment(*([why] if why == "--dry-run" else [])) == 0
     text = (job.folder / "torchperf-report/comment.md").read_text()
-    assert text.startswith("<!-- torchperf report -->\n### ❌ Performance: 1 regressed\n")
+    assert text.startswith(f"{marker(MEASURING)}\n### ❌ Performance: 1 regressed\n")
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "written to torchperf-report/comment.md" in shown.err
@@ -85,6 +86,13 @@ def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsy
 def test_a_report_needs_verdicts(job: Job, capsys: Any) -> None:
     assert main(["report", "--to", "summary"]) == 2
     assert "report what? give files of verdicts" in capsys.readouterr().err
+
+
+def test_that_nothing_was_judged_is_told_alone_and_in_a_comment(job: Job, capsys: Any) -> None:
+    assert job.comment("--unjudged") == 2
+    assert "or --unjudged alone" in capsys.readouterr().err
+    assert main(["report", "--unjudged"]) == 2
+    assert "--unjudged is for an earlier comment: give --to comment" in capsys.readouterr().err
 
 
 def test_a_report_may_be_of_culprits_alone(job: Job, tmp_path: Path) -> None:

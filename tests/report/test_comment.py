@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from github_api import LOGINS, PERSON, Fault, Pull
+from github_api import LOGINS, MEASURING, PERSON, Fault, Pull
 
 from torchperf_ci import deadline
-from torchperf_ci.report.comment import LIMIT, MARKER, body
+from torchperf_ci.report.comment import LIMIT, body, marker
+from torchperf_ci.report.comment import MARKER as OLD_MARKER
 from torchperf_ci.report.destinations import comment as destination
 from torchperf_ci.report.measured import Measured
 from torchperf_ci.report.told import Told
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 SHA = "a" * 40
+MARKER = marker(MEASURING)
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,62 @@ def test_an_unchanged_report_edits_nothing(job: Job, github: GitHub) -> None:
     comment.body = comment.body.replace("\n", "\r\n").rstrip()
     assert job.comment() == 0
     assert github.written == ["POST"]
+
+
+def test_each_workflow_has_a_comment_of_its_own(job: Job, github: GitHub) -> None:
+    """One on a CPU and one on a GPU, say."""
+    job.comment(ratio=1.05)
+    job.after_run(path=".github/workflows/gpu.yml", head_repository=None, head_branch=None)
+    assert [job.comment(ratio=ratio) for ratio in (1.06, 1.07)] == [0, 0]
+    first, second = bodies(github)
+    assert "+5.0%" in first
+    assert "+7.0%" in second
+    assert first.splitlines()[0] != second.splitlines()[0]
+
+
+def test_a_workflow_finds_its_comment_from_its_own_job_and_after_it(job: Job, github: GitHub) -> None:
+    job.comment(ratio=1.05)
+    job.after_run(head_repository=None, head_branch=None)
+    assert job.comment(ratio=1.06) == 0
+    (text,) = bodies(github)
+    assert "+6.0%" in text
+
+
+def test_a_comment_from_before_each_workflow_had_its_own_is_taken_over(job: Job, github: GitHub) -> None:
+    old = github.comment(7, f"{OLD_MARKER}\r\nold")
+    assert job.comment() == 0
+    assert old.body.startswith(f"{MARKER}\n### ❌")
+    left = github.comment(7, f"{OLD_MARKER}\nby hand")
+    assert job.comment(ratio=1.06) == 0
+    assert left.body.endswith("by hand")
+    assert github.written == ["PATCH", "PATCH"]
+
+
+@pytest.mark.parametrize("name", ["--> <img src=x>", "a\nb", "\ud800"])
+def test_a_workflow_with_a_hostile_name_has_a_marker(name: str) -> None:
+    assert re.fullmatch(r"<!-- torchperf report [0-9a-f]{16} -->", marker(name))
+
+
+def test_where_nothing_was_judged_an_earlier_comment_says_so(job: Job, github: GitHub) -> None:
+    job.comment()
+    job.after_run(head_repository=None, head_branch=None)
+    assert job.unjudged() == 0
+    (text,) = bodies(github)
+    assert text.startswith(f"{MARKER}\n### ⚠️ Performance: not compared\n")
+    assert (
+        f"Commit {SHA} could not be compared: see [the run](https://github.example/octo/perf/actions/runs/71)."
+        in text
+    )
+    assert job.comment() == 0
+    assert "1 regressed" in bodies(github)[0]
+
+
+def test_where_nothing_was_judged_no_comment_is_made(job: Job, github: GitHub, capsys: Any) -> None:
+    other = github.comment(7, f"{marker('gpu.yml')}\nof another workflow")
+    assert job.unjudged() == 0
+    assert github.written == []
+    assert other.body.endswith("of another workflow")
+    assert "nothing is commented: there is no comment to update" in capsys.readouterr().err
 
 
 def test_a_deleted_comment_is_made_anew(job: Job, github: GitHub) -> None:

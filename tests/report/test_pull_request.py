@@ -44,7 +44,7 @@ def test_one_that_is_listed_at_the_commit_is_found_there(job: Job, github: GitHu
 def test_one_of_the_same_repository_is_named_by_the_event(job: Job, github: GitHub) -> None:
     github.add(Pull(7, SHA))
     github.add(Pull(8, SHA))
-    job.after_run(pull_requests=[listed(8)])
+    job.after_run(head_repository={"full_name": "Octo/perf"}, pull_requests=[listed(8)])
     assert job.comment() == 0
     assert commented(github) == [8]
     assert not [asked for asked in github.asked if "/commits/" in asked]
@@ -79,11 +79,13 @@ def test_one_that_is_closed_gets_nothing(job: Job, github: GitHub, capsys: Any) 
 
 
 def test_who_names_a_pull_request_cannot_name_another_one_than_was_measured(job: Job, github: GitHub) -> None:
-    """A number from an artifact reaches nobody else's pull request."""
+    """A number from an artifact reaches nobody else's pull request, even where its head is the same commit."""
     github.add(Pull(7, SHA, FORK, listed=False))
-    github.add(Pull(8, OTHER))
+    github.add(Pull(8, OTHER, FORK))
+    github.add(Pull(9, SHA))
     job.after_run()
     assert job.comment("--pull-request", "8") == 0
+    assert job.comment("--pull-request", "9") == 2
     assert commented(github) == []
     assert job.comment("--pull-request", "7") == 0
     assert commented(github) == [7]
@@ -106,6 +108,32 @@ def test_a_number_alone_is_enough_by_hand(job: Job, github: GitHub) -> None:
     github.add(Pull(7, SHA))
     assert job.comment("--pull-request", "7") == 0
     assert commented(github) == [7]
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [Pull(8, SHA, "mallory/perf"), Pull(8, SHA, branch="topic"), Pull(8, SHA, FORK, "elsewhere")],
+    ids=["another fork", "another repository", "another branch"],
+)
+def test_anybody_elses_with_the_same_head_gets_nothing_and_hinders_nobody(
+    job: Job, github: GitHub, strangers: Pull
+) -> None:
+    github.add(strangers)
+    github.add(Pull(7, SHA, FORK, listed=False))
+    job.after_run()
+    assert job.comment() == 0
+    assert commented(github) == [7]
+
+
+def test_one_branch_with_two_pull_requests_gets_a_comment_on_each(job: Job, github: GitHub) -> None:
+    """To two bases; GitHub does not say which of them was measured."""
+    for number in (7, 8):
+        github.add(Pull(number, SHA, FORK))
+    github.add(Pull(6, SHA, FORK, state="closed"))
+    job.after_run()
+    assert job.comment() == 0
+    assert commented(github) == [7, 8]
+    assert [line.partition("#")[0][-2:] for line in job.output.splitlines() if "#" in line] == ["/7", "/8"]
 
 
 def test_two_with_the_same_head_are_told(job: Job, github: GitHub, capsys: Any) -> None:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from github_openapi import Operation
 
 REPOSITORY = "octo/perf"
+MEASURING = ".github/workflows/performance.yml"
+"""The workflow that measures."""
 ELSEWHERE = "octo/elsewhere"
 """Where issues are transferred to."""
 WEB = "https://github.example"
@@ -31,7 +33,7 @@ class Request:
 
 @dataclass
 class Pull:
-    """A pull request; ``repository`` holds its head. ``listed``: GitHub knows that its commit belongs to it."""
+    """A pull request; ``repository`` holds its head, ``listed``: GitHub knows that its commit belongs to it."""
 
     number: int
     sha: str

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from torchperf_ci.verdicts.verdict import Word
 
-HOSTILE = "a|b\n::error::pwned @octocat #1 <img src=x> [x](javascript:x) `$(x)` \x1b[31m https://evil.example"
+HOSTILE = (
+    "::error::pwned ##[error]pwned a|b\n::error::pwned ::error::pwned "
+    "@octocat #1 <img src=x> [x](javascript:x) `$(x)` \x1b[31m https://evil.example"
+)
 
 
 def a_verdict(word: Word = "unchanged", model: str = "vision/resnet18", **given: Any) -> Verdict:

@@ -102,6 +102,21 @@ def test_a_job_takes_hostile_text_as_text(hostile, job: Path, capsys) -> None:
     assert outputs(job)["regressed"] == "2"
 
 
+@pytest.mark.parametrize("json_output", [False, True])
+def test_nothing_on_stdout_is_a_command_whenever_the_runner_reads_it(
+    hostile, job: Path, capsys, json_output: bool
+) -> None:
+    """It reads stdout apart from stderr, so no fence on the other channel helps."""
+    tell(hostile, job / "v.json", json_output=json_output)
+    shown = capsys.readouterr().out.splitlines()
+    fences = [line for line in shown if line.startswith("::")]
+    assert len(fences) == (0 if json_output else 2)
+    assert fences == ([] if json_output else [shown[0], shown[-1]])
+    assert not [line for line in shown if "##[" in line or line.strip().startswith("::error")]
+    if json_output:
+        assert json.loads("".join(shown)) == json.loads((job / "v.json").read_text())
+
+
 def test_red_series_come_first_among_ten_annotations(judgement, job: Path, capsys) -> None:
     many = replace(judgement, verdicts=[judgement.verdicts[2 + 60]] * 8 + [judgement.verdicts[-1]] * 8)
     tell(many, job / "v.json", json_output=False)

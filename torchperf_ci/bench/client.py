@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices import host_memory
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env={**without_rights(os.environ), **environment},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.actions import without_rights
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.errors import UsageError
 
@@ -51,9 +52,8 @@ def _values(arm: CommandArm) -> dict[str, str]:
 def environment(arm: CommandArm) -> dict[str, str]:
     """The caller's variables, with the environment under test in front and no compiler's cache of another commit."""
     python, cache = Path(arm.settings.python), arm.scratch / "cache"
-    inherited = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")
-    }
+    caller = without_rights(os.environ)
+    inherited = {name: value for name, value in caller.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
     parent = python.parent.parent
     return {
         **inherited,

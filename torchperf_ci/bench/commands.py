@@ -72,10 +72,13 @@ def list_command(options: Mapping[str, Any]) -> int:
             {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
         )
         return 0
-    for entry in entries:
-        print(f"{entry['name']:<44} {', '.join(entry['modes']):<20} {entry['task']}")
-    for name, reason in under_test.unavailable.items():
-        print(f"{name:<44} not available: {reason}")
+    lines = [
+        *(f"{entry['name']:<44} {', '.join(entry['modes']):<20} {entry['task']}" for entry in entries),
+        *(f"{name:<44} not available: {reason}" for name, reason in under_test.unavailable.items()),
+    ]
+    with actions.literal(sys.stdout):
+        for line in lines:
+            print(actions.one_line(line))
     return 0
 
 
@@ -102,19 +105,21 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
 
 
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
-    for case in cases:
-        print(case)
+    with actions.literal(sys.stdout):
+        for case in cases:
+            print(actions.one_line(case))
     each = f"{settings.processes} processes" + (f" and pairs with {anchor.build}" if anchor else "")
     print(f"{len(cases)} cases, {each} each, on {settings.device}, records to {out}")
 
 
 def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:
     """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
-    with actions.literal():
-        summary.table(results, sys.stderr if json_output else sys.stdout)
+    shown = sys.stderr if json_output else sys.stdout
+    with actions.literal(shown):
+        summary.table(results, shown)
     if json_output:
         _print_json(summary.as_json(results, setting))
-    sys.stderr.write(f"{summary.headline(results)}; records in {out}\n")
+    sys.stderr.write(f"{summary.headline(results)}; records in {actions.one_line(out)}\n")
     if not actions.in_actions():
         return
     actions.append_summary(summary.markdown(results, setting))
@@ -124,8 +129,7 @@ def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_ou
 
 
 def _print_json(data: Any) -> None:
-    json.dump(data, sys.stdout, indent=2)
-    print()
+    print(actions.inert_json(json.dumps(data, indent=2)))
 
 
 def _setting(

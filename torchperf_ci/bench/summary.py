@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import Annotation, in_actions, markdown_cell
+from torchperf_ci.actions import Annotation, in_actions, markdown_cell, one_line
 from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
 from torchperf_ci.machine.doctor import Finding, verdict
 
@@ -68,7 +68,7 @@ def table(results: Sequence[CaseResult], out: TextIO) -> None:
         left = column in (*COLUMNS[:4], "status")
         shown.add_column(column, no_wrap=True, justify="left" if left else "right")
     for row in rows(results):
-        shown.add_row(*(Text(cell) for cell in row))
+        shown.add_row(*(Text(one_line(cell)) for cell in row))
     Console(file=out, width=None if out.isatty() and not in_actions() else 200).print(shown)
 
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci import actions
 from torchperf_ci.check.calibrating import calibrate, sentences
 from torchperf_ci.check.comparable import newest_machine
 from torchperf_ci.check.rules import rule_of
@@ -55,5 +56,4 @@ def _ratios(past: Past, policy: Mapping[str, config.Rule]) -> tuple[Points, dict
 
 
 def _print_json(data: Any) -> None:
-    json.dump(data, sys.stdout, indent=1, allow_nan=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(f"{actions.inert_json(json.dumps(data, indent=1, allow_nan=False))}\n")

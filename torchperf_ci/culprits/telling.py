@@ -26,12 +26,13 @@ def tell(location: Location, out: Path, *, json_output: bool) -> None:
     Raises :class:`CulpritsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
     """
     file.write(out, location)
-    with actions.literal():
-        if json_output:
-            sys.stdout.write(file.text_of(location))
-        else:
+    if json_output:
+        sys.stdout.write(actions.inert_json(file.text_of(location)))
+    else:
+        with actions.literal(sys.stdout):
             table(location, sys.stdout)
-        sys.stdout.flush()
+    sys.stdout.flush()
+    with actions.literal():
         sys.stderr.write(f"{actions.one_line(headline(location))}; culprits in {actions.one_line(out)}\n")
     if not actions.in_actions():
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from torchperf_ci.actions import CACHE_TOKEN, without_rights
 from torchperf_ci.environments.programs import run_program
 from torchperf_ci.git import without_secrets
 
@@ -52,7 +53,8 @@ def activated(folder: Path) -> dict[str, str]:
 
 
 def _environ() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    caller = without_rights(os.environ, keep=(CACHE_TOKEN,))
+    return {name: value for name, value in caller.items() if name not in _ELSEWHERE}
 
 
 def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:

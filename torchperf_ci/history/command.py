@@ -41,13 +41,14 @@ def history_command(options: Mapping[str, Any]) -> int:
     pasts = [
         _since(past, options["since"] or 0) for past in segment_all(points, partial(_rule, policy=policy))
     ]
-    with actions.literal():
-        if options["json"]:
-            json.dump(document(pasts), sys.stdout, indent=2, allow_nan=False)
-            sys.stdout.write("\n")
-        else:
+    if options["json"]:
+        sys.stdout.write(actions.inert_json(json.dumps(document(pasts), indent=2, allow_nan=False)))
+        sys.stdout.write("\n")
+    else:
+        with actions.literal(sys.stdout):
             table(pasts, sys.stdout)
-        sys.stdout.flush()
+    sys.stdout.flush()
+    with actions.literal():
         sys.stderr.write(f"{headline(pasts)}\n")
         sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in refused[:_SHOWN])
     if refused:

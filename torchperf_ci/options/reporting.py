@@ -25,6 +25,11 @@ REPORT_OPTIONS = (
         metavar="summary|comment|issues|DIR",
         default="summary",
     ),
+    Option(
+        "--unjudged",
+        "Nothing was judged: an earlier comment says so from now on, and none is made",
+        truth,
+    ),
     CONFIG,
     Option(
         "--repo",

@@ -145,7 +145,7 @@ def _print(columns: Row, rows: Iterable[Row]) -> None:
     for row in rows:
         shown.add_row(*(Text(one_line(short(cell, _TEXT_LENGTH))) for cell in row))
     wide = None if sys.stdout.isatty() and not in_actions() else _WIDTH
-    with literal():
+    with literal(sys.stdout):
         Console(file=sys.stdout, width=wide, highlight=False).print(shown)
         sys.stdout.flush()
 

@@ -1,7 +1,8 @@
-"""One comment on a pull request: found again by a hidden marker, updated, never repeated."""
+"""One comment a workflow on a pull request: found again by a hidden marker, updated, never repeated."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.markdown import GITHUB
@@ -18,31 +19,47 @@ if TYPE_CHECKING:
     from torchperf_ci.report.told import Told
 
 MARKER = "<!-- torchperf report -->"
+"""Of a comment that no workflow made, or that was made before each workflow had its own."""
 LIMIT = 65_536
 """Characters that GitHub takes; as many bytes are always fewer."""
 _GONE = (404, 410)
 _ROUNDS = 3
 
 
+def marker(workflow: str) -> str:
+    """The hidden first line of the comment of ``workflow``, whose name may be a stranger's and is not in it."""
+    key = sha256(workflow.encode(errors="replace")).hexdigest()[:16]
+    return MARKER.replace("report", f"report {key}") if workflow else MARKER
+
+
 def body(told: Told, measured: Measured, server: str = GITHUB) -> str:
     """The whole comment, its marker first: verdicts, and the culprits below them."""
+    mark = marker(measured.workflow)
     where = f"Measured at {measured.sha}" if measured.sha else ""
     if measured.run_url:
         where = f"{where or 'Measured'} in [this run]({measured.run_url})"
-    frame = f"{MARKER}\n{{}}\n<sub>{where}.</sub>\n" if where else f"{MARKER}\n{{}}"
+    frame = f"{mark}\n{{}}\n<sub>{where}.</sub>\n" if where else f"{mark}\n{{}}"
     return frame.replace("{}", document(told, LIMIT - len(frame.encode()), server))
 
 
-def put(ask: Asking, number: int, text: str) -> str:
-    """Have ``text`` be the one comment of ours on the pull request; the comment's URL.
+def body_of_nothing(measured: Measured) -> str:
+    """The comment in place of verdicts that there are none of."""
+    commit = f"Commit {measured.sha}" if measured.sha else "This pull request"
+    see = f": see [the run]({measured.run_url})" if measured.run_url else ""
+    return f"{marker(measured.workflow)}\n### ⚠️ Performance: not compared\n\n{commit} could not be compared{see}.\n"
 
-    Jobs that do this at the same moment all look again after they have written: the oldest comment stays. Raises
-    :class:`CredentialsError` where the token may not, and :class:`NotDeliveredError` where GitHub does not.
+
+def put(ask: Asking, number: int, text: str, *, create: bool = True) -> str:
+    """Have ``text`` be the one comment of ours on the pull request that begins with its marker; the comment's URL.
+
+    Where there is none and none is to be created, the URL is empty. Jobs that do this at the same moment all look again
+    after they have written: the oldest comment stays. Raises :class:`CredentialsError` where the token may not, and
+    :class:`NotDeliveredError` where GitHub does not.
     """
     issue = ask.repository.get_issue(number)
     for _ in ask.deadline.tries(_ROUNDS):
         try:
-            return _put(ask, issue, text).html_url
+            return _put(ask, issue, text, create=create)
         except RefusedError as error:
             refusal = error
             if error.status not in _GONE:  # somebody deleted, since we looked, what was to be updated
@@ -50,13 +67,16 @@ def put(ask: Asking, number: int, text: str) -> str:
     raise _explained(refusal, ask.name, number) from refusal
 
 
-def _put(ask: Asking, issue: Issue, text: str) -> IssueComment:
-    earlier = _ours(ask, issue, login(ask))
+def _put(ask: Asking, issue: Issue, text: str, *, create: bool) -> str:
+    mark = _first_line(text)
+    earlier = _ours(ask, issue, login(ask), mark)
     if not earlier:
+        if not create:
+            return ""
         created = ask(lambda: issue.create_comment(text), again=False)
-        earlier = _ours(ask, issue, created.user.login) or [created]
+        earlier = _ours(ask, issue, created.user.login, mark) or [created]
         if earlier[0].id == created.id:
-            return created  # what somebody wrote after it is theirs to take away
+            return created.html_url  # what somebody wrote after it is theirs to take away
         _delete(ask, created)
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
@@ -64,18 +84,22 @@ def _put(ask: Asking, issue: Issue, text: str) -> IssueComment:
         ask(lambda: kept.edit(text))
     for other in others:
         _delete(ask, other)
-    return kept
+    return kept.html_url
 
 
-def _ours(ask: Asking, issue: Issue, login: str) -> list[IssueComment]:
-    """Our comments, oldest first: a marker in somebody else's is a quotation, or a trap."""
-    comments = ask.all(issue.get_comments)
-    ours = [
-        comment
-        for comment in comments
-        if comment.user and comment.user.login == login and (comment.body or "").startswith(MARKER)
-    ]
-    return sorted(ours, key=lambda comment: comment.id)
+def _ours(ask: Asking, issue: Issue, login: str, mark: str) -> list[IssueComment]:
+    """Our comments, oldest first: a marker in somebody else's is a quotation, or a trap.
+
+    Where none has ``mark``, those from before each workflow had its own.
+    """
+    comments = sorted(ask.all(issue.get_comments), key=lambda comment: comment.id)
+    ours = [comment for comment in comments if comment.user and comment.user.login == login]
+    marked = [comment for comment in ours if _first_line(comment.body) == mark]
+    return marked or [comment for comment in ours if _first_line(comment.body) == MARKER]
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0].rstrip("\r")
 
 
 def _trimmed(text: str) -> str:

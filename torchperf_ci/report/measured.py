@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ _BY_HAND = "give --pull-request and --head-sha"
 class Measured:
     """A commit, where it lies, and the pull requests that are said to be of it; empty where that is not known.
 
-    ``run_url`` is the page of the run that measured.
+    ``run_url`` is the page of the run that measured, and ``workflow`` the file of its workflow.
     """
 
     sha: str = ""
@@ -29,6 +29,7 @@ class Measured:
     branch: str = ""
     pull_requests: tuple[int, ...] = ()
     run_url: str = ""
+    workflow: str = ""
 
 
 def measured(options: Mapping[str, Any], environ: Mapping[str, str]) -> Measured:
@@ -45,14 +46,14 @@ def measured(options: Mapping[str, Any], environ: Mapping[str, str]) -> Measured
         msg = f"GITHUB_EVENT_PATH does not hold what GitHub writes there ({error!r}); {_BY_HAND}"
         raise UsageError(msg) from None
     if options["head_sha"] not in (None, found.sha):  # another commit, of which the event says nothing
-        found = Measured(run_url=found.run_url)
+        found = Measured(run_url=found.run_url, workflow=found.workflow)
     number = options["pull_request"]
-    return Measured(
-        options["head_sha"] or found.sha,
-        options["head_repository"] or found.repository,
-        options["head_branch"] or found.branch,
-        (number,) if number else found.pull_requests,
-        found.run_url,
+    return replace(
+        found,
+        sha=options["head_sha"] or found.sha,
+        repository=options["head_repository"] or found.repository,
+        branch=options["head_branch"] or found.branch,
+        pull_requests=(number,) if number else found.pull_requests,
     )
 
 
@@ -73,17 +74,26 @@ def _of_run(event: Mapping[str, Any]) -> Measured:
         run["head_branch"] or "",
         tuple(pull["number"] for pull in run["pull_requests"] if pull["base"]["repo"]["id"] == here),
         run["html_url"],
+        _file(run.get("path") or ""),
     )
 
 
 def _of_pull_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> Measured:
     url = run_url(environ)
+    workflow = _file("/".join(environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]))  # after owner and name
     if "pull_request" not in event:
-        return Measured(run_url=url)
+        return Measured(run_url=url, workflow=workflow)
     pull = event["pull_request"]
     head = pull["head"]
     repository = head["repo"] or {}
-    return Measured(head["sha"], repository.get("full_name", ""), head["ref"], (pull["number"],), url)
+    return Measured(
+        head["sha"], repository.get("full_name", ""), head["ref"], (pull["number"],), url, workflow
+    )
+
+
+def _file(path: str) -> str:
+    """A workflow's path less the ``@`` and the branch that GitHub may add."""
+    return path.partition("@")[0]
 
 
 def _event(environ: Mapping[str, str]) -> dict[str, Any]:

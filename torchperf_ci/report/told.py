@@ -32,8 +32,15 @@ class Told:
 
 def read(options: Mapping[str, Any]) -> Told:
     """Read the files that the options name. Raises :class:`TorchperfError` for one that is none."""
-    if not (options["verdicts"] or options["culprits"]):
-        msg = "report what? give files of verdicts with --verdicts, and of culprits with --culprits"
+    files = bool(options["verdicts"] or options["culprits"])
+    if files == bool(options["unjudged"]):
+        msg = (
+            "report what? give files of verdicts with --verdicts, and of culprits with --culprits, or --unjudged "
+            "alone"
+        )
+        raise UsageError(msg)
+    if options["unjudged"] and options["to"] != "comment":
+        msg = "--unjudged is for an earlier comment: give --to comment, too"
         raise UsageError(msg)
     return Told(
         tuple(verdicts.read(Path(path)) for path in options["verdicts"] or ()),

@@ -70,7 +70,7 @@ def _tell(schedule: Schedule, sighting: Sighting) -> None:
 def _show(schedule: Schedule, sighting: Sighting, night: str) -> None:
     """What the issue would say."""
     if sighting.missing:
-        with actions.literal():
+        with actions.literal(sys.stdout):
             sys.stdout.write(f"{text.title(schedule)}\n\n{written(schedule, sighting, night)}")
             sys.stdout.flush()
     _say("no issue is touched: this is a dry run")

@@ -36,13 +36,14 @@ def tell(report: Report, error: TorchperfError | None, *, json_output: bool, mis
     ``error`` is what the command ends with: whoever catches it tells it. ``missing_matters`` where nothing to upload
     deserves a warning even so.
     """
-    with actions.literal():
-        if json_output:
-            sys.stdout.write(f"{json.dumps(as_json(report), indent=2)}\n")
-        else:
+    if json_output:
+        sys.stdout.write(f"{actions.inert_json(json.dumps(as_json(report), indent=2))}\n")
+    else:
+        with actions.literal(sys.stdout):
             sys.stdout.writelines(f"{one_line(line)}\n" for line in lines(report))
-        sys.stdout.flush()
-        if not error:
+    sys.stdout.flush()
+    if not error:
+        with actions.literal():
             sys.stderr.write(f"{one_line(report.headline())}\n")
     if not actions.in_actions():
         return

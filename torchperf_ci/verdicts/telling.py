@@ -35,13 +35,13 @@ def tell(judgement: Judgement, out: Path, *, json_output: bool) -> None:
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
     """
     file.write(out, judgement)
-    with actions.literal():
-        if json_output:
-            sys.stdout.write(file.text_of(judgement))
-        else:
+    if json_output:
+        sys.stdout.write(actions.inert_json(file.text_of(judgement)))
+    else:
+        with actions.literal(sys.stdout):
             table(judgement, sys.stdout)
-        sys.stdout.flush()
-        sys.stderr.write(f"{headline(judgement.verdicts)}; verdicts in {actions.one_line(out)}\n")
+    sys.stdout.flush()
+    sys.stderr.write(f"{headline(judgement.verdicts)}; verdicts in {actions.one_line(out)}\n")
     if not actions.in_actions():
         return
     actions.append_summary(markdown([judgement], _SUMMARY_ROOM))

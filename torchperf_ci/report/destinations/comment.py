@@ -23,20 +23,20 @@ _SECONDS = 120.0
 
 
 def tell(told: Told, options: Mapping[str, Any]) -> None:
-    """Comment, or update the comment."""
-    of = measured(options, os.environ)
-    text = comment.body(told, of, server(os.environ))
+    """Comment, or update the comment; where nothing was judged, only update it."""
+    of, judged = measured(options, os.environ), not options["unjudged"]
+    text = comment.body(told, of, server(os.environ)) if judged else comment.body_of_nothing(of)
     if why := why_silent(options, os.environ):
         write(out(options), {"comment.md": text})
         say(f"nothing is commented: {why}")
         return
     with asking(repository(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
         try:
-            pull = find(ask, of)
+            pulls = find(ask, of)
         except NobodyWaitsError as reason:
             say(f"nothing is commented: {reason}")
             actions.annotate([actions.Annotation("notice", str(reason), title="Nothing is commented")])
             return
-        url = comment.put(ask, pull.number, text)
-    say(f"commented: {url}")
-    actions.set_output("comment-url", url)
+        urls = [url for pull in pulls if (url := comment.put(ask, pull.number, text, create=judged))]
+    say(f"commented: {', '.join(urls)}" if urls else "nothing is commented: there is no comment to update")
+    actions.set_output("comment-url", "\n".join(urls))
