@@ -30,7 +30,7 @@ def judged(values: np.ndarray, **facts: Any) -> Judged:
 def test_where_nothing_changes_few_are_candidates_and_none_is_proven(cv: float, nights: int) -> None:
     found = judged(quiet(cv, nights=nights))
     for side in (found.up, found.down):
-        assert side.candidate.mean() < 0.04
+        assert side.candidate.mean() < 0.05
         assert not side.proven.any()
 
 
@@ -243,10 +243,10 @@ def test_the_sides_are_mirror_images() -> None:
     np.testing.assert_allclose(up.low, -down.high)
 
 
-def test_windows_share_a_level_of_about_three_percent() -> None:
+def test_windows_share_a_level_of_about_four_percent() -> None:
     """A change of LEVELS changes how many candidates there are in a night, which documentation and benchmarks tell."""
     values = quiet(0.03, series=20_000)
-    assert judged(values).up.candidate.mean() == pytest.approx(0.03, abs=0.008)
+    assert judged(values).up.candidate.mean() == pytest.approx(0.037, abs=0.006)
     assert sorted(LEVELS) == [1, 2, 3, 5]
 
 

@@ -14,7 +14,7 @@ from torchperf_ci.stats.fdr import adjusted
 from torchperf_ci.stats.machine_offsets import machine_offsets
 from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.normal import score_of_tail, tail_probability
-from torchperf_ci.stats.past import NEWEST, of_current_level, past, without_gaps
+from torchperf_ci.stats.past import NEWEST, is_one_sitting, of_current_level, past, without_gaps
 from torchperf_ci.stats.single_run import Repetitions, single_run_scores, smallest_proof
 from torchperf_ci.stats.window import Window, past_tails, window
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.025, 3: 0.006, 5: 0.004}
+LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004}
 """How many of the newest runs are set against those before, and the tail probability that makes a candidate.
 
-Together they make candidates of 3% of what has not changed, at most. Most is given to two runs: one proves little.
+Together they make candidates of 4% of what has not changed, at most. Most is given to two runs: one proves little.
 """
 OVERLAP = 2.5
 """The smallest of the four windows' tail probabilities counts this often, not four times: they share runs."""
@@ -101,11 +101,11 @@ def judge(
     knows: false discoveries are controlled among what is worse, so that what became better excuses none. Runs of a
     series with the same number in ``sittings``, shape (series, runs), were made in one; without it each is alone.
     """
-    each_of_its_own = np.tile(np.arange(values.shape[1]), (len(values), 1))
+    alone = np.broadcast_to(np.arange(values.shape[1]), values.shape)
     values, jobs, sittings = without_gaps(
         values,
-        np.zeros(values.shape, dtype=np.int64) if jobs is None else jobs,
-        each_of_its_own if sittings is None else sittings,
+        np.broadcast_to(np.int64(0), values.shape) if jobs is None else jobs,
+        alone if sittings is None else sittings,
     )
     values = of_current_level(values)
     offsets = np.zeros(values.shape)
@@ -114,9 +114,12 @@ def judge(
         offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
         values = values - offsets
     tails = past_tails(values)
-    windows = [window(values, runs, tails, sittings) for runs in LEVELS]
-    alone = smallest_proof(past(values, NEWEST), min_effect)
-    rise, fall = _single(windows[0], repetitions, offsets[:, -1], tails, alone, jobs[:, -1])
+    settled = past(values, NEWEST)
+    is_one = is_one_sitting(settled, past(sittings, NEWEST), sittings[:, -1:])
+    windows = [window(values, runs, tails, sittings, is_one) for runs in LEVELS]
+    rise, fall = _single(
+        windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
+    )
     end, detected, power, sure = score_of_tail(
         np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER, TOO_SMALL])
     )

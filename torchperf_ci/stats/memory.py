@@ -49,7 +49,7 @@ def memory_beside_step(deviations: Floats, after_step: NDArray[np.bool_]) -> Flo
 
     ``deviations``, shape (series, runs), are NaN where there are none; ``after_step`` says which lie after the step
     that is asked about. The correlation around the two levels also sees other steps; so it counts no further than the
-    differences know of, which a step touches only once: those of most series, or its own less a standard error.
+    differences know of, which a step touches only once: those of most of the series, or its own less a standard error.
     Successive differences of a first-order autoregressive series have the correlation ``-(1 - r)/2``; it is estimated
     from n of them with a variance of 1/2n where r is 0 (Bartlett, *Journal of the Royal Statistical Society
     Supplement* 8, 1946).
@@ -69,7 +69,7 @@ def memory_beside_step(deviations: Floats, after_step: NDArray[np.bool_]) -> Flo
 
 def _successive(deviations: Floats) -> Floats:
     """The correlation of each row's successive values around 0, NaN left out."""
-    clipped = np.nan_to_num(np.clip(deviations, -CLIP, CLIP))
+    clipped = np.where(np.isnan(deviations), 0.0, np.clip(deviations, -CLIP, CLIP))
     squares = np.maximum((clipped**2).sum(axis=1), 1e-9)
     return np.asarray((clipped[:, 1:] * clipped[:, :-1]).sum(axis=1) / squares, dtype=np.float64)
 

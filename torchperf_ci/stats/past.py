@@ -41,6 +41,18 @@ def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
     return values[:, max(0, end - BASELINE) : max(0, end)]
 
 
+def is_one_sitting(settled: Floats, sittings: Ints, newest: Ints) -> NDArray[np.bool_]:
+    """Whether the runs of each past, but for those that were made together with the newest, are of one sitting.
+
+    ``settled`` and ``sittings``, shape (series, runs), are those of the past, ``newest``, shape (series, 1), those of
+    the newest runs.
+    """
+    known = ~np.isnan(settled) & (sittings != newest)
+    most = np.iinfo(np.int64).max
+    lowest = np.where(known, sittings, most).min(axis=1, initial=most)
+    return np.asarray(lowest == np.where(known, sittings, -1).max(axis=1, initial=-1))
+
+
 def without_gaps(values: Floats, jobs: Ints, sittings: Ints) -> tuple[Floats, Ints, Ints]:
     """All, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
     missing = np.isnan(values[:, :-1])
@@ -80,17 +92,19 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
     times as much, and so does the ratio.
     """
     known = ~np.isnan(values)
-    runs = known.sum(axis=1, keepdims=True)
     level = row_median(values)[:, None]
-    deviations = np.nan_to_num(np.clip((values - level) / successive_sigma(values)[:, None], -CLIP, CLIP))
-    sums, before = np.cumsum(deviations, axis=1), np.cumsum(known, axis=1)
+    deviations = np.clip((values - level) / successive_sigma(values)[:, None], -CLIP, CLIP)
+    sums = np.cumsum(np.where(known, deviations, 0.0), axis=1)
+    counted = known[:1] if known.all() else known  # rows without gaps count alike
+    runs, before = counted.sum(axis=1, keepdims=True), np.cumsum(counted, axis=1)
     after = runs - before
     inside = (before >= FEWEST) & (after >= FEWEST)
     excess = (sums - before / np.maximum(runs, 1) * sums[:, -1:]) ** 2
-    evidence = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
-    best = evidence.argmax(axis=1)
-    begins = best + 1
-    after_step = np.arange(values.shape[1]) >= begins[:, None]
-    memory = memory_beside_step(np.where(known, deviations, np.nan), after_step)
-    needed = CLEAR * (1 + memory) / (1 - memory)
-    return begins, evidence[np.arange(len(values)), best] > needed
+    ratios = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
+    begins = ratios.argmax(axis=1) + 1
+    ratio = ratios[np.arange(len(values)), begins - 1]
+    is_clear = ratio > CLEAR
+    after_step = np.arange(values.shape[1]) >= begins[is_clear, None]
+    memory = memory_beside_step(deviations[is_clear], after_step)
+    is_clear[is_clear] = ratio[is_clear] > CLEAR * (1 + memory) / (1 - memory)
+    return begins, is_clear

@@ -28,6 +28,8 @@ LEAD = 0.5
 BEYOND = 1.5
 """So many times as far as any as many runs of the past several runs must be off to be proof: a machine that has two
 speeds shows either for some nights."""
+NO_PROOF = 1.0
+"""Scores up to here are no proof anyway, so nothing like them is looked for in the past."""
 BACK = 4.0
 """Standard errors by which the newest run is off from those before it where what they have shown is over."""
 
@@ -77,13 +79,16 @@ def past_tails(values: Floats) -> Tails:
     return learn_tails(deviations / np.sqrt(1 - 1 / history)[:, None])
 
 
-def window(values: Floats, runs: int, tails: Tails, sittings: Ints) -> Window:
-    """Set the newest ``runs`` of log ``values``, (series, runs), against their past; ``sittings`` are those of
-    :func:`judge`."""
+def window(
+    values: Floats, runs: int, tails: Tails, sittings: Ints, is_one_sitting: NDArray[np.bool_]
+) -> Window:
+    """Set the newest ``runs`` of log ``values``, (series, runs), against their past.
+
+    ``sittings`` are those of :func:`judge`; ``is_one_sitting``, shape (series,), says whose past is of a single one.
+    """
     before, newest = past(values, runs), values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
-    is_one = _is_one_sitting(before, past(sittings, runs), sittings[:, -1:])
-    told = np.where(is_one, np.minimum(history, ONE_SITTING), history)
+    told = np.where(is_one_sitting, np.minimum(history, ONE_SITTING), history)
     freedom = _freedom(told)
     old, sigma = level_and_sigma(before)
     likely, largest = memories((before - old[:, None]) / sigma[:, None], history, MIN_HISTORY)
@@ -100,17 +105,10 @@ def window(values: Floats, runs: int, tails: Tails, sittings: Ints) -> Window:
         history=history,
         freedom=freedom,
         score=scores.mean(axis=1) / spread,
-        rise=np.where(_was_there(newest, before, old), 0.0, _agreed(scores)) / cautious,
-        fall=np.where(_was_there(-newest, -before, -old), 0.0, _agreed(-scores)) / cautious,
+        rise=_never_seen(_agreed(scores), newest, before, old) / cautious,
+        fall=_never_seen(_agreed(-scores), -newest, -before, -old) / cautious,
         spread=spread,
     )
-
-
-def _is_one_sitting(past: Floats, sittings: Ints, newest: Ints) -> NDArray[np.bool_]:
-    """Whether the runs of each past, but for those that were made together with the newest, are of one sitting."""
-    known = ~np.isnan(past) & (sittings != newest)
-    first = np.where(known, sittings, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    return np.asarray(first == np.where(known, sittings, -1).max(axis=1, initial=-1))
 
 
 def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
@@ -128,16 +126,19 @@ def _is_over(z: Floats) -> NDArray[np.bool_]:
     return np.asarray((side * (before - newest) > apart) & (side * newest < side * before / 2))
 
 
-def _was_there(newest: Floats, past: Floats, level: Floats) -> NDArray[np.bool_]:
-    """Rows of whose past as many successive runs were all above the level by nearly as much as the newest ones are."""
+def _never_seen(agreed: Floats, newest: Floats, past: Floats, level: Floats) -> Floats:
+    """``agreed``, but 0 in rows of whose past as many successive runs were all above the level by nearly as much."""
     runs = newest.shape[1]
-    if past.shape[1] < runs:
-        return np.zeros(len(past), dtype=bool)
-    together = past[:, runs - 1 :]
+    rows = np.flatnonzero(agreed > NO_PROOF)
+    if past.shape[1] < runs or not rows.size:
+        return agreed
+    together = past[rows, runs - 1 :]
     for lag in range(1, runs):
-        together = np.minimum(together, past[:, runs - 1 - lag : -lag])
-    seen = np.where(np.isnan(together), -np.inf, together).max(axis=1) - level
-    return np.asarray(newest.mean(axis=1) - level <= BEYOND * seen)
+        together = np.minimum(together, past[rows, runs - 1 - lag : -lag])
+    seen = np.where(np.isnan(together), -np.inf, together).max(axis=1) - level[rows]
+    was_there = newest[rows].mean(axis=1) - level[rows] <= BEYOND * seen
+    agreed[rows[was_there]] = 0.0
+    return agreed
 
 
 def _agreed(scores: Floats) -> Floats:
