@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 POLICY = Policy(Config())
 
 
-def spread(level: float, values: int = 8, sd: float = 0.01) -> list[float]:
-    noise = random.Random(level)
+def spread(level: float, values: int = 8, sd: float = 0.01, seed: str = "") -> list[float]:
+    noise = random.Random(seed or level)
     return [level * (1 + noise.gauss(0, sd)) for _ in range(values)]
 
 
@@ -108,9 +108,21 @@ def test_values_that_spread_tell_nothing(folder) -> None:
 
 def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
     base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.105])
-    verdict = judged(base, folder("head", latency=[1.1, 1.11, 1.12, 1.11, 1.12]))
+    verdict = judged(base, folder("head", latency=[1.1, 1.101, 1.12, 1.11, 1.12]))
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
-    assert verdict.why.endswith("not with 99% confidence")
+    assert verdict.why.endswith("lie apart, as they may by chance in one of so many series")
+
+
+def test_many_series_share_the_chance_of_a_false_alarm(folder) -> None:
+    """Of 119 series without any change; each by itself would be red once in a hundred."""
+    sides = {
+        side: {f"latency_{number}(ms)": spread(1.0, 8, 0.1, seed=f"{side}{number}") for number in range(120)}
+        for side in ("base", "head")
+    }
+    sides["head"]["latency_7(ms)"] = spread(2.0, 8)
+    found = compare_folders(folder("base", **sides["base"]), folder("head", **sides["head"]), POLICY)
+    red = [verdict.series.metric for verdict in found.verdicts if verdict.is_red]
+    assert red == ["latency_7(ms)"]
 
 
 @pytest.mark.parametrize("values", [1, 3, 4])

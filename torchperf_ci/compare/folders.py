@@ -37,7 +37,8 @@ def holds_records(path: Path) -> bool:
 def compare_folders(base: Path, head: Path, policy: Policy) -> Judgement:
     """The verdict on every series that either side has. Raises :class:`RecordsError` for a side without records."""
     old, new = _collected(base), _collected(head)
-    judged = partial(_judged, policy=policy, statuses=_statuses(new.points))
+    among = len(old.points.keys() & new.points.keys())
+    judged = partial(_judged, policy=policy, statuses=_statuses(new.points), among=among)
     verdicts = [
         judged(series, old.points.get(series, ()), new.points.get(series, ()))
         for series in dict.fromkeys([*new.points, *old.points])
@@ -69,8 +70,9 @@ def _judged(
     new: Sequence[Point],
     policy: Policy,
     statuses: Mapping[Series, Point],
+    among: int,
 ) -> Verdict:
-    """``statuses`` are head's, by case."""
+    """``statuses`` are head's, by case; ``among`` is how many series both sides have."""
     if not old:
         return Verdict(series, "new", "base has no such record")
     if not new:
@@ -84,7 +86,7 @@ def _judged(
     if not before or not after:
         side, points = ("head", new) if before else ("base", old)
         return Verdict(series, "missing", f"{side} has no number{_lacking(points[-1], judged_by)}")
-    return judge_numbers(series, before, after, judged_by)
+    return judge_numbers(series, before, after, judged_by, among)
 
 
 def _measurements(points: Sequence[Point], judged_by: Rule) -> list[float]:

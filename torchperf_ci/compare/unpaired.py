@@ -10,6 +10,7 @@ import numpy as np
 
 from torchperf_ci.config import UP
 from torchperf_ci.stats.shift import shift_effect
+from torchperf_ci.stats.sprt import ALPHA
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 FEWEST_VALUES = 5
 """On either side, for a change to be called one."""
-SURE = 0.99
-"""Confidence of the interval that must exclude 1."""
 LEAST_AMOUNT = 1.0
 """The smallest difference of an amount that matters, in its own unit."""
 
@@ -38,12 +37,15 @@ class _Finding:
     effect: Effect | None = None
 
 
-def judge_numbers(series: Series, old: Sequence[float], new: Sequence[float], rule: Rule) -> Verdict:
+def judge_numbers(
+    series: Series, old: Sequence[float], new: Sequence[float], rule: Rule, among: int
+) -> Verdict:
     """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond.
 
-    The values of a ratio are positive.
+    The values of a ratio are positive. It is one of ``among`` series, which share the chance that any of them is called
+    slower although none is.
     """
-    found = _ratio(old, new, rule) if rule.kind == "ratio" else _difference(old, new, rule)
+    found = _ratio(old, new, rule, among) if rule.kind == "ratio" else _difference(old, new, rule)
     enough = min(len(old), len(new)) >= FEWEST_VALUES
     worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
     return Verdict(
@@ -58,9 +60,9 @@ def judge_numbers(series: Series, old: Sequence[float], new: Sequence[float], ru
     )
 
 
-def _ratio(old: Sequence[float], new: Sequence[float], rule: Rule) -> _Finding:
+def _ratio(old: Sequence[float], new: Sequence[float], rule: Rule, among: int) -> _Finding:
     before, after = np.log(old), np.log(new)
-    effect, sure = shift_effect(before, after), shift_effect(before, after, SURE)
+    effect, sure = shift_effect(before, after), shift_effect(before, after, 1 - 2 * ALPHA / among)
     most = 1 + rule.min_effect
     large = not 1 / most < effect.ratio < most
     beyond = min(new) > max(old) * most or min(old) > max(new) * most
@@ -99,4 +101,8 @@ def _why(found: _Finding, rule: Rule, old: Sequence[float], new: Sequence[float]
         return f"{values} lie apart, and nobody says which way is better: give it a direction in the policy"
     if not enough:
         return f"{values} lie apart; it takes {FEWEST_VALUES} on either side to call that a change"
-    return f"{values} lie apart" if found.sure else f"{values} lie apart, but not with {SURE:.0%} confidence"
+    return (
+        f"{values} lie apart"
+        if found.sure
+        else f"{values} lie apart, as they may by chance in one of so many series"
+    )
