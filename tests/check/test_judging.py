@@ -165,6 +165,43 @@ def test_a_short_past_tells_nothing_about_noise(runs: int) -> None:
     assert f"{runs} comparable runs before" in verdict.why
 
 
+def test_five_runs_are_past_enough_for_a_newest_one() -> None:
+    verdict = one(noisy(10, 5), [10.0])
+    assert verdict.verdict == "unchanged"
+    assert 0 < verdict.effect.low < verdict.effect.high < math.inf
+
+
+def test_two_runs_of_one_sitting_prove_less_than_two_nights() -> None:
+    past = row(noisy(10, 30))
+    two = [point(10.38, 30), point(10.4, 31)]
+    hour = START + 30 * DAY
+    at_once = [
+        point(now.value, 30, timestamp=hour + 1800 * number, run=f"sitting.{number}")
+        for number, now in enumerate(two)
+    ]
+    assert judged({LATENCY: past}, {LATENCY: two})["latency(ms)"].verdict == "regressed"
+    found = judged({LATENCY: past}, {LATENCY: at_once})["latency(ms)"]
+    assert (found.verdict, found.candidate) == ("noisy", True)
+
+
+def test_what_became_better_excuses_nothing_that_is_worse() -> None:
+    """Throughputs that rose are no reason to believe more of the latencies that did."""
+    old, new = {}, {}
+    for number in range(300):
+        latencies, throughputs = (
+            noisy(10, 46, cv=0.02, seed=number),
+            noisy(10, 46, cv=0.02, seed=1000 + number),
+        )
+        for metric, values in (("latency(ms)", latencies), ("throughput(samples/s)", throughputs)):
+            if metric != "latency(ms)":
+                values[-3:] = [value * 1.3 for value in values[-3:]]
+            name = series(metric, model=f"m{number}")
+            old[name], new[name] = row(values[:-1]), row(values[-1:], 45)
+    verdicts = judge_all(old, new, default_policy())
+    assert sum(verdict.verdict == "improved" for verdict in verdicts) > 250
+    assert not [verdict for verdict in verdicts if verdict.is_red]
+
+
 def test_a_constant_series_shows_the_smallest_change_that_matters_and_not_less() -> None:
     assert one([10.0] * 30, [10.4] * 3).verdict == "regressed"
     assert one([10.0] * 30, [10.0]).verdict == "unchanged"
@@ -457,6 +494,13 @@ class TestAnchored:
 
     def test_it_survives_a_change_of_machine(self) -> None:
         assert self.verdicts(1.05, fingerprint=OTHER)["latency(ms)"].verdict == "regressed"
+
+    def test_five_past_runs_are_enough_for_it_to_speak(self) -> None:
+        old = {ANCHORED: row([1.0] * 5, fingerprint=ANCHOR), THROUGHPUT: row(noisy(100, 5))}
+        new = {ANCHORED: row([1.0], 5, fingerprint=ANCHOR), THROUGHPUT: row([100.0], 5)}
+        found = judged(old, new)["throughput(samples/s)"]
+        assert found.verdict == "unchanged"
+        assert found.why.startswith("the anchored series speaks for it")
 
     def test_while_it_is_young_the_others_speak_for_themselves(self) -> None:
         found = self.verdicts(1.0, runs=3)
