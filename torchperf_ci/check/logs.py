@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.stats.effect import LARGEST
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-LARGEST = 700.0
-"""A larger logarithm has no number any more; noise without any measure may lead to one."""
 
 
 def log_values(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 LARGEST = 700.0
-"""The exponential of a larger logarithm is hardly a number any more."""
+"""A larger logarithm has no number any more; noise without any measure may lead to one."""
 
 
 @dataclass(frozen=True)

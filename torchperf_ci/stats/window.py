@@ -38,9 +38,9 @@ BACK = 4.0
 class Window:
     """The newest ``runs`` of each series against the past before them; arrays of shape (series,), NaN without a past.
 
-    ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs, ``history`` the number of past runs.
-    ``freedom`` are the degrees of freedom of ``sigma``.
-    ``score`` is standard normal where nothing has changed, and ``spread`` the standard error of ``new - old``, in σ.
+    ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs with ``freedom`` degrees of freedom,
+    ``history`` the number of past runs. ``score`` is standard normal where nothing has changed, and ``spread`` the
+    standard error of ``new - old``, in σ.
     ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
     for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where as many
     runs of the past were as far off by themselves. All scores are 0 where the newest run is back: what was seen in
