@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from made_points import DAY, START, noisy, point, row, series
+from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.config import default_policy
-
-if TYPE_CHECKING:
-    from torchperf_ci.verdicts.verdict import Verdict
-
-LATENCY = series()
-STATUS = series("status")
-OTHER = {"driver": "560", "governor": "performance"}
-
-
-def judged(old, new, policy=None) -> dict[str, Verdict]:
-    """The verdicts by metric."""
-    verdicts = judge_all(old, new, default_policy() if policy is None else policy)
-    assert len({verdict.series for verdict in verdicts}) == len(verdicts)
-    return {verdict.series.metric: verdict for verdict in verdicts}
-
-
-def one(past, now, metric: str = "latency(ms)", policy=None) -> Verdict:
-    """The verdict on a single series with these values, a day each."""
-    name = series(metric)
-    (verdict,) = judged({name: row(past)}, {name: row(now, len(past))}, policy).values()
-    return verdict
 
 
 @pytest.mark.parametrize(
@@ -306,104 +285,6 @@ def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> Non
     assert {verdict.verdict for verdict in judge_all(old, new, default_policy())} == {"regressed"}
 
 
-class TestOutcomes:
-    def words(self, past, now, **info: str) -> Verdict:
-        return judged({STATUS: row(past)}, {STATUS: row(now, len(past), info=info)})["status"]
-
-    def test_what_fails_now_is_broken_and_says_why(self) -> None:
-        verdict = self.words([1.0] * 5, [0.0], status="oom", reason="CUDA out of memory")
-        assert (verdict.verdict, verdict.is_red) == ("broken", True)
-        assert verdict.why == "oom: CUDA out of memory"
-        assert verdict.evidence["last_old"]["commit"] == f"{4:040d}"
-
-    def test_one_good_run_before_is_enough(self) -> None:
-        assert self.words([1.0], [0.0]).verdict == "broken"
-
-    def test_what_was_failing_is_not_red_again(self) -> None:
-        verdict = self.words([1.0, 1.0, 0.0, 0.0], [0.0], status="crashed")
-        assert (verdict.verdict, verdict.is_red) == ("unchanged", False)
-        assert verdict.why == f"still failing since 2026-09-23 {0:010d}: crashed"
-
-    @pytest.mark.parametrize(
-        ("past", "now", "failing"),
-        [
-            ([1.0], [0.0], 1),
-            ([0.0, 1.0, 0.0, 0.0], [0.0], 3),
-            ([1.0, 0.0, None, 0.0], [0.0, 0.0], 4),
-            ([0.0, 0.0], [0.0], 3),
-            ([], [0.0, 0.0], 2),
-            ([0.0], [1.0], None),
-            ([1.0], [1.0], None),
-            ([0.0], [1.0, None], None),
-        ],
-    )
-    def test_the_evidence_counts_the_failures_in_a_row(self, past, now, failing) -> None:
-        assert self.words(past, now).evidence.get("failing") == failing
-
-    def test_the_points_of_one_run_are_one_failure(self) -> None:
-        twice = [point(0.0, 9, run="records"), point(0.0, 9, run="records")]
-        assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence["failing"] == 1
-
-    def test_what_passes_again_is_fixed(self) -> None:
-        assert self.words([1.0, 0.0, 0.0], [1.0]).verdict == "fixed"
-
-    def test_what_passes_as_before_is_unchanged(self) -> None:
-        assert self.words([1.0, 1.0], [1.0]).verdict == "unchanged"
-
-    def test_what_fails_now_and_then_is_no_news(self) -> None:
-        verdict = self.words([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0.0])
-        assert (verdict.verdict, verdict.is_red, verdict.candidate) == ("noisy", False, True)
-
-    def test_what_is_not_supported_is_missing(self) -> None:
-        verdict = self.words([1.0], [0.0], status="unsupported", reason="no torchvision")
-        assert verdict.verdict == "missing"
-        assert verdict.why == "there is nothing to measure: unsupported: no torchvision"
-
-    def test_a_failure_on_another_machine_counts_and_says_so(self) -> None:
-        verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
-        assert verdict.verdict == "broken"
-        assert verdict.why == "failed (the machine changed, too: driver: 550 → 560)"
-
-    def test_a_case_that_fails_from_its_first_run_on_is_new(self) -> None:
-        assert judged({}, {STATUS: row([0.0])})["status"].verdict == "new"
-
-    def test_an_accuracy_in_words_is_an_outcome(self) -> None:
-        accuracy = series("accuracy")
-        good, bad = ({"benchmark_values": f'["{word}"]'} for word in ("pass", "fail_accuracy"))
-        found = judged({accuracy: row([None] * 3, info=good)}, {accuracy: row([None], 3, info=bad)})
-        assert found["accuracy"].verdict == "broken"
-        assert found["accuracy"].why == "fail_accuracy"
-
-    def test_an_accuracy_in_numbers_is_a_ratio(self) -> None:
-        verdict = one(noisy(0.8, 30, cv=0.002), [0.7, 0.7, 0.7], "accuracy")
-        assert verdict.verdict == "regressed"
-        assert verdict.effect
-
-    def test_a_case_that_breaks_is_one_red_line(self) -> None:
-        metrics = ["accuracy", "latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "graph_breaks"]
-        old = {series(metric): row([1.0] * 30) for metric in metrics} | {STATUS: row([1.0] * 30)}
-        new = {
-            STATUS: row([0.0], 30, info={"status": "oom"}),
-            LATENCY: row([None], 30),
-            series("accuracy"): row([0.0], 30),
-        }
-        found = judged(old, new)
-        assert found.pop("status").verdict == "broken"
-        assert {verdict.verdict for verdict in found.values()} == {"missing"}
-        assert {verdict.why for verdict in found.values()} == {"status of its case: oom"}
-        assert set(found) == set(metrics)
-
-    def test_wrong_results_make_their_speed_worthless(self) -> None:
-        old = {series("accuracy"): row([1.0] * 30), LATENCY: row(noisy(10, 30)), STATUS: row([1.0] * 30)}
-        new = {series("accuracy"): row([0.0], 30), LATENCY: row([5.0], 30), STATUS: row([1.0], 30)}
-        found = judged(old, new)
-        assert {metric: verdict.verdict for metric, verdict in found.items()} == {
-            "accuracy": "broken",
-            "latency(ms)": "missing",
-            "status": "unchanged",
-        }
-
-
 @pytest.mark.parametrize(
     ("past", "now", "word"),
     [
@@ -446,64 +327,6 @@ def test_what_nobody_knows_and_was_always_zero_is_judged_by_its_difference() -> 
     policy = {"quality": config.Rule(direction="down", min_effect=0.03)}
     assert one([0.0] * 20, [0.0], "quality", policy).verdict == "unchanged"
     assert one([0.0] * 20, [90.0] * 3, "quality", policy).verdict == "regressed"
-
-
-ANCHORED = series("latency_vs_anchor(ratio)")
-THROUGHPUT = series("throughput(samples/s)")
-ANCHOR = {"anchor": "torch 2.12.0 abc"}
-
-
-class TestAnchored:
-    def verdicts(self, ratio: float, runs: int = 30, **fresh) -> dict[str, Verdict]:
-        old = {
-            ANCHORED: row(noisy(1.0, runs, cv=0.004), fingerprint=ANCHOR),
-            LATENCY: row(noisy(10, 30, cv=0.01)),
-            THROUGHPUT: row(noisy(100, 30, cv=0.01)),
-        }
-        new = {
-            ANCHORED: row([ratio] * 3, 30, fingerprint=ANCHOR),
-            LATENCY: row([14.0] * 3, 30, **fresh),
-            THROUGHPUT: row([100 / 1.4] * 3, 30, **fresh),
-        }
-        return judged(old, new)
-
-    def test_it_speaks_for_latency_and_throughput(self) -> None:
-        found = self.verdicts(1.0)
-        assert {verdict.verdict for verdict in found.values()} == {"unchanged"}
-        assert found["latency(ms)"].why.startswith("the anchored series speaks for it")
-        assert found["latency(ms)"].new == 14.0
-
-    def test_its_regression_is_theirs(self) -> None:
-        found = self.verdicts(1.05)
-        assert {verdict.verdict for verdict in found.values()} == {"regressed"}
-        slower, less = found["latency(ms)"].effect, found["throughput(samples/s)"].effect
-        assert less.ratio == pytest.approx(1 / slower.ratio)
-        assert less.low < less.ratio < less.high
-
-    def test_each_has_the_points_of_its_own_chart(self) -> None:
-        found = self.verdicts(1.05)
-        newest = {metric: verdict.evidence["points"][-1]["value"] for metric, verdict in found.items()}
-        assert newest == {
-            "latency_vs_anchor(ratio)": 1.05,
-            "latency(ms)": 14.0,
-            "throughput(samples/s)": 100 / 1.4,
-        }
-        assert not [verdict for verdict in self.verdicts(1.0).values() if "points" in verdict.evidence]
-
-    def test_it_survives_a_change_of_machine(self) -> None:
-        assert self.verdicts(1.05, fingerprint=OTHER)["latency(ms)"].verdict == "regressed"
-
-    def test_five_past_runs_are_enough_for_it_to_speak(self) -> None:
-        old = {ANCHORED: row([1.0] * 5, fingerprint=ANCHOR), THROUGHPUT: row(noisy(100, 5))}
-        new = {ANCHORED: row([1.0], 5, fingerprint=ANCHOR), THROUGHPUT: row([100.0], 5)}
-        found = judged(old, new)["throughput(samples/s)"]
-        assert found.verdict == "unchanged"
-        assert found.why.startswith("the anchored series speaks for it")
-
-    def test_while_it_is_young_the_others_speak_for_themselves(self) -> None:
-        found = self.verdicts(1.0, runs=3)
-        assert found["latency_vs_anchor(ratio)"].verdict == "noisy"
-        assert found["latency(ms)"].verdict == "regressed"
 
 
 def test_all_are_judged_together_under_false_discovery_control() -> None:

@@ -1,0 +1,124 @@
+"""What passes or fails, and the numbers of a case that failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from made_points import noisy, point, row, series
+from made_verdicts import LATENCY, OTHER, STATUS, judged, one
+
+if TYPE_CHECKING:
+    from torchperf_ci.verdicts.verdict import Verdict
+
+
+def words(past, now, **info: str) -> Verdict:
+    return judged({STATUS: row(past)}, {STATUS: row(now, len(past), info=info)})["status"]
+
+
+def test_what_fails_now_is_broken_and_says_why() -> None:
+    verdict = words([1.0] * 5, [0.0], status="oom", reason="CUDA out of memory")
+    assert (verdict.verdict, verdict.is_red) == ("broken", True)
+    assert verdict.why == "oom: CUDA out of memory"
+    assert verdict.evidence["last_old"]["commit"] == f"{4:040d}"
+
+
+def test_one_good_run_before_is_enough() -> None:
+    assert words([1.0], [0.0]).verdict == "broken"
+
+
+def test_what_was_failing_is_not_red_again() -> None:
+    verdict = words([1.0, 1.0, 0.0, 0.0], [0.0], status="crashed")
+    assert (verdict.verdict, verdict.is_red) == ("unchanged", False)
+    assert verdict.why == f"still failing since 2026-09-23 {0:010d}: crashed"
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "failing"),
+    [
+        ([1.0], [0.0], 1),
+        ([0.0, 1.0, 0.0, 0.0], [0.0], 3),
+        ([1.0, 0.0, None, 0.0], [0.0, 0.0], 4),
+        ([0.0, 0.0], [0.0], 3),
+        ([], [0.0, 0.0], 2),
+        ([0.0], [1.0], None),
+        ([1.0], [1.0], None),
+        ([0.0], [1.0, None], None),
+    ],
+)
+def test_the_evidence_counts_the_failures_in_a_row(past, now, failing) -> None:
+    assert words(past, now).evidence.get("failing") == failing
+
+
+def test_the_points_of_one_run_are_one_failure() -> None:
+    twice = [point(0.0, 9, run="records"), point(0.0, 9, run="records")]
+    assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence["failing"] == 1
+
+
+def test_what_passes_again_is_fixed() -> None:
+    assert words([1.0, 0.0, 0.0], [1.0]).verdict == "fixed"
+
+
+def test_what_passes_as_before_is_unchanged() -> None:
+    assert words([1.0, 1.0], [1.0]).verdict == "unchanged"
+
+
+def test_what_fails_now_and_then_is_no_news() -> None:
+    verdict = words([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0.0])
+    assert (verdict.verdict, verdict.is_red, verdict.candidate) == ("noisy", False, True)
+
+
+def test_what_is_not_supported_is_missing() -> None:
+    verdict = words([1.0], [0.0], status="unsupported", reason="no torchvision")
+    assert verdict.verdict == "missing"
+    assert verdict.why == "there is nothing to measure: unsupported: no torchvision"
+
+
+def test_a_failure_on_another_machine_counts_and_says_so() -> None:
+    verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
+    assert verdict.verdict == "broken"
+    assert verdict.why == "failed (the machine changed, too: driver: 550 → 560)"
+
+
+def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:
+    assert judged({}, {STATUS: row([0.0])})["status"].verdict == "new"
+
+
+def test_an_accuracy_in_words_is_an_outcome() -> None:
+    accuracy = series("accuracy")
+    good, bad = ({"benchmark_values": f'["{word}"]'} for word in ("pass", "fail_accuracy"))
+    found = judged({accuracy: row([None] * 3, info=good)}, {accuracy: row([None], 3, info=bad)})
+    assert found["accuracy"].verdict == "broken"
+    assert found["accuracy"].why == "fail_accuracy"
+
+
+def test_an_accuracy_in_numbers_is_a_ratio() -> None:
+    verdict = one(noisy(0.8, 30, cv=0.002), [0.7, 0.7, 0.7], "accuracy")
+    assert verdict.verdict == "regressed"
+    assert verdict.effect
+
+
+def test_a_case_that_breaks_is_one_red_line() -> None:
+    metrics = ["accuracy", "latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "graph_breaks"]
+    old = {series(metric): row([1.0] * 30) for metric in metrics} | {STATUS: row([1.0] * 30)}
+    new = {
+        STATUS: row([0.0], 30, info={"status": "oom"}),
+        LATENCY: row([None], 30),
+        series("accuracy"): row([0.0], 30),
+    }
+    found = judged(old, new)
+    assert found.pop("status").verdict == "broken"
+    assert {verdict.verdict for verdict in found.values()} == {"missing"}
+    assert {verdict.why for verdict in found.values()} == {"status of its case: oom"}
+    assert set(found) == set(metrics)
+
+
+def test_wrong_results_make_their_speed_worthless() -> None:
+    old = {series("accuracy"): row([1.0] * 30), LATENCY: row(noisy(10, 30)), STATUS: row([1.0] * 30)}
+    new = {series("accuracy"): row([0.0], 30), LATENCY: row([5.0], 30), STATUS: row([1.0], 30)}
+    found = judged(old, new)
+    assert {metric: verdict.verdict for metric, verdict in found.items()} == {
+        "accuracy": "broken",
+        "latency(ms)": "missing",
+        "status": "unchanged",
+    }
