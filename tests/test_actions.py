@@ -192,7 +192,7 @@ def test_code_that_is_measured_can_neither_steer_the_job_nor_be_it() -> None:
     }
     facts = {"PATH": "/bin", "GITHUB_SHA": "a" * 40, "GITHUB_ACTIONS": "true"}
     assert actions.without_rights(facts | dict.fromkeys(rights, "x")) == facts
-    kept = actions.without_rights(facts | dict.fromkeys(rights, "x"), keep=(actions.CACHE_TOKEN,))
+    kept = actions.without_rights(facts | dict.fromkeys(rights, "x"), keep=(actions.CACHE_RIGHT,))
     assert kept == facts | {"ACTIONS_RUNTIME_TOKEN": "x"}
 
 

@@ -35,11 +35,9 @@ _OLD_COMMAND = re.compile(r"##(?=\[)")
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
 """What it takes for one at a line's beginning, spaces aside; a table may begin a line with any word of a cell."""
 _MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]|(?<=www)\.|(?<=\bGH)-", re.IGNORECASE)
-
-
 _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
 _OIDC = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL")
-CACHE_TOKEN = "ACTIONS_RUNTIME_TOKEN"  # noqa: S105  # the variable's name
+CACHE_RIGHT = "ACTIONS_RUNTIME_TOKEN"
 """Of a job that hands it on to compilers' caches; it is good for artifacts, too."""
 
 
@@ -61,7 +59,7 @@ def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
 
 def without_rights(environ: Mapping[str, str], keep: Collection[str] = ()) -> dict[str, str]:
     """``environ`` for code that is measured: without the job's tokens and what steers its next steps."""
-    rights = {*_FILES, *_OIDC, CACHE_TOKEN} - {*keep}
+    rights = {*_FILES, *_OIDC, CACHE_RIGHT} - {*keep}
     return {name: value for name, value in environ.items() if name not in rights}
 
 

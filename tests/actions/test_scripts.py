@@ -153,14 +153,17 @@ def test_a_cancelled_step_lets_its_command_clean_up(job, script, how) -> None:
     """The runner signals the step's shell alone."""
     program(job, "torchperf", "trap 'touch cleaned; exit 3' TERM; touch begun; while :; do sleep 0.1; done")
     environ = {**job, "PATH": f"{job['PATH']}:{os.environ['PATH']}", "TORCHPERF": "torchperf"}
-    step = subprocess.Popen(
-        ["bash", ACTIONS / f"{script}/{script}.sh"],
-        env=environ,
-        cwd=job["RUNNER_TEMP"],
-        start_new_session=True,
-        # Whatever runs the tests may ignore it, and a shell cannot trap what it was started to ignore.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # it takes no lock
-    )
+    # Whatever runs the tests may ignore it, and a shell cannot trap what it was started to ignore.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        step = subprocess.Popen(
+            ["bash", ACTIONS / f"{script}/{script}.sh"],
+            env=environ,
+            cwd=job["RUNNER_TEMP"],
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     try:
         while not Path(job["RUNNER_TEMP"], "begun").exists():
             assert step.poll() is None
