@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import string
 import sys
+import unicodedata
 from html import unescape as unescape_html
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTILE = 'a|b `c` <img src=x> **d** [e](http://f) @g #1\r\n| h | ::error::i "$(j)" \\ ~~k~~ $l$'
+
+
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def unseen(text: str) -> str:
+    """The characters of a text that are not seen where they stand."""
+    return "".join(char for char in text if unicodedata.category(char) in UNSEEN)
 
 
 @pytest.fixture
@@ -155,6 +165,12 @@ def test_an_annotation_is_one_command_whatever_it_holds(capsys) -> None:
 
 
 @pytest.mark.usefixtures("job")
+def test_an_annotation_holds_nothing_unseen_but_its_lines(capsys) -> None:
+    actions.annotate([Annotation("error", "a\nb\x1b[0m\u202e", title="t\0")])
+    assert capsys.readouterr().err == "::error title=t\\x00::a%0Ab\\x1b[0m\\u202e\n"
+
+
+@pytest.mark.usefixtures("job")
 def test_an_annotation_without_a_place_names_none(capsys) -> None:
     actions.annotate([Annotation("notice", "100% done")])
     assert capsys.readouterr().err == "::notice::100%25 done\n"
@@ -200,7 +216,29 @@ def test_code_that_is_measured_can_neither_steer_the_job_nor_be_it() -> None:
 def test_one_line_is_one_line_and_commands_no_terminal(text) -> None:
     line = actions.one_line(text)
     assert len(line.splitlines()) <= 1
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
+    assert unseen(line) == ""
+
+
+@given(st.text(st.characters(categories=UNSEEN) | st.sampled_from("ab🧑⚠\ufe0f \n")))
+def test_what_is_printable_is_seen_and_what_differs_looks_different(text) -> None:
+    shown = actions.printable(text, keep="\n")
+    assert unseen(shown).strip("\n") == ""
+    assert shown.encode().decode() == shown
+    assert ast.literal_eval('"""' + shown + '"""') == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x9b31m\0\x7f", r"\x1b[2J\x9b31m\x00\x7f"),
+        ("main\u202e)(", r"main\u202e)("),
+        ("a\u200bb\u2066c\ufeffd\xade", r"a\u200bb\u2066c\ufeffd\xade"),
+        ("\ud800\u2028\U000e0041", r"\ud800\u2028\U000e0041"),
+        ("naïve ✓ ⚠️ 性能 C:\\new", "naïve ✓ ⚠️ 性能 C:\\new"),
+    ],
+)
+def test_what_nobody_would_see_is_written_out(text, shown) -> None:
+    assert actions.printable(text) == shown
 
 
 def test_one_line_is_the_text_where_that_is_one() -> None:
@@ -252,7 +290,7 @@ def test_a_cell_is_one_cell_of_plain_text(text) -> None:
     html = table.render(f"| a | b |\n| - | - |\n| x{actions.markdown_cell(text)}x | y |\n")
     assert html.count("<td>") == 2
     (cell,) = re.findall("<td>x(.*)x</td>", html)
-    assert unescape_html(cell.replace("<!-- -->", "")) == " ".join(text.split())
+    assert unescape_html(cell.replace("<!-- -->", "")) == actions.printable(" ".join(text.split()))
 
 
 def test_a_cell_neither_mentions_nor_refers() -> None:

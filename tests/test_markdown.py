@@ -11,8 +11,9 @@ def test_a_table_says_how_many_rows_are_left_out() -> None:
     assert table(["x"], ["1", "2", "3"], 1) == "| x |\n| --- |\n| 1 |\n\n…and 2 more, left out here"
 
 
-def test_text_from_outside_is_one_line_of_text_in_its_own_direction() -> None:
-    assert plain("a\nb | <c> \u202eevil\u2066") == "a b &#124; &#60;c&#62; evil"
+def test_text_from_outside_is_one_line_of_text_and_all_of_it_is_seen() -> None:
+    assert plain("a\nb | <c> \u202eevil\u2066") == r"a b &#124; &#60;c&#62; &#92;u202eevil&#92;u2066"
+    assert plain("\0\x1b]0;x\x07\x9b31m") == "&#92;x00&#92;x1b&#93;0;x&#92;x07&#92;x9b31m"
 
 
 def test_a_list_says_how_many_lines_are_left_out() -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
+from unicodedata import category
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +30,14 @@ ANNOTATION_LIMIT = 10
 
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
 _CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OLD_COMMAND = re.compile(r"##(?=\[)")
 """What the runner takes for a command wherever in a line it stands."""
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
 """What it takes for one at a line's beginning, spaces aside; a table may begin a line with any word of a cell."""
 _MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]|(?<=www)\.|(?<=\bGH)-", re.IGNORECASE)
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's general categories of what is not seen where it stands: controls, direction and width, halves of a pair,
+separators of lines."""
 _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
 _OIDC = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL")
 CACHE_RIGHT = "ACTIONS_RUNTIME_TOKEN"
@@ -118,7 +121,7 @@ def literal(stream: TextIO | None = None) -> Iterator[None]:
 def annotate(annotations: Iterable[Annotation]) -> None:
     """Put annotations on the run's page: all that a step may have, so once (see :func:`fit_annotations`)."""
     for annotation in fit_annotations(annotations):
-        _command(annotation.level, annotation.message, _properties(annotation))
+        _command(annotation.level, printable(annotation.message, keep="\r\n"), _properties(annotation))
 
 
 def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_LIMIT) -> Sequence[Annotation]:
@@ -137,9 +140,19 @@ def mask(secret: str) -> None:
         _command("add-mask", secret)
 
 
+def printable(text: str, keep: str = "") -> str:
+    r"""``text`` in which everything is seen: a control, as ESC or a turn of the direction, is written ``\x1b``.
+
+    Escaped and not dropped, so that two names that differ look different. ``keep`` are characters that stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char in keep or category(char) not in _UNSEEN else _escaped(char) for char in text)
+
+
 def one_line(value: object) -> str:
     """``value`` as text that begins no line, and commands neither a runner nor a terminal."""
-    line = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    line = printable(str(value))
     return _NEW_COMMAND.sub(r"\1\\x3a", _OLD_COMMAND.sub(r"#\\x23", line))
 
 
@@ -155,7 +168,11 @@ def markdown_cell(text: str) -> str:
     ``www.`` is some, too. GitHub looks for ``@name``, ``#1`` and ``GH-1`` later, in the finished text, where only an
     empty comment helps.
     """
-    return _MARKDOWN.sub(lambda found: _plain(found[0]), " ".join(text.split()))
+    return _MARKDOWN.sub(lambda found: _plain(found[0]), printable(" ".join(text.split())))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def _plain(character: str) -> str:
@@ -170,7 +187,7 @@ def _delimiter(value: str) -> str:
 
 def _properties(annotation: Annotation) -> dict[str, str]:
     line = str(annotation.line) if annotation.line else ""
-    return {"title": annotation.title, "file": annotation.file, "line": line}
+    return {"title": printable(annotation.title, keep="\r\n"), "file": annotation.file, "line": line}
 
 
 def _command(

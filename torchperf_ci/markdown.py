@@ -5,7 +5,6 @@ What is given here is Markdown already: text from outside goes through :func:`pl
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,8 @@ from torchperf_ci.actions import markdown_cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters"""
-
-
-def plain(text: str) -> str:
-    """Text from outside on one line, in which nothing is markup, a mention, a reference or a cell's end.
-
-    It loses what turns the direction of writing, which would have people read something else than is there.
-    """
-    return markdown_cell(_TURNING.sub("", text))
+plain = markdown_cell
+"""Text from outside on one line, in which nothing is markup, a mention, a reference, a cell's end, or unseen."""
 
 
 def row(cells: Iterable[str]) -> str:
