@@ -25,26 +25,26 @@ MAY_IMPORT = {
     "machine/devices": {"machine.devices"},
     "machine": {"machine"},
     "places": {"places", "records", "git", "deadline"},
-    "store": {"store", "records", "places", "actions", "config"},
+    "store": {"store", "records", "places", "actions", "console", "config"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
     "series": {"series", "records", "config", "store"},
-    "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions"},
-    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions"},
-    "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "config"},
+    "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
+    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions", "console"},
+    "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},
     "environments": {"environments", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
-        *("machine", "records", "actions", "config", "interruption"),
+        *("machine", "records", "actions", "console", "config", "interruption"),
     },
     "bisect/reasoning": {"bisect.reasoning", "stats"},
     "bisect/line": {"bisect.line", "environments", "git", "deadline"},
     "bisect": {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
-        *("machine", "git", "journal", "deadline", "interruption", "actions", "config", "options"),
+        *("machine", "git", "journal", "deadline", "interruption", "actions", "console", "config", "options"),
     },
     "plan": {
         *("plan", "series", "verdicts", "bench.costs", "store", "records"),
-        *("markdown", "actions", "config"),
+        *("markdown", "actions", "console", "config"),
     },
     "report/issues/causes": {
         *(
@@ -68,9 +68,13 @@ MAY_IMPORT = {
         *("report", "culprits", "verdicts", "series", "stats.effect", "records.files"),
         *("markdown", "deadline", "actions", "config"),
     },
-    "history": {"history", "series", "verdicts.rows", "stats", "store", "records", "actions", "config"},
+    "history": {
+        *("history", "series", "verdicts.rows", "stats", "store", "records", "actions", "console", "config"),
+    },
     "options": {"options", "bench.case"},
-    "bench": {"bench", "records", "machine", "stats", "journal", "json_file", "actions", "config"},
+    "bench": {
+        *("bench", "records", "machine", "stats", "journal", "json_file", "actions", "console", "config"),
+    },
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.
 UNDER_TEST = ("suite", "bench/worker", "machine/devices")

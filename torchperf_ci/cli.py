@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import traceback
 from dataclasses import dataclass
 from pkgutil import resolve_name
@@ -89,10 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str) -> None:
-    from torchperf_ci.actions import literal
+    from torchperf_ci.console import say
 
-    with literal():
-        sys.stderr.write(f"torchperf: error: {message}\n")
+    say(*f"torchperf: error: {message}".split("\n"))
 
 
 def _annotate(message: str) -> None:

@@ -9,13 +9,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import actions
+from torchperf_ci import actions, console
 from torchperf_ci.bench import planning, summary
 from torchperf_ci.bench.anchor import Anchor, find
 from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
 from torchperf_ci.config import Config
+from torchperf_ci.console import Column
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import device as device_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.base import Device
 
 DEFAULT_OUT = "torchperf-records"
+_WORKLOADS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 
 def run_command(options: Mapping[str, Any]) -> int:
@@ -72,13 +74,12 @@ def list_command(options: Mapping[str, Any]) -> int:
             {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
         )
         return 0
-    lines = [
-        *(f"{entry['name']:<44} {', '.join(entry['modes']):<20} {entry['task']}" for entry in entries),
-        *(f"{name:<44} not available: {reason}" for name, reason in under_test.unavailable.items()),
+    rows = [
+        *((entry["name"], ", ".join(entry["modes"]), entry["task"]) for entry in entries),
+        *((name, "not available", reason) for name, reason in under_test.unavailable.items()),
     ]
     with actions.literal(sys.stdout):
-        for line in lines:
-            print(actions.one_line(line))
+        console.print_table(_WORKLOADS, rows, sys.stdout)
     return 0
 
 
@@ -98,16 +99,12 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
     try:
         return planning.describe(planning.settings({"suite": None, **options}, Config())).device
     except EnvironmentUnderTestError as error:
-        sys.stderr.write(
-            f"torchperf: only the CPU is examined, because {error}, or the device with --device\n"
-        )
+        console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
         return device_of("cpu")
 
 
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
-    with actions.literal(sys.stdout):
-        for case in cases:
-            print(actions.one_line(case))
+    console.say(*map(str, cases), out=sys.stdout)
     each = f"{settings.processes} processes" + (f" and pairs with {anchor.build}" if anchor else "")
     print(f"{len(cases)} cases, {each} each, on {settings.device}, records to {out}")
 
@@ -119,7 +116,7 @@ def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_ou
         summary.table(results, shown)
     if json_output:
         _print_json(summary.as_json(results, setting))
-    sys.stderr.write(f"{summary.headline(results)}; records in {actions.one_line(out)}\n")
+    console.say(f"{summary.headline(results)}; records in {out}")
     if not actions.in_actions():
         return
     actions.append_summary(summary.markdown(results, setting))

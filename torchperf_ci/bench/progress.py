@@ -7,7 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import in_actions, literal
+from torchperf_ci.actions import in_actions, one_line
+from torchperf_ci.console import say
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.process import Outcome
@@ -45,9 +46,7 @@ class PlainProgress(Progress):
 
     def ends(self, step: object, outcome: Outcome, done: int) -> None:
         left = (time.monotonic() - self._start) / done * (self._total - done)
-        with literal():
-            self._out.write(f"[{done}/{self._total}, {_clock(left)} left] {step}: {_word(outcome)}\n")
-            self._out.flush()
+        say(f"[{done}/{self._total}, {_clock(left)} left] {step}: {_word(outcome)}", out=self._out)
 
     def close(self) -> None:
         """Nothing: every line is out."""
@@ -62,18 +61,23 @@ class BarProgress(Progress):
         from rich.progress import Progress as Bar
 
         super().__init__(total)
-        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        columns = (
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
         self._bar = Bar(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task("", total=total)
         self._bar.start()
 
     def starts(self, step: object) -> None:
-        self._bar.update(self._task, description=str(step))
+        self._bar.update(self._task, description=one_line(step))
 
     def ends(self, step: object, outcome: Outcome, done: int) -> None:
         self._bar.update(self._task, completed=done)
         if not outcome.passed:
-            self._bar.console.print(f"{step}: {_word(outcome)}", markup=False, highlight=False)
+            self._bar.console.print(one_line(f"{step}: {_word(outcome)}"), markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()

@@ -6,8 +6,9 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import Annotation, in_actions, markdown_cell, one_line
+from torchperf_ci.actions import Annotation, markdown_cell
 from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
+from torchperf_ci.console import Column, print_table, say
 from torchperf_ci.machine.doctor import Finding, verdict
 
 if TYPE_CHECKING:
@@ -16,21 +17,22 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.anchor import Anchor
 
 COLUMNS = (
-    "workload",
-    "mode",
-    "dtype",
-    "backend",
-    "batch",
-    "latency",
-    "± 95%",
-    "between processes",
-    "peak memory",
-    "status",
+    Column("workload"),
+    Column("mode"),
+    Column("dtype"),
+    Column("backend"),
+    Column("batch", "number"),
+    Column("latency", "number"),
+    Column("± 95%", "number"),
+    Column("between processes", "number"),
+    Column("peak memory", "number"),
+    Column("status"),
 )
 """Of every table; ``vs anchor`` stands before the memory where there is an anchor."""
-MEMORY = COLUMNS.index("peak memory")
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
 """Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
+_MEMORY = [column.head for column in COLUMNS].index("peak memory")
+_STYLES = dict.fromkeys(LOUD, "bold red")
 
 
 def headline(results: Sequence[CaseResult]) -> str:
@@ -46,9 +48,10 @@ def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
     return [result for result in results if result.status in LOUD]
 
 
-def columns(results: Iterable[CaseResult]) -> tuple[str, ...]:
-    """The heads of :func:`rows`."""
-    return (*COLUMNS[:MEMORY], *(["vs anchor"] if _are_anchored(results) else []), *COLUMNS[MEMORY:])
+def columns(results: Iterable[CaseResult]) -> tuple[Column, ...]:
+    """The columns of :func:`rows`."""
+    anchor = [Column("vs anchor", "number")] if _are_anchored(results) else []
+    return (*COLUMNS[:_MEMORY], *anchor, *COLUMNS[_MEMORY:])
 
 
 def rows(results: Sequence[CaseResult]) -> list[tuple[str, ...]]:
@@ -58,28 +61,17 @@ def rows(results: Sequence[CaseResult]) -> list[tuple[str, ...]]:
 
 
 def table(results: Sequence[CaseResult], out: TextIO) -> None:
-    """Print the table, wide enough for its content where ``out`` is not a terminal."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns(results):
-        left = column in (*COLUMNS[:4], "status")
-        shown.add_column(column, no_wrap=True, justify="left" if left else "right")
-    for row in rows(results):
-        shown.add_row(*(Text(one_line(cell)) for cell in row))
-    Console(file=out, width=None if out.isatty() and not in_actions() else 200).print(shown)
+    """Print one row a case."""
+    print_table(columns(results), rows(results), out, styles=_STYLES)
 
 
 def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
     """Print doctor's verdict, then each finding with what to do about it."""
     marks = {"ok": "✓", "warn": "!", "bad": "✗"}
-    out.write(f"{verdict(findings)}\n\n")
+    say(verdict(findings), "", out=out)
     for finding in findings:
-        out.write(f"{marks[finding.level]} {finding.check}: {finding.found}\n")
-        if finding.level != "ok":
-            out.write(f"    {finding.why}\n    → {finding.do}\n")
+        advice = [] if finding.level == "ok" else [f"    {finding.why}", f"    → {finding.do}"]
+        say(f"{marks[finding.level]} {finding.check}: {finding.found}", *advice, out=out)
 
 
 def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
@@ -90,7 +82,7 @@ def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
         f"### {'❌' if bad else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
         f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
         *_failure_list(bad),
-        _markdown_table(columns(results), rows(results)),
+        _markdown_table([column.head for column in columns(results)], rows(results)),
         (
             f"± 95% is within a process, “between processes” how far the medians of {processes} "
             "fresh processes lie apart: what a single run would not have told."

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import in_actions, literal, one_line
+from torchperf_ci.actions import literal
 from torchperf_ci.check.finding import HOPELESS
+from torchperf_ci.console import Column, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torchperf_ci.check.sensitivity import Sensitivity, Sight, SuiteSight
 
-_WIDTH = 200
 _LISTED = 10
 _SUITE_COLUMNS = (
-    "benchmark",
-    "machine",
-    "metric",
-    "series",
-    "judged",
-    "noise",
-    "detectable",
-    "of the worst",
-    "see what matters",
+    Column("benchmark"),
+    Column("machine"),
+    Column("metric"),
+    Column("series", "number"),
+    Column("judged", "number"),
+    Column("noise", "number"),
+    Column("detectable", "number"),
+    Column("of the worst", "number"),
+    Column("see what matters", "number"),
 )
-_SERIES_COLUMNS = ("the series that see least", "runs", "noise", "detectable", "matters")
+_SERIES_COLUMNS = (
+    Column("the series that see least"),
+    Column("runs", "number"),
+    Column("noise", "number"),
+    Column("detectable", "number"),
+    Column("matters", "number"),
+)
 
 
 def show(found: Sensitivity, out: TextIO) -> None:
@@ -36,9 +40,9 @@ def show(found: Sensitivity, out: TextIO) -> None:
         reverse=True,
     )
     with literal(out):
-        _print(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites], 3, out)
+        print_table(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites], out)
         out.write("\n")
-        _print(_SERIES_COLUMNS, [_series_row(sight) for sight in known[:_LISTED]], 1, out)
+        print_table(_SERIES_COLUMNS, [_series_row(sight) for sight in known[:_LISTED]], out)
         out.flush()
 
 
@@ -64,21 +68,6 @@ def _series_row(sight: Sight) -> tuple[str, ...]:
         _percent(sight.detectable),
         _percent(sight.min_effect),
     )
-
-
-def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, out: TextIO) -> None:
-    """A table whose columns from ``numbers`` on are numbers."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place >= numbers else "left")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    width = None if out.isatty() and not in_actions() else _WIDTH
-    Console(file=out, width=width, highlight=False).print(table)
 
 
 def _percent(share: float | None) -> str:

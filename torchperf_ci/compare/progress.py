@@ -8,7 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import in_actions, literal, one_line
+from torchperf_ci.actions import in_actions, one_line
+from torchperf_ci.console import say
 
 if TYPE_CHECKING:
     from torchperf_ci.compare.trial import Trial
@@ -54,9 +55,7 @@ class PlainProgress(Progress):
         """Nothing: the line that says what it gave says more."""
 
     def _show(self, settled: str, said: str) -> None:
-        with literal():
-            self._out.write(f"[{self._elapsed():.0f} of {self._budget:.0f} s, {settled}] {said}\n")
-            self._out.flush()
+        say(f"[{self._elapsed():.0f} of {self._budget:.0f} s, {settled}] {said}", out=self._out)
 
     def close(self) -> None:
         """Nothing: every line is out."""
@@ -77,7 +76,7 @@ class BarProgress(Progress):
         self._bar.start()
 
     def starts(self, trial: Trial) -> None:
-        self._bar.update(self._task, completed=self._elapsed(), description=str(trial.case))
+        self._bar.update(self._task, completed=self._elapsed(), description=one_line(trial.case))
 
     def _show(self, settled: str, said: str) -> None:
         self._bar.update(self._task, completed=self._elapsed(), description=f"{settled}; {said}")

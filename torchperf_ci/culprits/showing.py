@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import Annotation, in_actions, one_line
+from torchperf_ci.actions import Annotation
+from torchperf_ci.console import Column, print_line, print_table
 from torchperf_ci.culprits.tables import changes, folded, inside, shown
 from torchperf_ci.culprits.words import (
     NAME_LENGTH,
@@ -23,8 +24,6 @@ from torchperf_ci.verdicts.rows import change, short
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import Console
-
     from torchperf_ci.culprits.culprit import Culprit, Location, Status
     from torchperf_ci.culprits.tables import Table
 
@@ -32,8 +31,6 @@ _LISTED = 20
 """Rows of a table on a terminal; the file has all of them."""
 _LOOKED_AT = 8
 """Rows of what moved inside a culprit: the file and the attached table have the rest."""
-_WIDTH = 200
-"""Of a table that nobody's terminal limits."""
 _SAID: Mapping[Status, str] = {
     "not-reproduced": "not reproduced",
     "environment": "the environment changed, not the code",
@@ -51,24 +48,21 @@ def headline(location: Location) -> str:
 
 def table(location: Location, out: TextIO) -> None:
     """Print the culprits, each with its series, then what else everybody must see."""
-    from rich.console import Console
-
-    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
-    _print(console, asked(location))
+    print_line(asked(location), out)
     for culprit in location.culprits[:_LISTED]:
-        _print(console, "")
-        _print(console, name(culprit), style="bold red")
+        print_line("", out)
+        print_line(name(culprit), out, "bold red")
         for line in (byline(culprit), *details(culprit)):
-            _print(console, line)
-        _print_table(console, changes(culprit))
-        _print_inside(console, culprit)
+            print_line(line, out)
+        _print_table(changes(culprit), out)
+        _print_inside(culprit, out)
     for title, rows in shown(location).items():
-        _print(console, "")
-        _print(console, title, style="bold")
-        _print_table(console, rows)
-    _print(console, "")
+        print_line("", out)
+        print_line(title, out, "bold")
+        _print_table(rows, out)
+    print_line("", out)
     for line in _below(location):
-        _print(console, line)
+        print_line(line, out)
 
 
 def to_annotate(location: Location) -> list[Annotation]:
@@ -103,39 +97,26 @@ def _below(location: Location) -> list[str]:
     ]
 
 
-def _print_inside(console: Console, culprit: Culprit) -> None:
+def _print_inside(culprit: Culprit, out: TextIO) -> None:
     """What profiles showed, and how to look at it more closely."""
     found = culprit.inside
     if found is None:
         return
     table = inside(culprit)
     said = "What moved inside" if table.rows or found.graph_breaks else "Nothing stands out inside"
-    _print(console, "")
-    _print(console, f"{said} {short(found.probe, NAME_LENGTH)}", style="bold")
+    print_line("", out)
+    print_line(f"{said} {short(found.probe, NAME_LENGTH)}", out, "bold")
     if table.rows:
-        _print_table(console, table, _LOOKED_AT)
+        _print_table(table, out, _LOOKED_AT)
     for reason in found.graph_breaks[:_LOOKED_AT]:
-        _print(console, f"new graph break: {short(reason, TEXT_LENGTH)}")
+        print_line(f"new graph break: {short(reason, TEXT_LENGTH)}", out)
     for line in found.commands:
-        _print(console, f"  {line}")
+        print_line(f"  {line}", out)
 
 
-def _print(console: Console, text: str, style: str = "") -> None:
-    from rich.text import Text
-
-    console.print(Text(one_line(text), style=style), soft_wrap=True)
-
-
-def _print_table(console: Console, table: Table, limit: int = _LISTED) -> None:
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    grid = Grid(box=None, header_style="bold", pad_edge=False)
-    for column in table.columns[:-1]:
-        grid.add_column(column, no_wrap=True)
-    grid.add_column(table.columns[-1])
-    for row in table.rows[:limit]:
-        grid.add_row(*(Text(one_line(cell)) for cell in row))
-    console.print(grid)
+def _print_table(table: Table, out: TextIO, limit: int = _LISTED) -> None:
+    *names, last = table.columns
+    columns = [*map(Column, names), Column(last, "prose")]
+    print_table(columns, table.rows[:limit], out)
     if (hidden := len(table.rows) - limit) > 0:
-        _print(console, f"and {hidden} more, all of them in the file")
+        print_line(f"and {hidden} more, all of them in the file", out)

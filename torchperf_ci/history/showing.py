@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from itertools import compress
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import in_actions, one_line
+from torchperf_ci.console import Column, print_line, print_table
 from torchperf_ci.series.outcome import word
 from torchperf_ci.verdicts.rows import case, short
 from torchperf_ci.verdicts.rows import change as ratio
@@ -17,18 +16,23 @@ from torchperf_ci.verdicts.rows import change as ratio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rich.table import Table
-
     from torchperf_ci.history.found import Change, Name, Past, Word
     from torchperf_ci.series.series import Point
 
-_COLUMNS = ("when", "verdict", "series", "metric", "old → new", "change (95%)", "commits", "since then")
+_COLUMNS = (
+    Column("when"),
+    Column("verdict"),
+    Column("series"),
+    Column("metric"),
+    Column("old → new", "number"),
+    Column("change (95%)", "number"),
+    Column("commits"),
+    Column("since then"),
+)
 _LISTED = 100
 """Rows on a terminal; ``--json`` has all of them."""
-_WIDTH = 240
-"""Of a table that nobody's terminal limits."""
 _NAME_LENGTH = 120
-_STYLES: Mapping[Word, str] = {"regressed": "bold red", "improved": "green", "changed": "yellow"}
+_STYLES: Mapping[str, str] = {"regressed": "bold red", "improved": "green", "changed": "yellow"}
 _WORDS: Mapping[Word, str] = {
     "regressed": "regressed",
     "improved": "improved",
@@ -38,17 +42,12 @@ _WORDS: Mapping[Word, str] = {
 
 def table(pasts: Sequence[Past], out: TextIO) -> None:
     """Print a line for each change of level, then one for each change of machine."""
-    from rich.console import Console
-    from rich.text import Text
-
     found = _ordered(pasts)
-    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
-    if found:
-        console.print(_lines(found[:_LISTED]))
+    print_table(_COLUMNS, [_row(name, change) for name, change in found[:_LISTED]], out, styles=_STYLES)
     if len(found) > _LISTED:
-        console.print(Text(f"and {len(found) - _LISTED} more, all of them with --json"))
+        print_line(f"and {len(found) - _LISTED} more, all of them with --json", out)
     for line in _machines(pasts):
-        console.print(Text(one_line(line)))
+        print_line(line, out)
 
 
 def headline(pasts: Sequence[Past]) -> str:
@@ -63,21 +62,6 @@ def headline(pasts: Sequence[Past]) -> str:
         f"{len(changes)} change{'' if len(changes) == 1 else 's'} in {changed} of {len(pasts)} series"
         f"{': ' if told else ''}{', '.join(told)}{since}"
     )
-
-
-def _lines(found: Sequence[tuple[Name, Change]]) -> Table:
-    """Columns that say nothing are left out."""
-    from rich.table import Table
-    from rich.text import Text
-
-    rows = [[one_line(cell) for cell in _row(name, change)] for name, change in found]
-    used = [any(cells) for cells in zip(*rows, strict=True)]
-    shown = Table(*compress(_COLUMNS, used), box=None, header_style="bold", pad_edge=False)
-    for cells, (_, change) in zip(rows, found, strict=True):
-        when, word, *others = (Text(cell) for cell in compress(cells, used))
-        word.style = _STYLES[change.word]
-        shown.add_row(when, word, *others)
-    return shown
 
 
 def _ordered(pasts: Sequence[Past]) -> list[tuple[Name, Change]]:

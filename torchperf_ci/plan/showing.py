@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import Annotation, in_actions, literal, one_line
+from torchperf_ci import console
+from torchperf_ci.actions import Annotation, literal
+from torchperf_ci.console import Column
 from torchperf_ci.markdown import plain, table
 from torchperf_ci.verdicts.rows import difference, short
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 _JOBS = ("name", "runs on", "device", "suite", "shard", "tune")
 _TONIGHT = ("name", "runs on", "range", "largest change", "series", "most minutes")
-_WIDTH = 200
-"""Of a table that nobody's terminal limits."""
 _LISTED = 100
 """Rows of a table in the summary."""
 _TOLD = 20
@@ -48,8 +48,7 @@ def say(lines: Sequence[str]) -> None:
     """Write lines to stderr, the first ones of many."""
     hidden = len(lines) - _TOLD
     more = [f"and {hidden} more"] if hidden > 0 else []
-    with literal():
-        sys.stderr.writelines(f"{one_line(short(line, _TEXT_LENGTH))}\n" for line in [*lines[:_TOLD], *more])
+    console.say(*(short(line, _TEXT_LENGTH) for line in [*lines[:_TOLD], *more]))
 
 
 def headline(plan: Tonight) -> str:
@@ -135,18 +134,9 @@ def _others(regression: Regression) -> str:
 
 
 def _print(columns: Row, rows: Iterable[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        shown.add_column(column)
-    for row in rows:
-        shown.add_row(*(Text(one_line(short(cell, _TEXT_LENGTH))) for cell in row))
-    wide = None if sys.stdout.isatty() and not in_actions() else _WIDTH
+    cells = [[short(cell, _TEXT_LENGTH) for cell in row] for row in rows]
     with literal(sys.stdout):
-        Console(file=sys.stdout, width=wide, highlight=False).print(shown)
+        console.print_table([Column(column) for column in columns], cells, sys.stdout)
         sys.stdout.flush()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
+from torchperf_ci.console import UNLIMITED, Column, print_table, say
 from torchperf_ci.errors import RecordsRefusedError, UsageError
 from torchperf_ci.places import Access, open_place
 from torchperf_ci.store.dsn import Server, parse_dsn
@@ -25,21 +26,8 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
 _SHOWN = 20
-_WIDEST = 10_000
-"""Columns of a table that no terminal shows: nothing is cut off."""
-_COLUMNS = (
-    "date",
-    "commit",
-    "benchmark",
-    "model",
-    "mode",
-    "dtype",
-    "backend",
-    "device",
-    "arch",
-    "metric",
-    "value",
-)
+_FIELDS = ("benchmark", "model", "mode", "dtype", "backend", "device", "arch", "metric")
+_COLUMNS = (*map(Column, ("date", "commit", *_FIELDS)), Column("value", "number"))
 
 
 def ingest_command(options: Mapping[str, Any]) -> int:
@@ -141,25 +129,14 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _show(points: Iterable[Mapping[str, Any]]) -> None:
-    """One line a point; what the same in all of them is stays, so that lines can be cut and sorted by programs."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in _COLUMNS:
-        table.add_column(column, no_wrap=True, justify="right" if column == "value" else "left")
-    for point in points:
-        table.add_row(*(Text(actions.one_line(cell)) for cell in _cells(point)))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
-    with console.capture() as shown:
-        console.print(table)
-    sys.stdout.write(shown.get())
-    sys.stderr.write(f"{table.row_count} point{'' if table.row_count == 1 else 's'}\n")
+    """One line a point where programs read it, so that they can cut and sort."""
+    rows = [list(_cells(point)) for point in points]
+    print_table(_COLUMNS, rows, sys.stdout, width=None if sys.stdout.isatty() else UNLIMITED)
+    say(f"{len(rows)} point{'' if len(rows) == 1 else 's'}")
 
 
 def _cells(point: Mapping[str, Any]) -> Iterator[str]:
     yield f"{datetime.datetime.fromtimestamp(point['timestamp'], datetime.timezone.utc):%Y-%m-%d %H:%M}"
     yield point["commit"][:10]
-    yield from (point[column] for column in _COLUMNS[2:-1])
+    yield from (point[field] for field in _FIELDS)
     yield "–" if point["value"] is None else f"{point['value']:.6g}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.actions import Annotation, Level, in_actions, one_line
+from torchperf_ci.actions import Annotation, Level
+from torchperf_ci.console import Column, print_line, print_table
 from torchperf_ci.verdicts.groups import grouped
 from torchperf_ci.verdicts.rows import COLUMNS, NUMBERS, change, row, shared
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 _LISTED = 100
 """Rows on a terminal; the file has all of them."""
-_WIDTH = 200
-"""Of a table that nobody's terminal limits."""
+_COLUMNS = [
+    Column(head, "prose" if head == "why" else "number" if number in NUMBERS else "text")
+    for number, head in enumerate(COLUMNS)
+]
 _STYLES: Mapping[str, str] = {
     "regressed": "bold red",
     "broken": "bold red",
@@ -28,25 +31,12 @@ _STYLES: Mapping[str, str] = {
 
 def table(judgement: Judgement, out: TextIO) -> None:
     """Print what is not unchanged, the worst first, then the whole suite and the notes."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     rows = _rows(judgement)
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for number, column in enumerate(COLUMNS):
-        shown.add_column(column, no_wrap=number in NUMBERS, justify="right" if number in NUMBERS else "left")
-    for cells in rows[:_LISTED]:
-        word, *others = (Text(one_line(cell)) for cell in cells)
-        word.style = _STYLES.get(word.plain, "")
-        shown.add_row(word, *others)
-    console = Console(file=out, width=None if out.isatty() and not in_actions() else _WIDTH, highlight=False)
     for line in _above(judgement):
-        console.print(Text(one_line(line)))
-    if rows:
-        console.print(shown)
+        print_line(line, out)
+    print_table(_COLUMNS, rows[:_LISTED], out, styles=_STYLES)
     for line in _below(judgement, len(rows) - _LISTED):
-        console.print(Text(one_line(line)))
+        print_line(line, out)
 
 
 def suite_line(suite: Suite) -> str:

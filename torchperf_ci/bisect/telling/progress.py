@@ -8,9 +8,10 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import in_actions, literal, one_line
+from torchperf_ci.actions import in_actions, one_line
 from torchperf_ci.bisect.reasoning.facts import Build, Failure, Reading
 from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.console import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,9 +93,7 @@ class PlainProgress(Progress):
         self._write(f"[{self._spent(facts)}] {self._doing}: {said}")
 
     def _write(self, line: str) -> None:
-        with literal():
-            self._out.write(f"{line}\n")
-            self._out.flush()
+        say(line, out=self._out)
 
     def close(self) -> None:
         """Nothing: every line is out."""

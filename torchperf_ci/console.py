@@ -1,0 +1,177 @@
+"""What people read on a terminal: one table, and one way to say a line."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from torchperf_ci.actions import in_actions, literal, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+WIDTH = 200
+"""Of what no terminal limits, such as a job's log."""
+UNLIMITED = 10_000
+"""For programs, which cut and sort lines."""
+_GAP = 2
+_INDENT = "    "
+_NARROWEST_PROSE = 30
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table. Only ``prose`` is wrapped, between words; nothing is ever cut."""
+
+    head: str
+    kind: Literal["text", "number", "prose"] = "text"
+
+
+def say(*lines: str, out: TextIO | None = None) -> None:
+    """Write each line, to stderr where no stream is given; none of it commands a runner or a terminal."""
+    stream = out or sys.stderr
+    with literal(stream):
+        stream.writelines(f"{one_line(line)}\n" for line in lines)
+        stream.flush()
+
+
+def width_of(out: TextIO) -> int:
+    """Columns of the terminal that ``out`` is, else :data:`WIDTH`; a job's log is none even where it looks like one."""
+    from rich.console import Console
+
+    return Console(file=out).width if out.isatty() and not in_actions() else WIDTH
+
+
+def print_line(text: str, out: TextIO, style: str = "") -> None:
+    """Print a line that the terminal may wrap."""
+    from rich.text import Text
+
+    _print(Text(one_line(text), style=style), out)
+
+
+def print_table(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[object]],
+    out: TextIO,
+    *,
+    styles: Mapping[str, str] | None = None,
+    width: int | None = None,
+) -> None:
+    """Print rows so that no number, word or name is cut at any width.
+
+    Columns without a cell are left out. Where the table is too wide, what all rows have in common is said once above
+    it; where that does not do, each row becomes a paragraph. ``styles`` are rich's, by the text of a cell. At most one
+    column is prose.
+    """
+    texts = [[one_line(cell) for cell in row] for row in rows]
+    if not texts:
+        return
+    kept = [place for place in range(len(columns)) if any(row[place] for row in texts)]
+    columns, cells = _only(kept, columns, texts)
+    width = width or width_of(out)
+    widths = _widths(columns, cells, width)
+    if not widths:
+        columns, cells = _said_once(columns, cells, out)
+        widths = _widths(columns, cells, width)
+    if widths:
+        _print_grid(columns, cells, widths, styles or {}, out)
+        return
+    for row in cells:
+        for line in _paragraph(columns, row, width, styles or {}):
+            _print(line, out)
+
+
+def _print(what: RenderableType, out: TextIO) -> None:
+    """Nothing is cut: the terminal itself wraps a line that is too long. Raises what ``out`` raises."""
+    from rich.console import Console
+
+    console = Console(file=out, width=UNLIMITED, highlight=False)
+    with console.capture() as printed:
+        console.print(what, soft_wrap=True)
+    out.write(printed.get())
+
+
+def _only(
+    places: Sequence[int], columns: Sequence[Column], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    return [columns[place] for place in places], [[row[place] for place in places] for row in rows]
+
+
+def _said_once(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], out: TextIO
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """Take out the columns, the first one apart, that say the same in each of several rows."""
+    common = [
+        place
+        for place, column in enumerate(columns)
+        if place and column.kind == "text" and len(rows) > 1 and len({row[place] for row in rows}) == 1
+    ]
+    if not common:
+        return columns, rows
+    print_line(", ".join(f"{columns[place].head} {rows[0][place]}" for place in common), out)
+    return _only([place for place in range(len(columns)) if place not in common], columns, rows)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Of each column, with heads in several lines where that is needed; None where ``width`` does not do."""
+    from rich.cells import cell_len
+
+    room = width - _GAP * (len(columns) - 1)
+    prose = [column.kind == "prose" for column in columns]
+    contents = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
+    for heads in ([[column.head] for column in columns], [column.head.split() for column in columns]):
+        found = [max(content, *map(cell_len, head)) for content, head in zip(contents, heads, strict=True)]
+        least = [
+            min(each, _NARROWEST_PROSE) if wraps else each for each, wraps in zip(found, prose, strict=True)
+        ]
+        if sum(least) <= room:
+            spare = room - sum(least)
+            return [min(each, few + spare) for each, few in zip(found, least, strict=True)]
+    return None
+
+
+def _print_grid(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    styles: Mapping[str, str],
+    out: TextIO,
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, header_style="bold", pad_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        grid.add_column(column.head, justify="right" if column.kind == "number" else "left", width=width)
+    for row in rows:
+        grid.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    _print(grid, out)
+
+
+def _paragraph(
+    columns: Sequence[Column], row: Sequence[str], width: int, styles: Mapping[str, str]
+) -> Iterator[Text]:
+    """Words first, then numbers with their heads, as many in a line as fit; prose in lines of its own."""
+    from rich.text import Text
+
+    line = Text()
+    for column, cell in zip(columns, row, strict=True):
+        if not cell or column.kind == "prose":
+            continue
+        piece = Text(f"{column.head} {cell}" if column.kind == "number" else cell, style=styles.get(cell, ""))
+        if line and line.cell_len + _GAP + piece.cell_len > width:
+            yield line
+            line = Text(_INDENT)
+        elif line:
+            line.append(" " * _GAP)
+        line.append_text(piece)
+    yield line
+    for column, cell in zip(columns, row, strict=True):
+        if column.kind == "prose":
+            for part in wrap(cell, width - len(_INDENT), break_long_words=False, break_on_hyphens=False):
+                yield Text(f"{_INDENT}{part}")
