@@ -74,6 +74,30 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["chekc"], "unknown command 'chekc': did you mean check?"),
+        (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
+        (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite"),
+        (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
+        (["doctor", "h100"], "torchperf doctor does not know what to do with 'h100'"),
+        (["compare", "--base"], "argument --base: expected one argument; see torchperf compare --help"),
+        (
+            ["report", "--to", "isues"],
+            "--to isues: did you mean issues? For a directory of that name write ./isues",
+        ),
+    ],
+)
+def test_a_misspelt_call_is_told_what_is_near(
+    arguments: list[str], said: str, tmp_path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"torchperf: error: {said}")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_bug_of_ours_has_a_traceback_and_exit_code_70(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import traceback
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
-from torchperf_ci.errors import TorchperfError, WorkloadsFailedError
+from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.options import (
     BASELINE_UPDATE_OPTIONS,
     BISECT_OPTIONS,
@@ -68,9 +69,8 @@ class Command:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
-    namespace = _parser().parse_args(argv)
-    command: Command = namespace.chosen
     try:
+        command, namespace = _parse(sys.argv[1:] if argv is None else argv)
         return command.run(read_all(command.options, namespace, os.environ))
     except WorkloadsFailedError as error:  # each has its annotation already
         _complain(str(error))
@@ -99,9 +99,44 @@ def _annotate(message: str) -> None:
     annotate([Annotation("error", message, title="torchperf")])
 
 
+def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
+    """The command and what was given to it. Raises :class:`UsageError`; ends the process after ``--help``."""
+    _check_words(argv)
+    namespace, unknown = _parser().parse_known_args(argv)
+    command: Command = namespace.chosen
+    if not unknown:
+        return command, namespace
+    if not unknown[0].startswith("-"):
+        msg = f"torchperf {command.name} does not know what to do with {unknown[0]!r}"
+        raise UsageError(msg)
+    flags = [option.flag for option in command.options if not option.is_positional]
+    what = f"option of torchperf {command.name}"
+    raise UnknownNameError(what, unknown[0].partition("=")[0], flags)
+
+
+def _check_words(argv: Sequence[str]) -> None:
+    """Raise :class:`UnknownNameError` where the words before the first option name no command."""
+    commands = [command.name.split() for command in COMMANDS]
+    for words in ([*argv[:1]], [*argv[:2]]):
+        known = {" ".join(name[: len(words)]) for name in commands if name[: len(words) - 1] == words[:-1]}
+        if not words or words[-1].startswith("-") or " ".join(words[:-1]) in known:
+            return
+        if " ".join(words) not in known:
+            what = "command"
+            raise UnknownNameError(what, " ".join(words), known)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as every other error is said."""
+
+    def error(self, message: str) -> NoReturn:
+        msg = f"{message}; see {self.prog} --help"
+        raise UsageError(msg)
+
+
 def _parser() -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
         epilog=EPILOG,

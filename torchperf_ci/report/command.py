@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
 from torchperf_ci.culprits.showing import headline as culprits_headline
-from torchperf_ci.errors import NotDeliveredError
+from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.report.destinations import summary
 from torchperf_ci.report.destinations.outside import say, server
 from torchperf_ci.report.document import document
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from torchperf_ci.report.told import Told
 
 
+_WORDS = ("summary", "comment", "issues")
+"""What ``--to`` names beside a directory."""
+
+
 def report_command(options: Mapping[str, Any]) -> int:
     """Tell those who must know. What the verdicts say does not make it fail: that is for the command that judged."""
+    _check_destination(options["to"])
     told = read(options)
     if told.judgements:
         sys.stderr.write(f"{headline(told.verdicts)}\n")
@@ -37,6 +43,14 @@ def report_command(options: Mapping[str, Any]) -> int:
         say(f"warning: {error}")
         actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
     return 0
+
+
+def _check_destination(to: str | None) -> None:
+    """Raise :class:`UsageError` for a misspelt word, which would else become a directory."""
+    near = get_close_matches(to or "", _WORDS, n=1, cutoff=0.7)
+    if to and near and to not in _WORDS and not Path(to).exists():
+        msg = f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}"
+        raise UsageError(msg)
 
 
 def _tell(told: Told, options: Mapping[str, Any]) -> None:
