@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.progress import Progress
     from rich.text import Text
 
 WIDTH = 200
 """Of what no terminal limits, such as a job's log."""
 UNLIMITED = 10_000
 """For programs, which cut and sort lines."""
-_GAP = 2
+_GAPS = (2, 1)
+"""Columns of the terminal between those of a table: the second where room is short."""
 _INDENT = "    "
 _NARROWEST_PROSE = 30
 
@@ -45,6 +47,22 @@ def width_of(out: TextIO) -> int:
     from rich.console import Console
 
     return Console(file=out).width if out.isatty() and not in_actions() else WIDTH
+
+
+def progress_bar(*, counted: bool) -> Progress:
+    """A bar on stderr, the time left, and a description, which alone is cut where room is short."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column as Place
+
+    return Progress(
+        BarColumn(bar_width=20),
+        *([MofNCompleteColumn(table_column=Place(no_wrap=True))] if counted else []),
+        TimeRemainingColumn(table_column=Place(no_wrap=True)),
+        TextColumn("{task.description}", markup=False, table_column=Place(no_wrap=True, ratio=1)),
+        console=Console(stderr=True),
+        expand=True,
+    )
 
 
 def print_line(text: str, out: TextIO, style: str = "") -> None:
@@ -74,12 +92,12 @@ def print_table(
     kept = [place for place in range(len(columns)) if any(row[place] for row in texts)]
     columns, cells = _only(kept, columns, texts)
     width = width or width_of(out)
-    widths = _widths(columns, cells, width)
-    if not widths:
+    layout = _layout(columns, cells, width)
+    if not layout:
         columns, cells = _said_once(columns, cells, out)
-        widths = _widths(columns, cells, width)
-    if widths:
-        _print_grid(columns, cells, widths, styles or {}, out)
+        layout = _layout(columns, cells, width)
+    if layout:
+        _print_grid(columns, cells, *layout, styles or {}, out)
         return
     for row in cells:
         for line in _paragraph(columns, row, width, styles or {}):
@@ -117,27 +135,31 @@ def _said_once(
     return _only([place for place in range(len(columns)) if place not in common], columns, rows)
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Of each column, with heads in several lines where that is needed; None where ``width`` does not do."""
+def _layout(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[int, Sequence[int]] | None:
+    """The gap, and the width of each column; None where ``width`` does not do. Heads may take several lines."""
     from rich.cells import cell_len
 
-    room = width - _GAP * (len(columns) - 1)
     prose = [column.kind == "prose" for column in columns]
     contents = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    for heads in ([[column.head] for column in columns], [column.head.split() for column in columns]):
+    whole, broken = [[column.head] for column in columns], [column.head.split() for column in columns]
+    for gap, heads in zip((_GAPS[0], *_GAPS), (whole, broken, broken), strict=True):
+        room = width - gap * (len(columns) - 1)
         found = [max(content, *map(cell_len, head)) for content, head in zip(contents, heads, strict=True)]
         least = [
             min(each, _NARROWEST_PROSE) if wraps else each for each, wraps in zip(found, prose, strict=True)
         ]
         if sum(least) <= room:
             spare = room - sum(least)
-            return [min(each, few + spare) for each, few in zip(found, least, strict=True)]
+            return gap, [min(each, few + spare) for each, few in zip(found, least, strict=True)]
     return None
 
 
 def _print_grid(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
+    gap: int,
     widths: Sequence[int],
     styles: Mapping[str, str],
     out: TextIO,
@@ -145,7 +167,7 @@ def _print_grid(
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, header_style="bold", pad_edge=False)
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     for column, width in zip(columns, widths, strict=True):
         grid.add_column(column.head, justify="right" if column.kind == "number" else "left", width=width)
     for row in rows:
@@ -164,11 +186,11 @@ def _paragraph(
         if not cell or column.kind == "prose":
             continue
         piece = Text(f"{column.head} {cell}" if column.kind == "number" else cell, style=styles.get(cell, ""))
-        if line and line.cell_len + _GAP + piece.cell_len > width:
+        if line and line.cell_len + _GAPS[0] + piece.cell_len > width:
             yield line
             line = Text(_INDENT)
         elif line:
-            line.append(" " * _GAP)
+            line.append(" " * _GAPS[0])
         line.append_text(piece)
     yield line
     for column, cell in zip(columns, row, strict=True):

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import in_actions, one_line
-from torchperf_ci.console import say
+from torchperf_ci.console import progress_bar, say
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.process import Outcome
@@ -56,18 +56,8 @@ class BarProgress(Progress):
     """A bar with the time left, for a terminal."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
         super().__init__(total)
-        columns = (
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-        )
-        self._bar = Bar(*columns, console=Console(stderr=True))
+        self._bar = progress_bar(counted=True)
         self._task = self._bar.add_task("", total=total)
         self._bar.start()
 

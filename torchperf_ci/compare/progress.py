@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import in_actions, one_line
-from torchperf_ci.console import say
+from torchperf_ci.console import progress_bar, say
 
 if TYPE_CHECKING:
     from torchperf_ci.compare.trial import Trial
@@ -65,13 +65,8 @@ class BarProgress(Progress):
     """The budget as a bar."""
 
     def __init__(self, cases: int, budget: float) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
         super().__init__(cases, budget)
-        columns = (BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
-        self._bar = Bar(*columns, console=Console(stderr=True))
+        self._bar = progress_bar(counted=False)
         self._task = self._bar.add_task("", total=budget)
         self._bar.start()
 
