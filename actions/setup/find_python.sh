@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Find a Python that is already here and can hold the toolkit: CPython >= 3.10 that makes virtual environments.
+# Find a Python that is already here and can hold the toolkit: CPython that makes virtual environments, of a version
+# that the requirements have wheels for.
 #
 # Output: python, an absolute path, or nothing where there is none.
 set -euo pipefail
@@ -13,7 +14,7 @@ fi
 # Each is tried, not only looked up: Debian has a Python without ensurepip, pyenv a name without a Python.
 readonly check='
 import ensurepip, sys, venv
-if sys.version_info < (3, 10) or sys.implementation.name != "cpython":
+if not (3, 10) <= sys.version_info[:2] <= (3, 14) or sys.implementation.name != "cpython":
     sys.exit(1)
 print(sys.executable)
 '

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def test_no_python_is_an_empty_answer(job) -> None:
     assert output(job) == "python=\n"
 
 
-@pytest.mark.parametrize("fact", ["sys.version_info = (3, 9)", "sys.implementation.name = 'pypy'"])
+@pytest.mark.parametrize(
+    "fact", ["sys.version_info = (3, 9)", "sys.version_info = (3, 15)", "sys.implementation.name = 'pypy'"]
+)
 def test_a_python_that_cannot_hold_the_toolkit_is_passed_by(job, fact) -> None:
     program(
         job,
@@ -92,10 +95,22 @@ def test_an_installation_that_fails_says_so_and_leaves_no_command(job) -> None:
     assert not list(Path(job["RUNNER_TEMP"]).glob("torchperf-*/torchperf"))
 
 
+def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> None:
+    first = (ACTIONS / "setup/requirements.txt").read_text().partition(" ")[0]
+    with zipfile.ZipFile(tmp_path / f"{first.replace('==', '-')}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("attacker.py", "")
+    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = run("setup/install.sh", {**environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)})
+    assert done.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert not list(tmp_path.glob("torchperf-*/torchperf"))
+
+
 @pytest.mark.parametrize(
-    ("extra", "source", "command"), [("", "source", ""), ("store", "source[store]", "-store")]
+    ("extra", "requirements", "command"),
+    [("", "requirements.txt", ""), ("store", "requirements-store.txt", "-store")],
 )
-def test_what_only_some_targets_need_is_installed_for_them_apart(job, extra, source, command) -> None:
+def test_what_only_some_targets_need_is_installed_for_them_apart(job, extra, requirements, command) -> None:
     # A Python whose virtual environments only note down what pip is asked for.
     program(job, "noting", 'echo "$*" >>"$RUNNER_TEMP/asked"')
     make = 'mkdir -p "${!#}/bin" && cp "${0%/*}/noting" "${!#}/bin/python"'
@@ -104,7 +119,7 @@ def test_what_only_some_targets_need_is_installed_for_them_apart(job, extra, sou
     done = run("setup/install.sh", {**job, "PATH": path, "PYTHON": python, "TORCHPERF_EXTRA": extra})
     assert done.returncode == 0, done.stdout + done.stderr
     asked = (Path(job["RUNNER_TEMP"]) / "asked").read_text().splitlines()[0]
-    assert asked.endswith(f"/{source}")
+    assert asked.endswith(f"--require-hashes --only-binary :all: --requirement actions/setup/{requirements}")
     assert re.search(rf"command=.*/torchperf-[0-9]+{command}/torchperf\n", output(job))
 
 
