@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Event = Reading | Build | Failure
 MOST_SHOWN = 10
 """Suspects on a terminal."""
+_BAR = 20
+"""Columns of the terminal that certainty takes."""
 PURPOSES = {"confirm": "is it slower", "locate": "where", "verify": "is it this one"}
 
 
@@ -120,19 +122,24 @@ class LiveProgress(Progress):
         self._live.update(self._picture())
 
     def _picture(self) -> Any:
+        """The likeliest commits, whose subjects are cut where room is short, and beneath them what is going on."""
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
         table = Table.grid(padding=(0, 1))
+        table.add_column(no_wrap=True, min_width=6)
+        table.add_column(no_wrap=True, min_width=_BAR)
+        table.add_column(no_wrap=True, overflow="ellipsis")
         suspects = self._likeliest(self._facts) if self._facts else []
         for position, probability in suspects[:MOST_SHOWN]:
-            bar = "█" * max(round(30 * probability), 1)
-            table.add_row(Text(f"{probability:6.1%}"), Text(f"{bar:30}"), Text(self._names[position]))
+            bar = "█" * max(round(_BAR * probability), 1)
+            table.add_row(Text(f"{probability:6.1%}"), Text(bar), Text(self._names[position]))
         if len(suspects) > MOST_SHOWN:
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
         spent = self._spent(self._facts) if self._facts else ""
-        table.add_row("", Text(f"{spent}; {self._said}"), Text(self._doing))
-        return table
+        said = "; ".join(part for part in (spent, self._said, self._doing) if part)
+        return Group(table, Text(one_line(said)))
 
     def close(self) -> None:
         self._live.stop()
