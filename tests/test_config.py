@@ -145,6 +145,12 @@ def test_a_mistake_is_reported_with_its_line(write, text, line, words):
     assert str(error.value).startswith(f"{path}:{line}: ")
 
 
+def test_a_gpu_is_no_misspelt_xpu(write):
+    with pytest.raises(ConfigError) as error:
+        load(write("runners: {a: {device: gpu}}\n"))
+    assert str(error.value).endswith("must be one of auto, cpu, cuda, mps, xpu, not 'gpu'")
+
+
 def test_a_password_is_not_repeated_in_the_message(write):
     with pytest.raises(ConfigError) as error:
         load(write("store: clickhouse://me:secret@host/db\n"))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from torchperf_ci import options
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import (
     INGEST_OPTIONS,
@@ -15,18 +16,19 @@ from torchperf_ci.options import (
     Option,
     read_all,
 )
+from torchperf_ci.options.values import positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def read(
-    argv: list[str], environ: dict[str, str] | None = None, options: Sequence[Option] = RUN_OPTIONS
+    argv: list[str], environ: dict[str, str] | None = None, declared: Sequence[Option] = RUN_OPTIONS
 ) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
-    for option in options:
+    for option in declared:
         option.add_to(parser)
-    return read_all(options, parser.parse_args(argv), environ or {})
+    return read_all(declared, parser.parse_args(argv), environ or {})
 
 
 def test_nothing_given_is_none_everywhere() -> None:
@@ -61,6 +63,17 @@ def test_batch_size(given: str, expected: int) -> None:
     assert read(["--batch-size", given])["batch_size"] == expected
 
 
+@pytest.mark.parametrize(("given", "expected"), [("0.05", 0.05), ("5%", 0.05), ("0.5%", 0.005)])
+def test_a_share_is_a_number_or_a_percentage(given: str, expected: float) -> None:
+    assert read(["--target-ci", given])["target_ci"] == pytest.approx(expected)
+
+
+def test_no_option_takes_a_percentage_for_a_multiple() -> None:
+    """Shares are below 1; the rest are seconds, which may be as many as one likes."""
+    tables = [vars(options)[name] for name in options.__all__ if name.endswith("_OPTIONS")]
+    assert {option.metavar for table in tables for option in table if option.kind is positive} == {"SECONDS"}
+
+
 def test_switches_are_words_in_the_environment() -> None:
     assert read(["--resume"])["resume"] is True
     found = read([], {"TORCHPERF_RESUME": "false", "TORCHPERF_TUNE": "true"})
@@ -73,11 +86,21 @@ def test_switches_are_words_in_the_environment() -> None:
         (["--processes", "0"], "--processes cannot be '0': it is a whole number from 1"),
         (["--budget", "nan"], "--budget cannot be 'nan'"),
         (["--target-ci", "-1"], "--target-ci cannot be"),
+        (
+            ["--target-ci", "5"],
+            "--target-ci cannot be '5': it is a share between 0 and 1, such as 0.03 or 3%",
+        ),
+        (["--target-ci", "%"], "--target-ci cannot be '%'"),
+        (["--batch-size", "0"], "--batch-size cannot be '0': it is a whole number from 1, or auto"),
         (["--shard", "3/2"], "--shard cannot be '3/2': it is"),
         (["--shard", "0/2"], "--shard cannot be '0/2'"),
         (["--batch-size", "many"], "--batch-size cannot be 'many'"),
         (["--dtype", "fp31"], "unknown value for --dtype 'fp31': did you mean fp32"),
-        (["--device", "gpu"], "unknown value for --device 'gpu'"),
+        (
+            ["--device", "gpu"],
+            "--device cannot be 'gpu': it is auto, cpu, or a GPU by torch's name for it: cuda (of",
+        ),
+        (["--device", "rocm"], "and of AMD with ROCm"),
         (["--backend", "inductor:fast"], "unknown value for --backend"),
     ],
 )
@@ -101,19 +124,19 @@ def test_flags_are_those_of_the_contract() -> None:
 
 
 def test_an_argument_without_a_flag_is_told_by_its_place_or_by_its_variable() -> None:
-    assert read(["records"], options=UPLOAD_OPTIONS)["dir"] == "records"
+    assert read(["records"], declared=UPLOAD_OPTIONS)["dir"] == "records"
     assert read([], {"TORCHPERF_DIR": "records"}, UPLOAD_OPTIONS)["dir"] == "records"
-    assert read([], options=UPLOAD_OPTIONS)["dir"] is None
+    assert read([], declared=UPLOAD_OPTIONS)["dir"] is None
 
 
 def test_of_several_arguments_each_is_taken_as_it_is() -> None:
-    assert read(["a,b", "c"], options=INGEST_OPTIONS)["src"] == ["a,b", "c"]
+    assert read(["a,b", "c"], declared=INGEST_OPTIONS)["src"] == ["a,b", "c"]
     assert read([], {"TORCHPERF_SRC": "a\nb"}, INGEST_OPTIONS)["src"] == ["a", "b"]
-    assert read([], options=INGEST_OPTIONS)["src"] is None
+    assert read([], declared=INGEST_OPTIONS)["src"] is None
 
 
 def test_a_flag_may_have_another_name() -> None:
-    assert read(["--device", "H100"], options=UPLOAD_OPTIONS)["device_type"] == "H100"
+    assert read(["--device", "H100"], declared=UPLOAD_OPTIONS)["device_type"] == "H100"
 
 
 @pytest.mark.parametrize(
@@ -126,13 +149,13 @@ def test_a_flag_may_have_another_name() -> None:
     ],
 )
 def test_a_time_is_unix_seconds_or_a_date_in_utc(given: str, expected: int) -> None:
-    assert read(["--start", given], options=QUERY_OPTIONS)["start"] == expected
+    assert read(["--start", given], declared=QUERY_OPTIONS)["start"] == expected
 
 
 @pytest.mark.parametrize("given", ["yesterday", "-1", "2026-13-01", ""])
 def test_what_is_no_time_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--start"):
-        read([f"--start={given}"], options=QUERY_OPTIONS)
+        read([f"--start={given}"], declared=QUERY_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +163,10 @@ def test_what_is_no_time_is_told(given: str) -> None:
     [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535))],
 )
 def test_an_address_is_a_host_and_a_port(given: str, expected: tuple[str, int]) -> None:
-    assert read(["--bind", given], options=RECEIVE_OPTIONS)["bind"] == expected
+    assert read(["--bind", given], declared=RECEIVE_OPTIONS)["bind"] == expected
 
 
 @pytest.mark.parametrize("given", ["host", ":80", "host:65536", "host:-1", "host:http"])
 def test_what_is_no_address_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--bind"):
-        read(["--bind", given], options=RECEIVE_OPTIONS)
+        read(["--bind", given], declared=RECEIVE_OPTIONS)

@@ -84,7 +84,7 @@ class Choice:
 
     def read(self, node: Node, place: Place) -> str:
         if not _is(node, "str") or node.value not in self.options:
-            near = nearest(str(node.value), self.options)
+            near = resembling(str(node.value), self.options, 0.7)  # gpu is no slip of the pen for xpu
             raise place.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
         return str(node.value)
 
@@ -263,5 +263,10 @@ def _shown(node: Node) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that it resembles, or all of them."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    return resembling(name, known, 0.5) or f"; known: {', '.join(known)}"
+
+
+def resembling(name: str, known: Iterable[str], cutoff: float) -> str:
+    """The same where the message lists the known ones by itself: empty where none resembles it."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import UserDict
+
 import pytest
 import torch
 
@@ -59,3 +61,54 @@ def test_a_batch_size_for_something_unknown_is_refused():
 def test_a_mode_without_a_batch_size_is_refused():
     with pytest.raises(ValueError, match="for mode 'training'"):
         workload("a/b", "t", batch={"inference": 1})(build)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (torch.ones(4, 2), r"inputs is a Tensor; write a tuple, such as \(x,\)"),
+        (None, "inputs is None; write a tuple"),
+        ("abc", "inputs is a str; write a tuple"),
+        ((torch.ones(1) for _ in range(3)), "inputs is a generator; write a tuple"),
+        ({0: torch.ones(1)}, "names of arguments, so they must be texts"),
+    ],
+)
+def test_inputs_that_would_be_taken_apart_or_used_up_are_refused(inputs, message):
+    with pytest.raises(TypeError, match=message):
+        Task(torch.neg, inputs)
+
+
+def test_a_model_that_cannot_be_called_is_refused():
+    with pytest.raises(TypeError, match="the model is a tuple, which cannot be called"):
+        Task((torch.ones(1),), torch.neg)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            torch.nn.Embedding(2, 2),
+            "workload a/b: the function returned an Embedding; end it with: return Task",
+        ),
+        (None, "workload a/b: the function returned None"),
+        ((torch.neg, torch.ones(1)), "workload a/b: the function returned a tuple"),
+    ],
+)
+def test_a_function_that_returns_no_task_is_told_what_to_return(returned, message):
+    with pytest.raises(TypeError, match=message):
+        workload("a/b", "t")(lambda _: returned).task_of(1)
+
+
+def test_inputs_by_name_reach_the_arguments_of_that_name():
+    def power(base, exponent):
+        return base**exponent
+
+    two, three = torch.tensor(2), torch.tensor(3)
+    assert Task(power, {"exponent": three, "base": two}).call(power) == 8
+    assert Task(power, (three, two)).call(power) == 9
+    assert Task(power, [three, two]).call(power) == 9
+
+
+def test_a_tokenizers_answer_becomes_a_dict():
+    """``BatchEncoding`` of transformers is a ``UserDict``, into which torch's tools for nested inputs do not look."""
+    assert type(Task(torch.neg, UserDict(input=torch.ones(1))).inputs) is dict

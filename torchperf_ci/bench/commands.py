@@ -105,8 +105,9 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
 
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
     console.say(*map(str, cases), out=sys.stdout)
-    each = f"{settings.processes} processes" + (f" and pairs with {anchor.build}" if anchor else "")
-    print(f"{len(cases)} cases, {each} each, on {settings.device}, records to {out}")
+    pairs = f" and pairs with {anchor.build}" if anchor else ""
+    each = f"{summary.counted(settings.processes, 'process', 'processes')}{pairs} each"
+    print(f"{summary.counted(len(cases), 'case')}, {each}, on {settings.device}, records to {out}")
 
 
 def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:

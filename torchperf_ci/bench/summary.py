@@ -40,7 +40,12 @@ def headline(results: Sequence[CaseResult]) -> str:
     counts = Counter(result.status for result in results)
     passed = counts.pop("pass", 0)
     rest = "".join(f", {count} {status}" for status, count in counts.most_common())
-    return f"{passed} of {len(results)} cases measured{rest}"
+    return f"{passed} of {counted(len(results), 'case')} measured{rest}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 case``, ``2 cases``."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def failures(results: Iterable[CaseResult]) -> list[CaseResult]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from torchperf_ci.bench.case import BACKENDS, DEVICES, DTYPES, MODES
 from torchperf_ci.options.common import CONFIG, JSON
 from torchperf_ci.options.option import Option
-from torchperf_ci.options.values import batch_size, positive, positive_int, shard, truth
+from torchperf_ci.options.values import batch_size, positive, positive_int, shard, share, truth
+
+
+def device(value: str) -> str:
+    """auto, cpu, or a GPU by torch's name for it: cuda (of NVIDIA, and of AMD with ROCm), mps (Apple), xpu (Intel)."""
+    if value not in DEVICES:
+        raise ValueError
+    return value
+
 
 SUITE = Option(
     "--suite",
@@ -15,7 +23,7 @@ SUITE = Option(
     many=True,
 )
 FILTER = Option("--filter", "Only workloads whose name matches one of these globs", metavar="GLOB", many=True)
-DEVICE = Option("--device", "Device to measure on", metavar="NAME", default="auto", choices=DEVICES)
+DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", default="auto")
 PYTHON = Option(
     "--python", "Python of the environment under test: it has torch", metavar="PATH", default="this one"
 )
@@ -64,7 +72,7 @@ RUN_OPTIONS = (
     Option(
         "--target-ci",
         "Sample until the relative half-width of the median's 95% interval is this small",
-        positive,
+        share,
         metavar="X",
         default="0.01",
     ),

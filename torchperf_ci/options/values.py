@@ -28,15 +28,15 @@ def positive(value: str) -> float:
 
 
 def share(value: str) -> float:
-    """A number between 0 and 1, such as 0.03 for 3%."""
-    number = float(value)
+    """A share between 0 and 1, such as 0.03 or 3%."""
+    number = float(value[:-1]) / 100 if value.endswith("%") else float(value)
     if not 0 < number < 1:
         raise ValueError
     return number
 
 
 def batch_size(value: str) -> int:
-    """A whole number from 1, or 0 for ``auto``."""
+    """A whole number from 1, or ``auto``."""
     return 0 if value == "auto" else positive_int(value)
 
 

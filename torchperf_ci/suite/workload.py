@@ -23,15 +23,38 @@ _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in
 class Task:
     """One step's ingredients, built on the CPU in fp32; the worker moves, casts and compiles them.
 
-    ``model`` is called as ``model(*inputs)``. In training the step is: zero the gradients, ``loss(output)``,
-    backward, ``optimizer.step()``; ``model`` must then be a ``torch.nn.Module``.
-    ``inputs`` may nest tuples, lists and dicts; floating tensors follow the dtype, others keep theirs.
+    ``model`` is called as ``model(*inputs)``, or as ``model(**inputs)`` where ``inputs`` is a mapping, which becomes
+    a dict. In training the step is: zero the gradients, ``loss(output)``, backward, ``optimizer.step()``; ``model``
+    must then be a ``torch.nn.Module``. ``inputs`` may nest tuples, lists and dicts; floating tensors follow the
+    dtype, others keep theirs. Raises TypeError for a model that cannot be called, and for other inputs: a tensor
+    would be taken apart along its first dimension.
     """
 
     model: Callable[..., Any]
-    inputs: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] | list[Any] | Mapping[str, Any] = ()
     loss: Loss | None = None
     optimizer: OptimizerFactory = field(default=lambda parameters: torch.optim.SGD(parameters, lr=1e-3))
+
+    def __post_init__(self) -> None:
+        if not callable(self.model):
+            msg = f"Task(model, inputs): the model is {_kind(self.model)}, which cannot be called"
+            raise TypeError(msg)
+        if isinstance(self.inputs, Mapping):
+            if not all(isinstance(name, str) for name in self.inputs):
+                msg = "Task(model, inputs): the keys of a mapping are the names of arguments, so they must be texts"
+                raise TypeError(msg)
+            # A tokenizer's answer is a mapping of its own kind, into which torch's tools for nested inputs do not look.
+            object.__setattr__(self, "inputs", dict(self.inputs))
+        elif not isinstance(self.inputs, (tuple, list)):
+            msg = (
+                f"Task(model, inputs): inputs is {_kind(self.inputs)}; write a tuple, such as (x,), "
+                'or a mapping for arguments by name, such as {"x": x}'
+            )
+            raise TypeError(msg)
+
+    def call(self, forward: Callable[..., Any]) -> Any:
+        """What ``forward``, the model or what a compiler made of it, gives for the inputs."""
+        return forward(**self.inputs) if isinstance(self.inputs, dict) else forward(*self.inputs)
 
 
 @dataclass(frozen=True)
@@ -77,9 +100,23 @@ class Workload:
         """The part of the name before the slash."""
         return self.name.partition("/")[0]
 
+    def task_of(self, batch_size: int) -> Task:
+        """What ``build`` returns; raises TypeError where that is no :class:`Task`."""
+        task = self.build(batch_size)
+        if not isinstance(task, Task):
+            msg = f"workload {self.name}: the function returned {_kind(task)}; end it with: return Task(model, inputs)"
+            raise TypeError(msg)
+        return task
+
     def batch_size(self, mode: str, device_class: str) -> int:
         """The default number of samples a step, for a mode and ``cpu`` or ``accelerator``."""
         return self.batch_sizes.get(f"{mode}/{device_class}", self.batch_sizes[mode])
+
+
+def _kind(value: object) -> str:
+    """The type in a sentence."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def workload(

@@ -10,6 +10,7 @@ import torch
 
 from torchperf_ci.bench.worker import agreement as module
 from torchperf_ci.bench.worker.agreement import agreement
+from torchperf_ci.bench.worker.errors import UnsupportedError
 from torchperf_ci.bench.worker.step import Request, Step, build
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, Workload, workload
@@ -122,3 +123,9 @@ def test_every_dtype_has_a_tolerance() -> None:
     from torchperf_ci.bench.case import DTYPES
 
     assert set(module.TOLERANCE) == set(DTYPES)
+
+
+def test_where_nothing_can_be_compared_nothing_is_said_to_agree() -> None:
+    step = stepped(function("test/size", lambda x: x.numel(), torch.ones(2)), "inference", "fp32")
+    with pytest.raises(UnsupportedError, match="holds no tensor"):
+        agreement(step, "inference", "fp32")

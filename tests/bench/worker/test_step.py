@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections import UserDict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
+from torchperf_ci.bench.worker.agreement import agreement
 from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
+from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.step import Request, build, set_precision
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
@@ -29,6 +34,31 @@ def net(batch_size: int) -> Task:
 
     inputs = (torch.randint(10, (batch_size,)), {"scale": torch.ones(8)})
     return Task(Net(), inputs, lambda out: out.float().square().mean())
+
+
+@dataclass
+class Output:
+    """As model libraries return it."""
+
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+@workload("test/named", "keyword inputs, as a tokenizer gives them", batch=4)
+def named(batch_size: int) -> Task:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(10, 8)
+            self.linear = torch.nn.Linear(8, 10)
+
+        def forward(self, *, labels: torch.Tensor, scale: torch.Tensor, input_ids: torch.Tensor) -> Output:
+            logits = self.linear(self.embedding(input_ids) * scale)
+            return Output(torch.nn.functional.cross_entropy(logits.float(), labels), logits)
+
+    tokens = torch.randint(10, (batch_size,))
+    inputs = UserDict(input_ids=tokens, labels=tokens, scale=torch.ones(8))
+    return Task(Net(), inputs, lambda output: output.loss)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +85,33 @@ def test_amp_keeps_fp32_weights_and_computes_in_bf16_on_the_cpu() -> None:
     assert {p.dtype for p in step.model.parameters()} == {torch.float32}
     with step.precision():
         assert step.forward(*step.task.inputs).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_inputs_by_name_are_placed_called_counted_and_compared(dtype: str) -> None:
+    """Every way in which a worker touches the inputs."""
+    for mode in ("inference", "training"):
+        step = build(named, Request(mode, dtype, "eager", 4), CPU)
+        assert {name: tensor.dtype for name, tensor in step.task.inputs.items()} == {
+            "input_ids": torch.int64,
+            "labels": torch.int64,
+            "scale": {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype],
+        }
+        step.run()
+        step.phases(lambda _: None)
+        forward = 2 * 4 * 8 * 10
+        counted = count_flops(
+            lambda step=step, mode=mode: observe(step.task, step.model, mode, step.precision)
+        )
+        assert counted == forward * {"inference": 1, "training": 3}[mode]
+        found = agreement(step, mode, dtype)
+        assert (found.agrees, found.reference) == (True, "fp64")
+        off = replace(step, forward=lambda step=step, **inputs: _doubled(step.model(**inputs)))
+        assert not agreement(off, mode, dtype).agrees
+
+
+def _doubled(output: Output) -> Output:
+    return Output(output.loss * 2, output.logits * 2)
 
 
 def test_two_builds_are_equal() -> None:

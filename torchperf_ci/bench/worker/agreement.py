@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils import _pytree as pytree
 
+from torchperf_ci.bench.worker.errors import UnsupportedError
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.suite.workload import Task
 
@@ -41,10 +42,14 @@ def agreement(step: Step, mode: str, dtype: str) -> Agreement:
     """Compare outputs (inference) or the loss and all gradients (training).
 
     The reference is the same model in fp64, because two roundings of one ill-conditioned number differ without either
-    being wrong; a device or model without fp64 is compared with eager itself.
+    being wrong; a device or model without fp64 is compared with eager itself. Raises :class:`UnsupportedError` where
+    there is nothing to compare.
     """
     compiled = observe(step.task, step.forward, mode, step.precision)
     eager = observe(step.task, step.model, mode, step.precision)
+    if not eager:
+        msg = "what the model returns holds no tensor by which a compiled step could be compared with the eager one"
+        raise UnsupportedError(msg)
     try:
         double = _in_double(step.task)
         exact, reference = observe(double, double.model, mode, nullcontext), "fp64"

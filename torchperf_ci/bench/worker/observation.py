@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,12 +18,12 @@ def observe(task: Task, forward: Model, mode: str, precision: Precision) -> list
     """The outputs (inference), or the loss and all gradients (training) of one step without the optimizer."""
     if mode == "inference":
         with torch.no_grad(), precision():
-            return _tensors(forward(*task.inputs))
+            return _tensors(task.call(forward))
     assert isinstance(task.model, torch.nn.Module)
     assert task.loss is not None
     task.model.zero_grad(set_to_none=True)
     with precision():
-        loss = task.loss(forward(*task.inputs))
+        loss = task.loss(task.call(forward))
     loss.backward()
     observed = _tensors([loss, *(p.grad for p in task.model.parameters() if p.grad is not None)])
     task.model.zero_grad(set_to_none=True)
@@ -29,4 +31,15 @@ def observe(task: Task, forward: Model, mode: str, precision: Precision) -> list
 
 
 def _tensors(tree: object) -> list[torch.Tensor]:
-    return [leaf.detach().clone() for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    return [tensor.detach().clone() for tensor in _found(tree)]
+
+
+def _found(tree: object) -> Iterator[torch.Tensor]:
+    """Also in what model libraries return: mappings and dataclasses of their own, which torch's tools do not open."""
+    for leaf in pytree.tree_leaves(tree):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif isinstance(leaf, Mapping):
+            yield from _found(list(leaf.values()))
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from _found([getattr(leaf, field.name) for field in fields(leaf)])

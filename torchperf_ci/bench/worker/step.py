@@ -66,7 +66,7 @@ def build(workload: Workload, request: Request, device: Device) -> Step:
         raise UnsupportedError(msg)
     set_precision(request.dtype, device)
     torch.manual_seed(SEED)
-    task = _placed(workload.build(request.batch_size), request, device)
+    task = _placed(workload.task_of(request.batch_size), request, device)
     forward = _compiled(task.model, request.backend)
     precision = _autocast(request.dtype, device)
     if request.mode == "inference":
@@ -123,11 +123,9 @@ def _autocast(dtype: str, device: Device) -> Precision:
 
 
 def _inference(task: Task, forward: Model, precision: Precision) -> Step:
-    inputs = task.inputs
-
     def run() -> object:
         with torch.no_grad(), precision():
-            return forward(*inputs)
+            return task.call(forward)
 
     def phases(mark: Mark) -> None:
         run()
@@ -137,7 +135,7 @@ def _inference(task: Task, forward: Model, precision: Precision) -> Step:
 
 
 def _training(task: Task, forward: Model, precision: Precision, scaler: torch.amp.GradScaler) -> Step:
-    model, loss_of, inputs = task.model, task.loss, task.inputs
+    model, loss_of = task.model, task.loss
     if not isinstance(model, torch.nn.Module) or loss_of is None:
         msg = "training needs a torch.nn.Module and a loss"
         raise UnsupportedError(msg)
@@ -146,7 +144,7 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
     def phases(mark: Mark) -> None:
         optimizer.zero_grad(set_to_none=True)
         with precision():
-            loss = loss_of(forward(*inputs))
+            loss = loss_of(task.call(forward))
         mark("forward")
         scaler.scale(loss).backward()
         mark("backward")
