@@ -158,7 +158,7 @@ def test_the_root_action_has_the_inputs_and_outputs_of_the_others() -> None:
     own = {name: inputs[name] for name in ("on-failure", "upload-to", "against")}
     known = {**ACTIONS[CHECK]["inputs"], **uploads, **ACTIONS[RUN]["inputs"], **own}
     assert inputs.items() <= known.items()
-    shown = ("verdicts", "regressed", "broken", "candidates")
+    shown = ("verdicts", "regressed", "broken", "candidates", "judged", "unjudged")
     judged = {
         name: {
             **ACTIONS[CHECK]["outputs"][name],

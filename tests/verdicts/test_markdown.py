@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from torchperf_ci.verdicts.groups import headline
+from torchperf_ci.verdicts.headline import headline
 from torchperf_ci.verdicts.markdown import markdown
 from torchperf_ci.verdicts.verdict import Judgement
 
@@ -69,7 +69,7 @@ def test_the_whole_suite_and_the_notes_are_there(judgement: Judgement) -> None:
     ("word", "candidate", "step"),
     [
         ("broken", False, "run it by itself and read its error: <code>torchperf run --filter"),
-        ("noisy", True, "none yet; <code>torchperf compare"),
+        ("noisy", True, "<code>torchperf compare"),
         ("noisy", False, "none; “detectable” is the change"),
     ],
 )
@@ -84,12 +84,48 @@ def test_where_all_is_well_there_is_no_next_step_and_no_table(verdict: Callable[
     assert "Next step" not in text
 
 
+def test_where_little_was_judged_the_next_step_is_what_it_takes(verdict: Callable[..., Verdict]) -> None:
+    few = [verdict(), *[verdict("noisy", why="5 pairs")] * 5, *[verdict("missing", why="no job")] * 44]
+    text = markdown([Judgement("compare", "a", "b", few)], ROOM)
+    shown, _ = text.split("<details>", 1)
+    assert shown.startswith("### ⚪ Performance: little could be judged: 1 unchanged, ")
+    assert "**Next step:** give it what it takes to judge: what the reasons of the missing" in shown
+    assert (
+        "Only 1 of 50 series were judged&#58; 44 missing &#40;no job&#41;; 5 noisy &#40;5 pairs&#41;."
+        in shown
+    )
+    assert "none" not in shown
+
+
+def test_what_is_red_does_not_hide_how_little_was_judged(verdict: Callable[..., Verdict]) -> None:
+    text = markdown([Judgement("check", "a", "b", [verdict("regressed"), *[verdict("missing")] * 9])], ROOM)
+    assert "**Next step:** measure the worst" in text
+    assert "Only 1 of 10 series were judged" in text.split("<details>")[0]
+
+
+def test_a_first_run_is_one_sentence(verdict: Callable[..., Verdict]) -> None:
+    new = [verdict("new", f"model{number}", new=1.0) for number in range(51)]
+    text = markdown([Judgement("check", "store", "records", new)], ROOM)
+    assert text.startswith(
+        "### ⚪ Performance: 51 series are new; from the sixth run on they are judged\n\nstore → records\n\n<details>"
+    )
+    assert "model" not in text
+    assert "Next step" not in text
+    failing = verdict("new", "oops", why="fails: oom", evidence={"failing": 1})
+    assert "fails&#58; oom" in markdown([Judgement("check", "store", "records", [*new, failing])], ROOM)
+
+
+def test_notes_stand_above_the_table_and_are_not_folded(judgement: Judgement) -> None:
+    text = markdown([replace(judgement, notes=["⚠ load 9 on 2 CPUs while this was measured"])], ROOM)
+    assert text.index("\n> ⚠ load 9 on 2 CPUs") < text.index("| verdict |") < text.index("<details>")
+
+
 def test_several_files_have_one_title_and_a_section_each(judgement: Judgement, verdict) -> None:
     text = markdown([Judgement("compare", "a", "b", [verdict()]), judgement], ROOM)
     assert [line.partition(":")[0] for line in text.splitlines() if line.startswith("#")] == [
         "### ❌ Performance",
         "#### ✅ 1 unchanged",
-        f"#### ❌ {headline(judgement.verdicts)}",
+        f"#### ❌ {headline([judgement])}",
     ]
     assert "62 unchanged" in text.splitlines()[0]
 

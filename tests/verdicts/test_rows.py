@@ -5,14 +5,18 @@ from math import inf, nan
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from torchperf_ci.series.series import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.rows import change, difference, levels, row, shared
+from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+    from torchperf_ci.verdicts.verdict import Judgement
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,32 @@ def test_a_change_is_a_percentage_with_its_interval(effect: Effect, expected: st
 )
 def test_levels_have_their_unit(verdict: Callable[..., Verdict], metric, old, new, expected) -> None:
     assert levels(verdict(metric=metric, old=old, new=new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ratio", "expected"),
+    [
+        (5.733, 6.628, 1.102, "5.733 → 6.318 ms"),
+        (5.733, 5.1, 1.102, "5.733 → 6.318 ms"),
+        (5.733, 5.9, 0.5, "5.733 → 2.866 ms"),
+        (5.733, None, 1.102, "5.733 → – ms"),
+        (None, 6.628, 1.102, "– → 6.628 ms"),
+        (0.0, 2.0, 1.102, "0 → 2 ms"),
+        (1.0, 2.0, inf, "1 → – ms"),
+        (1.0, 0.0, 0.0, "1 → 0 ms"),
+    ],
+)
+def test_the_levels_agree_with_the_change_beside_them(verdict, old, new, ratio, expected) -> None:
+    """Each side's own median is another number than the change of pairs: drift has been taken out of that."""
+    assert levels(verdict(old=old, new=new, effect=Effect(ratio, ratio, ratio, 10))) == expected
+
+
+@given(old=st.floats(1e-3, 150), drift=st.floats(0.5, 2), ratio=st.floats(0.2, 5))
+def test_the_change_follows_from_the_levels_that_are_shown(old: float, drift: float, ratio: float) -> None:
+    series = Series("r", "b", "m", "inference", "fp32", "eager", "cpu", "x86", "latency(ms)")
+    judged = Verdict(series, "regressed", "", Effect(ratio, ratio, ratio, 10), old, old * drift)
+    before, after = (float(word) for word in levels(judged).removesuffix(" ms").split(" → "))
+    assert after / before == pytest.approx(ratio, rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,33 @@ def test_outside_a_job_there_is_a_table_and_a_file(judgement, tmp_path: Path, ca
     assert file.read(tmp_path / "v.json") == judgement
 
 
+def test_a_first_run_is_one_sentence(judgement, tmp_path: Path, capsys) -> None:
+    new = [replace(judgement.verdicts[-1], verdict="new") for _ in range(51)]
+    tell(
+        replace(judgement, command="check", verdicts=new, suites=[], notes=[]),
+        tmp_path / "v",
+        json_output=False,
+    )
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2  # what was set against what
+    assert (
+        shown.err
+        == f"51 series are new; from the sixth run on they are judged; verdicts in {tmp_path / 'v'}\n"
+    )
+
+
+def test_how_little_was_judged_is_the_last_to_be_read(judgement, tmp_path: Path, capsys) -> None:
+    few = [judgement.verdicts[0], *[replace(judgement.verdicts[-1], verdict="missing", why="no job")] * 3]
+    tell(replace(judgement, verdicts=few, notes=["⚠ load 9"]), tmp_path / "v", json_output=False)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-3:] == [
+        "Only 1 of 4 series were judged: 3 missing (no job).",
+        "To judge the rest it takes what the reasons of the missing ones ask for.",
+        "⚠ load 9",
+    ]
+    assert shown.err.startswith("little could be judged: 1 unchanged, 3 missing; ")
+
+
 def test_as_json_the_file_itself_is_printed(judgement, tmp_path: Path, capsys) -> None:
     tell(judgement, tmp_path / "v.json", json_output=True)
     shown = capsys.readouterr().out
@@ -85,6 +112,8 @@ def test_a_job_gets_a_summary_annotations_and_outputs(judgement, job: Path, caps
         "candidates": "1",
         "improved": "1",
         "fixed": "1",
+        "judged": "66",
+        "unjudged": "5",
     }
     commands = re.findall(
         r"^::(error|warning|notice) title=([^:]*)::(.*)$", capsys.readouterr().err, re.MULTILINE

@@ -11,6 +11,7 @@ from torchperf_ci.compare.folders import compare_folders, holds_records
 from torchperf_ci.compare.question import Policy
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import interruptible
+from torchperf_ci.verdicts.coverage import JUDGED
 from torchperf_ci.verdicts.telling import tell
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 DEFAULT_OUT = "verdicts.json"
-SETTLED = ("regressed", "broken", "improved", "fixed", "unchanged")
 INCONCLUSIVE = 5
 
 
@@ -59,6 +59,6 @@ def _exit_code(judgement: Judgement) -> int:
     if judgement.red:
         return 1
     words = [verdict.verdict for verdict in judgement.verdicts]
-    settled = any(word in SETTLED for word in words)
+    settled = any(word in JUDGED for word in words)
     open_ends = any(word in ("noisy", "not-comparable") for word in words)
     return INCONCLUSIVE if open_ends or not settled else 0

@@ -15,7 +15,7 @@ from torchperf_ci.report.destinations import summary
 from torchperf_ci.report.destinations.outside import say, server
 from torchperf_ci.report.document import document
 from torchperf_ci.report.told import read
-from torchperf_ci.verdicts.groups import headline
+from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def report_command(options: Mapping[str, Any]) -> int:
     _check_destination(options["to"])
     told = read(options)
     if told.judgements:
-        sys.stderr.write(f"{headline(told.verdicts)}\n")
+        sys.stderr.write(f"{headline(told.judgements)}\n")
     for location in told.locations:
         say(f"bisection: {culprits_headline(location)}")
     try:

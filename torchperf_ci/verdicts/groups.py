@@ -1,4 +1,4 @@
-"""Verdicts in the groups that people think in, and the sentence that counts them."""
+"""Verdicts in the groups that people think in, and how many there are of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -44,24 +44,14 @@ def grouped(verdicts: Iterable[Verdict]) -> dict[Group, list[Verdict]]:
     return found
 
 
-def headline(verdicts: Iterable[Verdict]) -> str:
-    """One sentence that counts everything: ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``."""
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """Everything counted: ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty for nothing."""
     found = grouped(verdicts)
-    parts = [
+    return ", ".join(
         f"{len(found[group])} {many if len(found[group]) > 1 else one}"
         for group, (one, many) in COUNTED.items()
         if found[group]
-    ]
-    return ", ".join(parts) or "nothing was judged"
-
-
-def sign(verdicts: Sequence[Verdict]) -> str:
-    """❌ where something is red, ⚠️ where there is doubt, or nothing that could be said, else ✅."""
-    found = grouped(verdicts)
-    if found["regressed"] or found["broken"]:
-        return "❌"
-    settled = found["improved"] or found["fixed"] or found["unchanged"]
-    return "✅" if settled and not found["candidate"] else "⚠️"
+    )
 
 
 def _size(verdict: Verdict) -> float:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.markdown import first, fitted, folded, plain, table
 from torchperf_ci.verdicts.again import command
-from torchperf_ci.verdicts.groups import Group, grouped, headline, sign
+from torchperf_ci.verdicts.coverage import shortfall, takes
+from torchperf_ci.verdicts.groups import Group, counted, grouped
+from torchperf_ci.verdicts.headline import GREEN, headline, is_only_new, news, sign
 from torchperf_ci.verdicts.rows import COLUMNS, shared, short
 from torchperf_ci.verdicts.rows import row as row_of
 from torchperf_ci.verdicts.showing import suite_line
@@ -47,14 +49,13 @@ def _document(judgements: Sequence[Judgement], rows: int) -> str:
     parts = [_title(judgements), *_next_step(judgements)]
     for judgement in judgements:
         if len(judgements) > 1:
-            parts.append(f"#### {sign(judgement.verdicts)} {headline(judgement.verdicts)}")
+            parts.append(f"#### {sign([judgement])} {headline([judgement])}")
         parts += _section(judgement, rows)
     return "\n\n".join(parts) + "\n"
 
 
 def _title(judgements: Sequence[Judgement]) -> str:
-    verdicts = _all(judgements)
-    return f"### {sign(verdicts)} Performance: {headline(verdicts)}"
+    return f"### {sign(judgements)} Performance: {headline(judgements)}"
 
 
 def _next_step(judgements: Sequence[Judgement]) -> list[str]:
@@ -67,8 +68,10 @@ def _next_step(judgements: Sequence[Judgement]) -> list[str]:
         step = f"run it by itself and read its error: {_command('run', '', found['broken'][0])}{_SUITE}."
     elif found["candidate"]:
         command = _command("compare", "--base OLD --head NEW", found["candidate"][0])
-        step = f"none yet; {command}{_SUITE} tells whether the change is real."
-    elif found["unjudged"]:
+        step = f"{command}{_SUITE} tells whether the change is real."
+    elif little := [one for one in judgements if shortfall(one)]:
+        step = f"give it what it takes to judge: {'; '.join(dict.fromkeys(map(takes, little)))}."
+    elif found["unjudged"] and sign(judgements) == GREEN:
         step = "none; “detectable” is the change that would have been seen, and torchperf doctor says what disturbs."
     else:
         return []
@@ -86,14 +89,16 @@ def _section(judgement: Judgement, rows: int) -> list[str]:
     loud = [verdict for group in _LOUD for verdict in found[group]]
     suites = [f"- {_plain(suite_line(suite))}" for suite in judgement.suites]
     notes = [f"> {_plain(note)}" for note in judgement.notes]
-    others = [verdict for group in _FOLDED for verdict in found[group]]
+    others = [one for group in _FOLDED for one in found[group] if not is_only_new(one, judgement)]
+    said_of_all = [_plain(text) for text in (shortfall(judgement), news(judgement)) if text]
     sides = (judgement.base, judgement.head)
     return [
         *([f"{_plain(sides[0])} → {_plain(sides[1])}"] if any(sides) else []),
         *(["\n>\n".join(first(notes, rows, "> "))] if notes else []),
+        *said_of_all,
         *([_table(loud, said, rows)] if loud else []),
         *(["\n".join(first(suites, rows, "- "))] if suites else []),
-        *([folded(headline(others), _table(others, said, rows))] if others else []),
+        *([folded(counted(others), _table(others, said, rows))] if others else []),
         *([folded("Measured on", _facts(judgement, said))] if said or any(sides) else []),
     ]
 

@@ -52,12 +52,19 @@ def case(series: Series, said: Iterable[str] = ()) -> str:
 
 
 def levels(verdict: Verdict) -> str:
-    """``1.21 → 1.25 ms``; one side is empty where it has no number."""
+    """``1.21 → 1.25 ms``; one side is empty where it has no number.
+
+    The new level is the old one times the change, where there is one: each side's own median has what the machine did
+    meanwhile in it, which pairs do not have, and two answers side by side are none.
+    """
     if verdict.old is None and verdict.new is None:
         return ""
+    new = (
+        verdict.old * verdict.effect.ratio if verdict.old and verdict.new and verdict.effect else verdict.new
+    )
     found = _METRIC.fullmatch(verdict.series.metric)
     unit = short(f" {found['unit']}", _NAME_LENGTH) if found else ""
-    return f"{_number(verdict.old)} → {_number(verdict.new)}{unit}"
+    return f"{_number(verdict.old)} → {_number(new)}{unit}"
 
 
 def difference(verdict: Verdict) -> str:

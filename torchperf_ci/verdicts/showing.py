@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import Annotation, Level
 from torchperf_ci.console import Column, print_line, print_table
+from torchperf_ci.verdicts.coverage import shortfall, takes
 from torchperf_ci.verdicts.groups import grouped
+from torchperf_ci.verdicts.headline import is_only_new, news
 from torchperf_ci.verdicts.rows import COLUMNS, NUMBERS, change, row, shared
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ _STYLES: Mapping[str, str] = {
 
 
 def table(judgement: Judgement, out: TextIO) -> None:
-    """Print what is not unchanged, the worst first, then the whole suite and the notes."""
+    """Print what is not unchanged or only new, the worst first, then the whole suite and the notes."""
     rows = _rows(judgement)
     for line in _above(judgement):
         print_line(line, out)
@@ -64,7 +66,13 @@ def _annotation(level: Level, verdict: Verdict) -> Annotation:
 def _rows(judgement: Judgement) -> list[tuple[str, ...]]:
     said = shared(judgement.verdicts)
     found = grouped(judgement.verdicts)
-    return [row(verdict, said) for group in found if group != "unchanged" for verdict in found[group]]
+    return [
+        row(verdict, said)
+        for group in found
+        if group != "unchanged"
+        for verdict in found[group]
+        if not is_only_new(verdict, judgement)
+    ]
 
 
 def _above(judgement: Judgement) -> Sequence[str]:
@@ -74,4 +82,6 @@ def _above(judgement: Judgement) -> Sequence[str]:
 
 def _below(judgement: Judgement, hidden: int) -> Sequence[str]:
     more = [f"and {hidden} more, all of them in the file"] if hidden > 0 else []
-    return [*more, *map(suite_line, judgement.suites), *judgement.notes]
+    little = shortfall(judgement)
+    covered = [little, f"To judge the rest it takes {takes(judgement)}." if little else "", news(judgement)]
+    return [*more, *map(suite_line, judgement.suites), *filter(None, covered), *judgement.notes]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.verdicts import file
-from torchperf_ci.verdicts.groups import Group, grouped, headline
+from torchperf_ci.verdicts.coverage import coverage
+from torchperf_ci.verdicts.groups import Group, grouped
+from torchperf_ci.verdicts.headline import headline
 from torchperf_ci.verdicts.markdown import markdown
 from torchperf_ci.verdicts.showing import table, to_annotate
 
@@ -41,12 +43,13 @@ def tell(judgement: Judgement, out: Path, *, json_output: bool) -> None:
         with actions.literal(sys.stdout):
             table(judgement, sys.stdout)
     sys.stdout.flush()
-    sys.stderr.write(f"{headline(judgement.verdicts)}; verdicts in {actions.one_line(out)}\n")
+    sys.stderr.write(f"{headline([judgement])}; verdicts in {actions.one_line(out)}\n")
     if not actions.in_actions():
         return
     actions.append_summary(markdown([judgement], _SUMMARY_ROOM))
     actions.annotate(to_annotate(judgement))
     actions.set_output("verdicts", str(out.absolute()))
-    found = grouped(judgement.verdicts)
-    for name, group in _OUTPUTS.items():
-        actions.set_output(name, str(len(found[group])))
+    found, covered = grouped(judgement.verdicts), coverage(judgement)
+    counts = {name: len(found[group]) for name, group in _OUTPUTS.items()}
+    for name, count in {**counts, "judged": covered.judged, "unjudged": covered.unjudged}.items():
+        actions.set_output(name, str(count))

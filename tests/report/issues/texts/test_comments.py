@@ -45,7 +45,7 @@ def test_recovery_is_told_with_its_evidence() -> None:
     assert text.startswith("Back where it was for 3 nights in a row, up to 2026-11-25, so this is closed.")
     assert "before → regressed | change (95%) | now |" in text
     assert "| vision/resnet18 | latency | H100 | 1.213 → 1.299 ms | +7.1% (+6.7…+7.5) | 1.215 ms |" in text
-    assert "| language/bert | latency | H100 | 8.72 → 9.078 ms | +4.2% (+3.8…+4.6) |  |" in text, (
+    assert "| language/bert | latency | H100 | 8.72 → 9.086 ms | +4.2% (+3.8…+4.6) |  |" in text, (
         "not measured"
     )
 

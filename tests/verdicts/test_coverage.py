@@ -1,0 +1,97 @@
+"""A pass needs enough that was judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.verdicts.coverage import Coverage, coverage, is_enough, shortfall, takes
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.verdicts.verdict import Verdict, Word
+
+    Make = Callable[..., Verdict]
+
+
+@pytest.fixture
+def judged(verdict: Make) -> Callable[..., Judgement]:
+    """A file with so many verdicts of each word: ``judged(unchanged=1, missing=44)``."""
+
+    def make(command: str = "check", metric: str = "latency(ms)", **counts: int) -> Judgement:
+        words: dict[str, Word] = {"not_comparable": "not-comparable"}  # type: ignore[dict-item]
+        found = [
+            verdict(words.get(word, word), f"{word}{number}", metric=metric, why=f"{word} because")
+            for word, count in counts.items()
+            for number in range(count)
+        ]
+        return Judgement(command, "old", "new", found)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"unchanged": 1, "noisy": 5, "missing": 44}, Coverage(1, 49, is_first=False, is_enough=False)),
+        ({"unchanged": 25, "missing": 25}, Coverage(25, 25, is_first=False, is_enough=True)),
+        ({"unchanged": 24, "missing": 26}, Coverage(24, 26, is_first=False, is_enough=False)),
+        ({"improved": 1, "fixed": 1, "new": 2}, Coverage(2, 2, is_first=False, is_enough=True)),
+        ({"regressed": 1, "broken": 1, "not_comparable": 3}, Coverage(2, 3, is_first=False, is_enough=False)),
+        ({"new": 51}, Coverage(0, 0, is_first=True, is_enough=False)),
+        ({"new": 51, "missing": 4}, Coverage(0, 4, is_first=True, is_enough=False)),
+        ({"new": 51, "not_comparable": 1}, Coverage(0, 52, is_first=False, is_enough=False)),
+        ({"missing": 4}, Coverage(0, 4, is_first=False, is_enough=False)),
+        ({}, Coverage(0, 0, is_first=False, is_enough=False)),
+    ],
+)
+def test_enough_is_at_least_half(judged: Callable[..., Judgement], counts, expected: Coverage) -> None:
+    assert coverage(judged(**counts)) == expected
+
+
+def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tell(judged) -> None:
+    times, memory = judged(noisy=50), judged(metric="peak_memory(MiB)", unchanged=50)
+    both = Judgement("compare", "", "", [*times.verdicts, *memory.verdicts])
+    assert coverage(both) == Coverage(50, 50, is_first=False, is_enough=False)
+    assert shortfall(both).startswith("Only 50 of 100 series were judged, and 0 of 50 times: 50 noisy (")
+    assert coverage(memory).is_enough  # where no time was asked for
+
+
+def test_one_machine_that_judged_everything_speaks_for_no_other(judged) -> None:
+    full, empty, first = judged(unchanged=61), judged(missing=44), judged(new=51)
+    assert is_enough([full, first])
+    assert not is_enough([full, empty])
+    assert not is_enough([full, judged()])
+    assert not is_enough([first])
+    assert not is_enough([])
+
+
+def test_how_little_was_judged_is_said_with_the_reasons(judged: Callable[..., Judgement], verdict) -> None:
+    few = judged(unchanged=1, noisy=5, missing=44)
+    assert shortfall(few) == (
+        "Only 1 of 50 series were judged: 44 missing (missing because); 5 noisy (noisy because)."
+    )
+    mixed = [verdict("noisy", why="often"), verdict("noisy", why="often"), verdict("noisy", why="once")]
+    assert shortfall(Judgement("compare", "", "", mixed)) == (
+        "Only 0 of 3 series were judged: 3 noisy (such as: often)."
+    )
+    assert shortfall(judged(unchanged=5, noisy=5)) == ""
+    assert shortfall(judged(new=51)) == ""
+    assert shortfall(judged()) == ""
+
+
+@pytest.mark.parametrize("command", ["check", "compare", "somebody else's"])
+def test_what_it_takes_is_said_for_each_reason_the_most_common_first(judged, command: str) -> None:
+    said = takes(judged(command, unchanged=1, noisy=9, missing=4, not_comparable=3, new=1)).split("; ")
+    assert len(said) == 4
+    assert "quieter machine" in said[0]
+    assert said[1].startswith("what the reasons of the missing")
+
+
+def test_a_comparison_takes_more_pairs_and_a_longer_budget(judged: Callable[..., Judgement]) -> None:
+    assert takes(judged("compare", noisy=9)) == (
+        "a quieter machine (torchperf doctor says what disturbs it), or more pairs: a longer --budget, or fewer cases"
+    )

@@ -1,0 +1,89 @@
+"""One mark and one sentence, the same in every report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.verdicts.headline import headline, is_only_new, news, sign
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.verdicts.verdict import Verdict
+
+FIRST_RUN = "51 series are new; from the sixth run on they are judged"
+
+
+@pytest.fixture
+def first_run(verdict: Callable[..., Verdict]) -> Judgement:
+    """That of the quick suite."""
+    return Judgement("check", "store", "records", [verdict("new", f"model{number}") for number in range(51)])
+
+
+def test_the_headline_counts_everything_once(judgement: Judgement) -> None:
+    assert headline([judgement]) == (
+        "2 regressed, 1 broken, 1 looks worse without proof yet, 1 improved, 1 fixed, 61 unchanged, "
+        "2 could not be judged, 1 missing, 1 new"
+    )
+    assert headline([]) == "nothing was judged"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["regressed", "unchanged"], "❌"),
+        (["broken", "missing", "missing"], "❌"),
+        (["unchanged", "unchanged", "noisy", "missing"], "✅"),
+        (["unchanged", "noisy", "missing"], "⚪"),
+        (["improved"], "✅"),
+        (["noisy", "not-comparable"], "⚪"),
+        (["new"], "⚪"),
+        ([], "⚪"),
+    ],
+)
+def test_the_mark_is_green_only_where_enough_was_judged(
+    verdict: Callable[..., Verdict], words, expected
+) -> None:
+    assert sign([Judgement("check", "", "", [verdict(word) for word in words])]) == expected
+
+
+def test_a_candidate_is_a_doubt(verdict: Callable[..., Verdict]) -> None:
+    assert sign([Judgement("check", "", "", [verdict(), verdict(candidate=True)])]) == "⚠️"
+
+
+def test_that_little_was_judged_comes_first(verdict: Callable[..., Verdict]) -> None:
+    few = [verdict(), *[verdict("noisy")] * 5, *[verdict("missing")] * 44]
+    assert headline([Judgement("compare", "", "", few)]) == (
+        "little could be judged: 1 unchanged, 5 could not be judged, 44 missing"
+    )
+    red = Judgement("compare", "", "", [*few, verdict("regressed")])
+    assert headline([red]).startswith("1 regressed, 1 unchanged")
+
+
+def test_a_first_run_is_one_sentence(first_run: Judgement, verdict: Callable[..., Verdict]) -> None:
+    assert headline([first_run]) == FIRST_RUN
+    assert news(first_run) == ""
+    one = Judgement("check", "", "", [verdict("new"), verdict("missing")])
+    assert headline([one]) == "1 series is new; from the sixth run on it is judged; 1 missing"
+    pair = Judgement("compare", "", "", [verdict("new")])
+    assert headline([pair]) == "1 series is new"
+
+
+def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:
+    assert MIN_HISTORY + 1 == 6
+
+
+def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgement, verdict) -> None:
+    later = Judgement("check", "", "", [verdict(), *first_run.verdicts[:2]])
+    assert news(later) == "2 series are new; from the sixth run on they are judged"
+    assert news(Judgement("compare", "", "", later.verdicts)) == ""
+
+
+def test_a_new_series_that_fails_is_more_than_new(first_run: Judgement, verdict) -> None:
+    assert is_only_new(verdict("new"), first_run)
+    assert not is_only_new(verdict("new", why="fails: oom", evidence={"failing": 1}), first_run)
+    assert not is_only_new(verdict("new", why="base has no such workload"), Judgement("compare", "", "", []))
