@@ -183,7 +183,6 @@ def test_values_are_not_touched():
     assert [(path, severity) for _, path, severity in reported(reading) if severity == "changed"] == [
         ("$.metric.benchmark_values[1]", "changed"),
         ("$.metric.benchmark_values[2]", "changed"),
-        ("$.metric.benchmark_values[3]", "changed"),
     ]
 
 

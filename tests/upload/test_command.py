@@ -111,11 +111,21 @@ def test_bad_records_are_set_aside_and_the_good_ones_go(
 def test_a_value_that_the_database_changes_is_told_and_kept_exactly(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "b.json").write_text('{"metric": {"benchmark_values": [3086359081]}, "runners": []}')
+    (folder / "b.json").write_text('{"metric": {"benchmark_values": [null, 3086359081]}, "runners": []}')
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
     shown = capsys.readouterr().out
     assert "changed by the database: " in shown
     assert "kept exactly in metric.extra_info" in shown
+    (record,) = next(records for key, records in kept(tmp_path / "kept").items() if key.endswith("b.json"))
+    assert record["metric"]["extra_info"] == {"benchmark_values_exact": "[null, 3086359081]"}
+
+
+def test_a_rounded_whole_number_is_kept_exactly_without_a_warning(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "b.json").write_text('{"metric": {"benchmark_values": [3086359081]}, "runners": []}')
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
+    assert "changed by the database" not in capsys.readouterr().out
     (record,) = next(records for key, records in kept(tmp_path / "kept").items() if key.endswith("b.json"))
     assert record["metric"]["extra_info"] == {"benchmark_values_exact": "[3086359081]"}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.records.columns import changes
+from torchperf_ci.records.limits import checkpoint
 from torchperf_ci.records.problems import Severity, Steps, excerpt
 from torchperf_ci.records.soundness import unsound
 
@@ -23,6 +24,9 @@ _SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "
 
 MOST_REFUSALS = 100
 """Reasons to refuse one record, after which nobody looks for more."""
+
+MOST_CHANGES = 100
+"""Values of one record of which is told that they will be changed."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,14 @@ def _against_schema(element: Any) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     refused: set[Steps] = set()
     for error in _validator().iter_errors(element):
-        findings.append(_finding(error))
-        if findings[-1].severity == "refused":
-            refused.add(findings[-1].steps)
-            if len(refused) == MOST_REFUSALS:
-                break
+        finding = _finding(error)
+        if finding.severity == "refused":
+            refused.add(finding.steps)
+        elif len(findings) - len(refused) >= MOST_CHANGES:
+            continue
+        findings.append(finding)
+        if len(refused) == MOST_REFUSALS:
+            break
     return tuple(item for item in findings if item.severity == "refused" or item.steps not in refused)
 
 
@@ -65,7 +72,14 @@ def _validator() -> Validator:
     from jsonschema import Draft202012Validator, validators
 
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-    rules = {"clickhouse": _changed, "recommended": _missing}
+    typed = Draft202012Validator.VALIDATORS["type"]
+
+    def interruptible(*arguments: Any) -> Any:
+        """The keyword as it is, which every value of a record passes through."""
+        checkpoint()
+        return typed(*arguments)
+
+    rules = {"clickhouse": _changed, "recommended": _missing, "type": interruptible}
     extended: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
         Draft202012Validator, rules, type_checker=checker
     )

@@ -44,15 +44,26 @@ def _float32(value: object) -> str | None:
         return (
             f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which no average survives"
         )
-    whole = isinstance(value, int) or (value.is_integer() and abs(value) <= _EXACT_IN_FLOAT64)
-    if (whole and stored != value) or (stored == 0 != value):
-        return f"{excerpt(value)} does not fit a Float32; it is stored as about {stored:.10g}"
+    if stored == 0 != value:
+        return f"{excerpt(value)} is too small for a Float32; it is stored as 0"
     return None
+
+
+def is_rounded(value: object) -> bool:
+    """Whether ``value`` is a whole number that a Float32 holds only about: seven digits, as of every number.
+
+    That is no change worth a word; who needs each digit keeps it beside.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) <= _EXACT_IN_FLOAT64)
+    return whole and _as_float32(value) != value
 
 
 def _as_float32(value: float) -> float:
     try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
+        # An integer becomes a float here: struct has an error of its own for one that is too large for that.
+        return float(struct.unpack("f", struct.pack("f", float(value)))[0])
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 

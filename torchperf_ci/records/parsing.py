@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+
+from torchperf_ci.records.limits import check_elements, checkpoint
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_DIGITS = 4300  # Python converts no longer integer, and no column holds one
@@ -68,6 +71,8 @@ def _items(text: str, start: int) -> tuple[list[Element], int]:
     found: list[Element] = []
     position = _skip_space(text, start)
     while not text.startswith("]", position):
+        checkpoint()
+        check_elements(len(found) + 1)
         if found:
             position = _skip_space(text, _expect_comma(text, position))
         value, end = decode(text, position)
@@ -92,9 +97,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
-    names = [name for name, _ in pairs]
     ambiguous = RepeatedKeys(value)
-    ambiguous.repeated = next(name for name in names if names.count(name) > 1)
+    ((ambiguous.repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
     return ambiguous
 
 

@@ -42,8 +42,12 @@ def path_text(steps: Steps) -> str:
 
 def excerpt(value: object, limit: int = 60) -> str:
     """``value`` as JSON on one line of at most ``limit`` characters, for a message."""
-    # Slicing first keeps a message about a huge value from building all of its text.
-    text = json.dumps(value[:limit]) if isinstance(value, str) else json.dumps(value, default=str)
+    # Of a huge value only the beginning becomes text.
+    text = ""
+    for piece in json.JSONEncoder(default=str).iterencode(value[:limit] if isinstance(value, str) else value):
+        text += piece[: limit + 1]
+        if len(text) > limit:
+            break
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

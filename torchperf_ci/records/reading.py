@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import bisect
 import gzip
 import io
-import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.errors import RecordsError
+from torchperf_ci.errors import RecordsError, TorchperfError
 from torchperf_ci.records.checking import check
+from torchperf_ci.records.limits import OverLimitError, check_bytes, check_values, checkpoint
 from torchperf_ci.records.parsing import Broken, Element, whole
 from torchperf_ci.records.problems import Problem, Severity, path_text
 from torchperf_ci.records.rescue import rescue
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_TOLD = 300
+"""Characters that a message has of an error that nobody foresaw."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -71,11 +73,37 @@ def read(path: Path) -> Reading:
 
 
 def parse(content: bytes, name: str) -> Reading:
-    """Read the content of a records file, which messages call ``name``."""
+    """Read the content of a records file, which messages call ``name``.
+
+    Whatever is wrong with it ends in the result: no file stops those that are read beside it. Only memory that runs out
+    says nothing about the file.
+    """
+    try:
+        return _parsed(content, name)
+    except OverLimitError as error:
+        return unread(name, str(error))
+    except (TorchperfError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  # a bug of ours, and the others' records are worth more than a traceback
+        reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[:_TOLD]
+        text = content.decode("utf-8", "surrogateescape")
+        return replace(unread(name, reason), refused=(Refused(name, 1, "$", (reason,), text),))
+
+
+def unread(name: str, reason: str) -> Reading:
+    """What there is of a file that is refused as a whole. Its text stays where it is."""
+    return Reading((), (), (Problem(name, 1, "$", reason, "refused"),))
+
+
+def _parsed(content: bytes, name: str) -> Reading:
+    check_bytes(len(content))
     unpacked, damage = _unpack(content)
-    text = unpacked.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogateescape")
+    begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
+    text = str(memoryview(unpacked)[begin:], "utf-8", "surrogateescape")
+    check_values(text)
     reader = _Reader(name, text)
     for piece in _pieces(text):
+        checkpoint()
         reader.take(piece)
     if damage:
         reader.note(len(text), "$", damage, "refused")
@@ -90,7 +118,7 @@ class _Reader:
     def __init__(self, file: str, text: str) -> None:
         self._file = file
         self._text = text
-        self._line_ends = [match.start() for match in re.finditer("\n", text)]
+        self._counted = 0, 1
         self.records: list[Located] = []
         self.refused: list[Refused] = []
         self.problems: list[Problem] = []
@@ -130,7 +158,12 @@ class _Reader:
             self.refused.append(Refused(self._file, self._line(piece.start), piece.path, reasons, text))
 
     def _line(self, position: int) -> int:
-        return bisect.bisect_left(self._line_ends, position) + 1
+        """Counted on from where it was asked for last, which is near: pieces come in their order."""
+        before, line = self._counted
+        first, last = sorted((before, position))
+        passed = self._text.count("\n", first, last)
+        self._counted = position, line + (passed if position >= before else -passed)
+        return self._counted[1]
 
 
 def _pieces(text: str) -> list[Element | Broken]:
@@ -140,8 +173,8 @@ def _pieces(text: str) -> list[Element | Broken]:
         return rescue(text)
 
 
-def _unpack(content: bytes) -> tuple[bytes, str | None]:
-    """Return the content, unzipped as far as it goes, and what ended it early."""
+def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
+    """Return the content, unzipped as far as it goes, and what ended it early. Raises :class:`OverLimitError`."""
     if not content.startswith(_GZIP_MAGIC):
         return content, None
     unpacked = bytearray()
@@ -150,6 +183,7 @@ def _unpack(content: bytes) -> tuple[bytes, str | None]:
             # read() would drop what came before the damage; read1() hands it out piece by piece.
             while piece := packed.read1():
                 unpacked += piece
+                check_bytes(len(unpacked), "unpacks to")
         except (EOFError, OSError, zlib.error) as error:
-            return bytes(unpacked), f"the gzip data is damaged or cut off ({error}); records may be missing"
-    return bytes(unpacked), None
+            return unpacked, f"the gzip data is damaged or cut off ({error}); records may be missing"
+    return unpacked, None

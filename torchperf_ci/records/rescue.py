@@ -12,12 +12,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.records.limits import check_elements, checkpoint
 from torchperf_ci.records.parsing import Broken, Element, decode, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SEPARATORS = " \t\n\r,[]"
+_SEPARATORS = re.compile(r"[ \t\n\r,\[\]]*")
+_CONTENT = re.compile(r"[^ \t\n\r,\[\]]")
+_METRIC = '"metric"'
 _EFFORT = 100
 """How often the whole text may be decoded in vain: hostile nesting would otherwise cost its length squared."""
 _ELEMENT_START = re.compile(r"(?:^[ \t]*|[\[,\]}][ \t\n\r]*)(?=\{)", re.MULTILINE)
@@ -41,7 +44,8 @@ class _Rescue:
         position = 0
         for start, end, found in safe:
             self._scan(position, start, by_line=True)
-            self._pieces += [replace(item, path=self._path(item.path)) for item in found]
+            for item in found:
+                self._add(replace(item, path=self._path(item.path)))
             position = end
         self._scan(position, len(self._text), by_line=bool(safe))
         self._note_open_list()
@@ -50,26 +54,28 @@ class _Rescue:
     def _scan(self, start: int, end: int, *, by_line: bool) -> None:
         """Find what can be decoded in ``text[start:end]``; the broken rest is one piece, or one a line."""
         run = self._text[start:end]
+        last = run.rfind(_METRIC)
         position = self._skip_separators(run, 0)
         while position < len(run):
             element = self._object_at(run, position)
             if element:
                 after = element.end
-                self._pieces.append(_shifted(element, start, self._path("$")))
+                self._add(_shifted(element, start, self._path("$")))
             else:
-                after = self._next_record(run, position)
-                pieces = _lines_of(run, position, after) if by_line else [(position, after)]
-                self._pieces += [
-                    _broken(self._text, start + a, start + b, self._path("$")) for a, b in pieces
-                ]
+                after = self._next_record(run, position, last)
+                for a, b in _lines_of(run, position, after) if by_line else [(position, after)]:
+                    self._add(_broken(self._text, start + a, start + b, self._path("$")))
             position = self._skip_separators(run, after)
 
-    def _next_record(self, run: str, position: int) -> int:
+    def _add(self, piece: Element | Broken) -> None:
+        check_elements(len(self._pieces) + 1)
+        self._pieces.append(piece)
+
+    def _next_record(self, run: str, position: int, last: int) -> int:
         """Where the next record begins after the broken text at ``position``; the end where there is none.
 
-        Only records count: the parts of a broken record are objects too.
+        Only records count: the parts of a broken record are objects too. No record begins after ``last``.
         """
-        last = run.rfind('"metric"')
         for match in _ELEMENT_START.finditer(run, position + 1):
             start = match.end()
             if start > last or self._effort < 0:
@@ -77,9 +83,12 @@ class _Rescue:
             element = self._object_at(run, start)
             if element and _is_record(element.value):
                 return start
+            if element:  # a part of something broken, whose own parts may come next
+                self._effort -= element.end - start
         return len(run)
 
     def _object_at(self, run: str, position: int) -> Element | None:
+        checkpoint()
         try:
             value, end = decode(run, position)
         except json.JSONDecodeError as error:
@@ -92,13 +101,12 @@ class _Rescue:
         return Element(position, end, "$", value) if isinstance(value, dict) else None
 
     def _skip_separators(self, run: str, position: int) -> int:
-        while position < len(run) and run[position] in _SEPARATORS:
-            if run[position] == "[":
-                self._open, self._index = self._open + 1, 0
-            elif run[position] == "]":
-                self._open, self._index = self._open - 1, None
-            position += 1
-        return position
+        end = _end(_SEPARATORS.match(run, position), position)
+        begun, ended = run.rfind("[", position, end), run.rfind("]", position, end)
+        self._open += run.count("[", position, end) - run.count("]", position, end)
+        if begun != ended:  # there is at least one of them
+            self._index = 0 if begun > ended else None
+        return end
 
     def _path(self, own: str) -> str:
         """The path of the next element; items of a list on a line of its own have theirs."""
@@ -116,12 +124,13 @@ class _Rescue:
 
 def _safe_lines(text: str) -> Iterator[tuple[int, int, list[Element]]]:
     """Yield each line that is by itself a record or a list of records, perhaps with an outer list's comma."""
-    start = 0
-    for line in text.split("\n"):
-        found = _records_on(line)
-        if found:
-            yield start, start + len(line), [_shifted(item, start, item.path) for item in found]
-        start += len(line) + 1
+    end = 0
+    while (at := text.find(_METRIC, end)) >= 0:
+        checkpoint()
+        start = text.rfind("\n", end, at) + 1 or end
+        end = _line_end(text, at, len(text))
+        if found := _records_on(text[start:end]):
+            yield start, end, [_shifted(item, start, item.path) for item in found]
 
 
 def _records_on(line: str) -> list[Element]:
@@ -137,10 +146,19 @@ def _is_record(value: object) -> bool:
 
 
 def _lines_of(run: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    for line in run[start:end].split("\n"):
-        if line.strip(_SEPARATORS):
-            yield start, start + len(line)
-        start += len(line) + 1
+    while content := _CONTENT.search(run, start, end):
+        line_end = _line_end(run, content.start(), end)
+        yield run.rfind("\n", start, content.start()) + 1 or start, line_end
+        start = line_end
+
+
+def _line_end(text: str, position: int, end: int) -> int:
+    found = text.find("\n", position, end)
+    return end if found < 0 else found
+
+
+def _end(match: re.Match[str] | None, position: int) -> int:
+    return match.end() if match else position
 
 
 def _broken(text: str, start: int, end: int, path: str) -> Broken:

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_ci.records.limits import checkpoint
 from torchperf_ci.records.parsing import RepeatedKeys
 from torchperf_ci.records.problems import Steps, excerpt
 
@@ -21,20 +22,32 @@ _FLOAT_COLUMNS = {("metric", "benchmark_values"), ("metric", "target_value")}
 
 def unsound(element: object) -> Iterator[tuple[Steps, str]]:
     """Yield every such place below a decoded value, with the reason. Deep nesting does not break it."""
-    waiting: list[tuple[Steps, object]] = [((), element)]
-    while waiting:
-        steps, value = waiting.pop()
-        if len(steps) > MAX_DEPTH:
-            yield steps[:3], f"is nested more than {MAX_DEPTH} levels deep"
+    yield from (((), reason) for reason in _own_defects((), element))
+    steps: list[str | int] = []
+    levels = [_children(element)]  # one iterator a level: no list of all that is still to be seen
+    while levels:
+        checkpoint()
+        child = next(levels[-1], None)
+        if child is None:
+            levels.pop()
+            del steps[-1:]
+            continue
+        key, value = child
+        if len(levels) > MAX_DEPTH:
+            yield tuple(steps[:3]), f"is nested more than {MAX_DEPTH} levels deep"
             return
-        yield from ((steps, reason) for reason in _own_defects(steps, value))
-        waiting.extend(reversed([((*steps, key), child) for key, child in _children(value)]))
+        if isinstance(value, dict | list | str | float):
+            place = (*steps, key)
+            yield from ((place, reason) for reason in _own_defects(place, value))
+        if isinstance(value, dict | list):
+            steps.append(key)
+            levels.append(_children(value))
 
 
-def _children(value: object) -> list[tuple[str | int, object]]:
+def _children(value: object) -> Iterator[tuple[str | int, object]]:
     if isinstance(value, dict):
-        return list(value.items())
-    return list(enumerate(value)) if isinstance(value, list) else []
+        return iter(value.items())
+    return iter(enumerate(value)) if isinstance(value, list) else iter(())
 
 
 def _own_defects(steps: Steps, value: object) -> Iterator[str]:

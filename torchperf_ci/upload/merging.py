@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.records.columns import changes
+from torchperf_ci.records.columns import changes, is_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ def inexact(metric: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(value: object) -> bool:
-    return any(True for _ in changes("Float32", value))
+    return is_rounded(value) or any(True for _ in changes("Float32", value))
 
 
 def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str, Any]:
