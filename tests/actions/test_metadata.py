@@ -66,7 +66,7 @@ TOKEN = {"github-token": "${{ github.token }}"}
 # What the action of test-infra has beyond the command's options, and what it defaults to.
 OF_TEST_INFRA = {**TOKEN, "schema-version": "v3", "venv": ""}
 GIVEN = {
-    UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn"},
+    UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn", "on-failure": "warn-invalid"},
     REPORT: TOKEN,
     WATCH: TOKEN,
 }
@@ -82,6 +82,7 @@ DEFAULTS_OF_A_JOB = {
     (UPLOAD, "role"): "the config's, else the credentials that the job has",
     (UPLOAD, "spool"): "one in the runner's temporary folder",
     (UPLOAD, "if-no-files-found"): "warn",
+    (UPLOAD, "on-failure"): "warn-invalid",
     (UPLOAD, "dry-run"): "true",
     (CHECK, "dir"): "none, which only sensitivity and calibrate allow",
     (CHECK, "out"): "a new one in the runner's temporary folder",

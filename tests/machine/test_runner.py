@@ -32,7 +32,7 @@ def through_the_database(entry):
 
 def test_a_gpu_machine_comes_back_from_the_database_as_it_went_in(server, nvidia):
     nvidia.nvmlDeviceGetName.side_effect = lambda _: "NVIDIA 'H100'"
-    entry = runner_entry(Cuda(), take(Cuda(), {}, {}, root=server), server)
+    entry = runner_entry(Cuda().identity(), take(Cuda(), {}, {}, root=server), server)
     assert through_the_database(entry) == entry
     assert entry["cpu_count"] == 4
     assert entry["avail_mem_in_gb"] == 64
@@ -42,6 +42,6 @@ def test_a_gpu_machine_comes_back_from_the_database_as_it_went_in(server, nvidia
 
 
 def test_a_cpu_machine_has_no_gpu(server):
-    entry = runner_entry(Cpu(server), take(Cpu(server), {}, {}, root=server), server)
+    entry = runner_entry(Cpu(server).identity(), take(Cpu(server), {}, {}, root=server), server)
     assert through_the_database(entry) == entry
     assert (entry["gpu_info"], entry["gpu_count"], entry["avail_gpu_mem_in_gb"]) == ("", 0, 0)

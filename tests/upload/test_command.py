@@ -108,6 +108,52 @@ def test_bad_records_are_set_aside_and_the_good_ones_go(
     assert outputs(job)["refused"] == "1"
 
 
+@pytest.mark.parametrize("given", [("--dry-run",), ("--on-failure", "warn-invalid")])
+def test_bad_records_may_be_a_warning_only(
+    folder: Path,
+    tmp_path: Path,
+    job: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    given: tuple[str, ...],
+) -> None:
+    (folder / "bad.json").write_text('[{"model": {"name": "no metric"}}, 7]')
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9", *given) == 0
+    shown = capsys.readouterr()
+    assert "5 records in 2 objects" in shown.err
+    assert "2 refused" in shown.err
+    assert shown.err.count("::warning title=Record refused") == 2
+    assert "::error" not in shown.err
+    assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith("### ⚠️ Upload")
+    assert outputs(job)["refused"] == "2"
+    assert (tmp_path / "kept").exists() is ("--dry-run" not in given)
+
+
+def test_who_asks_a_dry_run_to_be_strict_gets_it(folder: Path, tmp_path: Path) -> None:
+    (folder / "bad.json").write_text("7")
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run", "--on-failure", "error") == 3
+
+
+def test_bad_records_that_only_warn_do_not_hide_what_is_not_delivered(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (folder / "bad.json").write_text("7")
+    (tmp_path / "file").touch()
+    assert upload(folder, "--to", tmp_path / "file", *CHANGE, "--on-failure", "warn-invalid") == 3
+    assert "in conflict with what is there, 1 refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("missing", "code"), [("error", 2), ("warn", 0), ("ignore", 0)])
+def test_a_directory_of_bad_records_alone_has_nothing_to_upload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: str, code: int
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/mock.json").write_text('{"model": {"name": "no metric"}}')
+    given = ("--on-failure", "warn-invalid", "--if-no-files-found", missing)
+    assert upload(tmp_path / "bad", "--to", tmp_path / "kept", *CHANGE, *given) == code
+    assert "holds no good record" in capsys.readouterr().err
+    assert upload(tmp_path / "bad", "--to", tmp_path / "kept", *CHANGE) == 3, "by default they are refused"
+
+
 def test_a_value_that_the_database_changes_is_told_and_kept_exactly(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,9 +297,14 @@ def test_a_resumed_directory_that_was_delivered_is_not_sent_again(
     assert len(kept(tmp_path / "kept")) == 4
 
 
-@pytest.mark.parametrize("fault", ["refused", "undelivered"])
+@pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
 def test_failures_can_be_let_pass(
-    folder: Path, tmp_path: Path, job: dict[str, str], capsys: pytest.CaptureFixture[str], fault: str
+    folder: Path,
+    tmp_path: Path,
+    job: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+    sign: str,
 ) -> None:
     if fault == "refused":
         (folder / "b.json").write_text("{")
@@ -263,7 +314,7 @@ def test_failures_can_be_let_pass(
     shown = capsys.readouterr().err
     assert "::warning title=" in shown
     assert "::error" not in shown
-    assert "❌" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+    assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith(f"### {sign} Upload")
 
 
 def test_hostile_names_stay_data(
@@ -316,11 +367,11 @@ def test_what_is_too_long_for_people_is_whole_for_programs(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "b.json").write_text("\n".join(['{"metric": 1}'] * 70))
-    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run") == 3
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run") == 0
     shown = capsys.readouterr()
     assert "and 20 more" in shown.out
     assert "quarantine" not in shown.err, "a dry run sets nothing aside"
-    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run", "--json") == 3
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["refused"]) == 70
 
 

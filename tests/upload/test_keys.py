@@ -31,6 +31,8 @@ def test_servicelab_has_ids_of_its_own() -> None:
 
 def test_a_record_without_a_machine() -> None:
     assert "/unknown/" in commit_key({**RECORD, "runners": []})
+    told = {"extra_info": {"arch": "Neoverse-V1"}}
+    assert "/Neoverse-V1/" in commit_key({**RECORD, "runners": [{"type": ""}], "benchmark": told})
 
 
 def test_files_that_differ_in_unsafe_characters_only_get_two_keys() -> None:

@@ -138,7 +138,7 @@ def _setting(
     return Setting(
         benchmark=name,
         settings=settings,
-        runner=runner_entry(device, found),
+        runner=runner_entry(device.identity(), found),
         dependencies=_dependencies(environment),
         fingerprint=found.digest,
         host_is_device=settings.device == "cpu",

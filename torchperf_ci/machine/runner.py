@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from torchperf_ci.machine.host import read_host
 
 if TYPE_CHECKING:
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.base import Identity
     from torchperf_ci.machine.fingerprint import Fingerprint
 
 GIB = 2**30
 MIB = 2**20
 
 
-def runner_entry(device: Device, fingerprint: Fingerprint, root: Path = Path("/")) -> dict[str, object]:
-    """Describe this machine with the fields and types of the table ``oss_ci_benchmark_v3``.
+def runner_entry(identity: Identity, fingerprint: Fingerprint, root: Path = Path("/")) -> dict[str, object]:
+    """Describe this machine and its device with the fields and types of the table ``oss_ci_benchmark_v3``.
 
     Counts and ``…_in_gb`` are unsigned integers, whole GiB rounded down; ``avail_…`` means the total, as the
     PyTorch benchmark infrastructure uses it, over all visible GPUs. ``extra_info`` holds the fingerprint.
     """
-    host, identity = read_host(root), device.identity()
+    host = read_host(root)
     gpu_bytes = identity.gpu_memory_mib * MIB
     return {
         "name": identity.name,

@@ -70,10 +70,11 @@ UPLOAD_OPTIONS = (
     ),
     Option(
         "--on-failure",
-        "warn: exit with 0 even where records were refused or not delivered",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
+        "What fails the command: error, whatever is not kept; warn-invalid, the same but for invalid records; "
+        "warn, nothing",
+        metavar="error|warn-invalid|warn",
+        default="error; of a dry run warn-invalid",
+        choices=("error", "warn-invalid", "warn"),
     ),
     Option("--resume", "First send what an earlier upload to the same target has left in the spool", truth),
     Option("--dry-run", "Show what would be sent where, and stop", truth),

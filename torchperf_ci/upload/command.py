@@ -75,7 +75,8 @@ def upload_command(options: Mapping[str, Any]) -> int:
 
 def _error(report: Report, options: Mapping[str, Any]) -> TorchperfError | None:
     """What the command ends with."""
-    failure = report.failure() if options["on_failure"] != "warn" else None
+    fails = options["on_failure"] or ("warn-invalid" if options["dry_run"] else "error")
+    failure = report.failure(invalid=fails == "error") if fails != "warn" else None
     if not failure and report.missing and options["if_no_files_found"] in (None, "error"):
         return RecordsError(report.headline())
     return failure
@@ -141,7 +142,11 @@ def _upload(folder: Path, way: Way, options: Mapping[str, Any], settings: Config
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     send = _plan if options["dry_run"] else _send
     deliveries = send(source, prepared, way)
-    return replace(_about(source, prepared, way), metadata=metadata, deliveries=deliveries)
+    missing = (
+        "" if deliveries else f"{actions.one_line(folder)}: holds no good record, so nothing is uploaded"
+    )
+    about = _about(source, prepared, way)
+    return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
 
 
 def _nothing_in(folder: Path) -> str:

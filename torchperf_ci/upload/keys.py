@@ -47,9 +47,10 @@ def commit_key(record: Mapping[str, Any], model: str = "", part: int = 1) -> str
 
 
 def device_type(record: Mapping[str, Any]) -> str:
-    """The hardware of the record's first runner, the one that queries go by."""
-    runners = record.get("runners") or [{}]
-    return str(runners[0].get("type") or "") or "unknown"
+    """The hardware that queries go by: of the record's first runner, or what the benchmark says of it."""
+    first = next(iter(record.get("runners") or []), None) or {}
+    about = (record.get("benchmark") or {}).get("extra_info") or {}
+    return str(first.get("type") or about.get("arch") or first.get("cpu_info") or "unknown")
 
 
 def safe(name: object) -> str:

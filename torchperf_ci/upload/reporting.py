@@ -118,10 +118,10 @@ class Report:
             ", ".join(text for there, text in parts if there) or f"nothing is left to send to {self.target}"
         )
 
-    def failure(self) -> TorchperfError | None:
-        """The worst of it, as an error; None where all is well."""
+    def failure(self, *, invalid: bool = True) -> TorchperfError | None:
+        """The worst of it, as an error; None where all is well. Whether ``invalid`` records are one, is a choice."""
         kinds: list[tuple[object, type[TorchperfError], str]] = [
-            (self.refused_count, RecordsRefusedError, self.set_aside),
+            (self.refused_count if invalid else 0, RecordsRefusedError, self.set_aside),
             (self.conflicts, ConflictError, f"what is in conflict stays in {self.spool}"),
             (self.undelivered, NotDeliveredError, f"send it later with: {self.resume}"),
         ]

@@ -47,7 +47,7 @@ def tell(report: Report, error: TorchperfError | None, *, json_output: bool, mis
             sys.stderr.write(f"{one_line(report.headline())}\n")
     if not actions.in_actions():
         return
-    actions.append_summary(markdown(report, os.environ.get(ARTIFACT, "")))
+    actions.append_summary(markdown(report, error, os.environ.get(ARTIFACT, "")))
     annotations = to_annotate(report, "error" if error else "warning", missing_matters=missing_matters)
     actions.annotate(fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT))
     actions.set_output("uploaded", str(records(report.kept)))
@@ -99,12 +99,13 @@ def _text(body: bytes) -> str:
     return (gzip.decompress(body) if is_gzip(body) else body).decode()
 
 
-def markdown(report: Report, artifact: str = "") -> str:
+def markdown(report: Report, error: TorchperfError | None, artifact: str = "") -> str:
     """The job's summary: the sentence, then what needs somebody, each with where it is kept.
 
-    ``artifact`` is the name by which the spool outlives the job.
+    ``error`` is what the command ends with, ``artifact`` the name by which the spool outlives the job.
     """
-    sign = "❌" if report.failure() else "⚠️" if report.missing else "✅"
+    failed = error or report.failure(invalid=False)
+    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing else "✅"
     parts = [f"### {sign} Upload: {markdown_cell(report.headline())}"]
     undelivered, conflicts = (
         [problem for _, problem in _problems(kind)] for kind in (report.undelivered, report.conflicts)

@@ -1,14 +1,18 @@
-"""The runner of records that name none: this machine, as far as it can be told without torch."""
+"""The runner of records that name none: this machine, as the benchmark infrastructure tells it, without torch."""
 
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.base import Identity
+
+_NO_TYPE = "arm64-cpu"
+"""For which the infrastructure leaves the type empty, so that queries go by what else is known of the hardware."""
 
 
 def runner(given: Mapping[str, Any]) -> dict[str, object]:
@@ -20,15 +24,23 @@ def runner(given: Mapping[str, Any]) -> dict[str, object]:
     from torchperf_ci.machine.fingerprint import Fingerprint
     from torchperf_ci.machine.runner import runner_entry
 
-    entry = runner_entry(_device(), Fingerprint({}, {}))
+    entry = runner_entry(_identity(), Fingerprint({}, {}))
     told = {"name": given["device_name"], "type": given["device_type"]}
     known = {key: value for key, value in told.items() if value}
     return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
 
 
-def _device() -> Device:
-    """The first kind of GPU that its vendor's tools find, in the order of the PyTorch benchmark infrastructure."""
+def _identity() -> Identity:
+    """The first kind of GPU that its vendor's tools find, in the infrastructure's order; else the CPU."""
     from torchperf_ci.machine.devices import device
+    from torchperf_ci.upload import gaudi
 
-    kinds = (device("cuda"), device("cuda", hip=True), device("xpu"))
-    return next((kind for kind in kinds if kind.identity().gpu_count), device("cpu"))
+    kinds = (
+        device("cuda").identity,
+        device("cuda", hip=True).identity,
+        gaudi.identity,
+        device("xpu").identity,
+    )
+    found = (kind() for kind in kinds)
+    first = next((identity for identity in found if identity.gpu_count), device("cpu").identity())
+    return replace(first, type="") if first.name == _NO_TYPE else first
