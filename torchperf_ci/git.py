@@ -1,4 +1,8 @@
-"""Run git so that it never asks, never runs a hook, never outlives its time, and never shows a token."""
+"""Run git so that it never asks, never outlives its time, never shows a token, and runs no program of a repository's.
+
+A repository's hooks and its own configuration may name programs, and who made the folder may not be who calls us. What
+the user's own configuration (``git config --global``) or the environment names does run.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.deadline import Deadline
@@ -35,6 +39,34 @@ _REFUSED = re.compile(r"(error:|HTTP) 4(?!08|29)\d\d\b")
 
 Setting = tuple[str, str]
 
+# No hook, no program that watches files, no program as a protocol, and no clean-up in the background.
+_PLAIN: tuple[Setting, ...] = (
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("protocol.ext.allow", "never"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+)
+
+# Keys, as git lists them, whose values git runs, and what is set instead. Aliases, pagers and editors are not among
+# them: an alias never stands for a command of git's own, and nothing here is interactive.
+_PROGRAMS: tuple[tuple[str, str], ...] = (
+    (r"core\.sshcommand", "ssh"),
+    (r"core\.askpass|credential\.(.*\.)?helper", ""),
+    (r"core\.alternaterefscommand|hook\..*\.command", "true"),
+    (r"filter\..*\.(clean|smudge|process)", ""),
+    (r"diff\.(external|.*\.(command|textconv))|merge\..*\.driver", ""),
+    (r"gpg\.(.*\.)?(program|defaultkeycommand)", "false"),
+    (r"submodule\..*\.update", "checkout"),
+    (r"lfs\.(customtransfer|extension)\..*|lfs\.(.*\.)?standalonetransferagent", ""),
+)
+
+# Of these the first value counts, so that nothing can be set instead.
+_REFUSED_KEYS = re.compile(r"remote\..*\.(uploadpack|receivepack|vcs)")
+
+# What `git lfs install --local` writes, as actions/checkout has it do: without these, files would be pointers to files.
+_LFS = re.compile(r"filter\.lfs\.(clean|smudge|process)\ngit-lfs (clean|smudge|filter-process)( --skip)?( -- %f)?")
+
 
 class GitError(Exception):
     """git failed, or its time was up; the message is git's own, without secrets."""
@@ -55,8 +87,22 @@ class Git:
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """What git prints. Raises :class:`GitError`."""
+        taken_back = _taken_back(self._run(("config", "--list", "--show-scope", "-z"), (), b""))
         try:
-            process = self._start(arguments)
+            return self._run(arguments, (*_PLAIN, *taken_back, *self.settings), stdin)
+        except GitError as error:
+            if not taken_back:
+                raise
+            keys = ", ".join(sorted({key for key, _ in taken_back}))
+            msg = (
+                f"{error} (programs that only this repository's own configuration names are not run: {keys}; what you "
+                "need belongs into your own, git config --global)"
+            )
+            raise GitError(msg) from None
+
+    def _run(self, arguments: Sequence[str], settings: Sequence[Setting], stdin: bytes) -> bytes:
+        try:
+            process = self._start(arguments, settings)
         except FileNotFoundError as error:
             msg = "git is not installed, or not on the PATH"
             raise GitError(msg) from error
@@ -74,11 +120,11 @@ class Git:
             raise GitError(_message(arguments[0], process.returncode, err))
         return out
 
-    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, arguments: Sequence[str], settings: Sequence[Setting]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["git", *arguments],  # noqa: S607  # whichever git the user has
             cwd=self.folder,
-            env=environment(os.environ, self.settings),
+            env=environment(os.environ, settings),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -93,7 +139,35 @@ def environment(base: Mapping[str, str], settings: Sequence[Setting]) -> dict[st
     for number, (key, value) in enumerate(settings, start=given):
         chosen[f"GIT_CONFIG_KEY_{number}"], chosen[f"GIT_CONFIG_VALUE_{number}"] = key, value
     chosen["GIT_CONFIG_COUNT"] = str(given + len(settings))
-    return {**chosen, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    # Of `core.gitProxy` the first value counts, so that only a variable stands above the repository's.
+    proxy = chosen.get("GIT_PROXY_COMMAND", "")
+    return {**chosen, "GIT_PROXY_COMMAND": proxy, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+def _taken_back(listing: bytes) -> list[Setting]:
+    """Settings that undo each program which the repository's own configuration names; the user's own come after them.
+
+    ``listing`` is what ``git config --list --show-scope -z`` prints. Raises :class:`GitError` for what nothing undoes.
+    """
+    fields = os.fsdecode(listing).split("\0")
+    entries = list(zip(fields[::2], fields[1::2], strict=False))  # the last field is what follows the last NUL
+    own = [entry for scope, entry in entries if scope in ("local", "worktree") and not _LFS.fullmatch(entry)]
+    settings = []
+    for key in dict.fromkeys(entry.partition("\n")[0] for entry in own):
+        if _REFUSED_KEYS.fullmatch(key):
+            msg = f"this repository's own configuration names a program as {key}: unset it, git is not run here before"
+            raise GitError(msg)
+        instead = next((value for keys, value in _PROGRAMS if re.fullmatch(keys, key)), None)
+        if instead is not None:
+            others = (entry.partition("\n") for scope, entry in entries if scope in ("system", "global", "command"))
+            settings += [(key, instead), *((name, value) for name, _, value in others if name == key)]
+    return settings + [(f"filter.{name}.required", "true") for name in _filters(settings)]
+
+
+def _filters(settings: Iterable[Setting]) -> Iterable[str]:
+    """The names of those among them. A file that such a filter is for must not be taken as it is without it."""
+    parts = (key.partition(".")[2].rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
+    return dict.fromkeys(parts)
 
 
 def without_secrets(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.environments.repository import Revision
-from torchperf_ci.environments.spec import Python, Wheel, recognise
+from torchperf_ci.environments.spec import Python, Wheel, names_commit, recognise
 from torchperf_ci.errors import UsageError
 
 
@@ -14,6 +14,35 @@ def test_a_file_that_can_be_run_is_a_python_and_no_link_is_followed(tmp_path, ch
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
     assert recognise(str(link), checkout.folder) == Python(link)
+
+
+def test_a_file_of_a_commits_name_is_never_run(checkout, git, monkeypatch) -> None:
+    monkeypatch.chdir(checkout.folder)
+    git(checkout.folder, "branch", "wip/fast", checkout.first)
+    for name in (checkout.first, "main", "wip/fast", "0123456789abcdef", "wip/gone"):
+        file = checkout.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o755)
+    assert isinstance(recognise(checkout.first, checkout.folder), Revision)
+    assert isinstance(recognise("main", checkout.folder), Revision)
+    assert isinstance(recognise("wip/fast", checkout.folder), Revision)
+    for gone in ("0123456789abcdef", "wip/gone"):
+        with pytest.raises(UsageError, match=rf"no commit, branch or tag .* the Python that you mean: \./{gone}"):
+            recognise(gone, checkout.folder)
+        assert recognise(f"./{gone}", checkout.folder) == Python(checkout.folder / gone)
+
+
+def test_a_python_of_an_environment_needs_no_dot(tmp_path, checkout, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old/bin").mkdir(parents=True)
+    (tmp_path / "old/bin/python3.12").symlink_to(sys.executable)
+    assert recognise("old/bin/python3.12", checkout.folder) == Python(tmp_path / "old/bin/python3.12")
+
+
+def test_digits_and_what_git_knows_name_a_commit_and_a_path_does_not(checkout) -> None:
+    named = {given: names_commit(given, checkout.folder) for given in ("main", "HEAD~1", "0123abc", "./main", "old")}
+    assert named == {"main": True, "HEAD~1": True, "0123abc": True, "./main": False, "old": False}
 
 
 @pytest.mark.parametrize("given", ["torch==2.12.0", "torch[opt]==2.12.0+cpu"])

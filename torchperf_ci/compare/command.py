@@ -9,6 +9,7 @@ from torchperf_ci import config
 from torchperf_ci.compare.builds import compare_builds
 from torchperf_ci.compare.folders import compare_folders, holds_records
 from torchperf_ci.compare.question import Policy
+from torchperf_ci.environments.spec import names_commit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import interruptible
 from torchperf_ci.verdicts.coverage import JUDGED
@@ -37,7 +38,8 @@ def compare_command(options: Mapping[str, Any]) -> int:
 
 
 def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
-    records = [flag for flag in ("base", "head") if holds_records(Path(options[flag]))]
+    repo = Path(options["repo"] or ".")
+    records = [flag for flag in ("base", "head") if _are_records(options[flag], repo)]
     out, json_output = Path(options["out"] or DEFAULT_OUT), bool(options["json"])
     policy = Policy(given, options["min_effect"])
 
@@ -52,6 +54,11 @@ def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
     if records:
         return told(compare_folders(Path(options["base"]), Path(options["head"]), policy))
     return compare_builds(options, given, policy, told)
+
+
+def _are_records(given: str, repo: Path) -> bool:
+    """A directory in a checkout, which anybody may have added, does not stand for a commit of the same name."""
+    return holds_records(Path(given)) and not names_commit(given, repo)
 
 
 def _exit_code(judgement: Judgement) -> int:

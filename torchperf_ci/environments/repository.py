@@ -23,9 +23,6 @@ CHECKOUT_SECONDS = 600.0
 SUBMODULES_SECONDS = 1800.0
 """For all that have to be fetched."""
 
-# Nothing that the user has set for working by hand may act here: no hook, no clean-up in the background.
-_PLAIN = (("core.hooksPath", "/dev/null"), ("gc.auto", "0"), ("maintenance.auto", "false"))
-
 # A worktree of ours in its folder.
 _OURS = re.compile(r"/torchperf-[^/]+/torchperf-[0-9a-f]{10}$")
 
@@ -53,9 +50,9 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     for candidate in (name, f"origin/{name}"):
         try:
             sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
-            subject = (
-                git("log", "-1", "--no-show-signature", "--format=%s", sha).decode(errors="replace").strip()
-            )
+            # The two dashes: a file may be called like a commit.
+            told = git("log", "-1", "--no-show-signature", "--format=%s", sha, "--")
+            subject = told.decode(errors="replace").strip()
         except GitError as error:
             why_not = why_not or str(error)
         else:
@@ -114,4 +111,4 @@ def _check_out(revision: Revision, tree: Path) -> None:
 
 
 def _git(folder: Path, seconds: float) -> Git:
-    return Git(folder, Deadline.after(seconds), _PLAIN)
+    return Git(folder, Deadline.after(seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,22 +31,42 @@ class Wheel:
         return Path(self.requirement).name if self.requirement.endswith(".whl") else self.requirement
 
 
+_PYTHON = re.compile(r"/bin/python[0-9.]*\Z")
+_DIGITS = re.compile(r"[0-9a-fA-F]{7,64}")
+
 Spec = Python | Wheel | Revision
+
+
+def is_path(given: str) -> bool:
+    """Whether it can be nothing but a path: no part of a branch's name begins with a dot, and none ends as a Python does.
+
+    What a repository holds, a stranger may have added: so a file in it must not stand for a commit of the same name.
+    """
+    return given.startswith(("/", ".")) or "/." in given or bool(_PYTHON.search(given))
+
+
+def names_commit(given: str, repo: Path) -> bool:
+    """Whether a commit is meant, be it here or not: digits of one, or whatever else names one in ``repo``."""
+    return not is_path(given) and bool(_DIGITS.fullmatch(given) or find_revision(given, repo)[0])
 
 
 def recognise(given: str, repo: Path) -> Spec:
     """What ``given`` stands for; raises :class:`UsageError` that says what it was taken for in vain.
 
-    An existing file that can be run is a Python, what ends with ``.whl`` or holds ``==`` a wheel, and the rest a
-    commit, branch or tag of the checkout ``repo``.
+    A path (:func:`is_path`) of a file that can be run is a Python, what ends with ``.whl`` or holds ``==`` a wheel, and
+    the rest a commit, branch or tag of the checkout ``repo``.
     """
     file = Path(given)
-    if file.is_file() and os.access(file, os.X_OK):
+    can_be_run = file.is_file() and os.access(file, os.X_OK)
+    if can_be_run and is_path(given):
         return Python(file.absolute())
     if given.endswith(".whl") or "==" in given:
         return _wheel(given)
     revision, why_not = find_revision(given, repo)
     if revision is None:
+        if can_be_run:
+            msg = f"{given!r} is no commit, branch or tag of {repo}; if the file is the Python that you mean: ./{given}"
+            raise UsageError(msg)
         kind = "a directory without records" if file.is_dir() else "not a file that can be run"
         msg = (
             f"{given!r} is {kind}, no requirement such as torch==2.12.0, no path of a wheel, and no commit, branch or "

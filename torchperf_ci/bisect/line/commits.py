@@ -118,7 +118,7 @@ def _find(git: Git, flag: str, name: str) -> str:
 
 def _line(git: Git, good: str, bad: str) -> list[str]:
     """The line from good to bad, both included; empty where good is no ancestor of bad."""
-    listed = git("rev-list", "--ancestry-path", "--parents", f"{good}..{bad}").decode().splitlines()
+    listed = git("rev-list", "--ancestry-path", "--parents", f"{good}..{bad}", "--").decode().splitlines()
     parents = {sha: before for sha, *before in map(str.split, listed)}
     if bad not in parents:
         return []

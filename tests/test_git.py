@@ -1,0 +1,139 @@
+"""A checkout whose own configuration names programs: none of them runs; what its user's names does."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bisect.line.commits import path_changes, read_range
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.environments.repository import find_revision, worktree
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.git import Git, GitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECONDS = 60.0
+
+
+class Trap:
+    """A repository of two commits, and a program that writes down with what it was called."""
+
+    def __init__(self, folder: Path, git: Callable[..., str]) -> None:
+        self.folder, self._git, self.marks = folder / "repo", git, folder / "marks"
+        self.program = folder / "program"
+        self.program.write_text(f'#!/bin/sh\necho "$0 $*" >>{self.marks}\n')
+        self.program.chmod(0o755)
+        self.folder.mkdir()
+        self.git("init", "--quiet", "--initial-branch=main")
+        for content in ("one", "two"):
+            (self.folder / "file.txt").write_text(content)
+            self.git("add", "--all")
+            self.git("commit", "--quiet", "--message", content)
+
+    def git(self, *arguments: str) -> str:
+        return self._git(self.folder, *arguments)
+
+    def attribute(self, text: str) -> None:
+        (self.folder / ".gitattributes").write_text(f"*.txt {text}\n")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "three")
+
+    def ran(self) -> str:
+        return self.marks.read_text() if self.marks.exists() else ""
+
+    def use(self, tmp_path: Path) -> str:
+        """All that a bisection asks of a repository; the content of its file at the newest commit."""
+        revision, why = find_revision("main", self.folder)
+        assert revision, why
+        path_changes(read_range(self.folder, "main~1", "main"))
+        scratch = tmp_path / "torchperf-scratch"
+        scratch.mkdir(exist_ok=True)
+        with worktree(revision, scratch) as tree:
+            return (tree / "file.txt").read_text()
+
+
+@pytest.fixture
+def trap(tmp_path: Path, git: Callable[..., str]) -> Trap:
+    return Trap(tmp_path, git)
+
+
+def test_no_program_of_a_checkouts_configuration_runs(trap: Trap, tmp_path: Path) -> None:
+    (tmp_path / "hooks").mkdir()
+    for hook in ("post-checkout", "post-index-change", "reference-transaction"):
+        (tmp_path / "hooks" / hook).symlink_to(trap.program)
+    (tmp_path / "included").write_text(f'[core]\n\tfsmonitor = "{trap.program}"\n')
+    trap.attribute("diff=evil")
+    trap.git("config", "log.showSignature", "true")
+    trap.git("config", "core.hooksPath", str(tmp_path / "hooks"))
+    trap.git("config", "include.path", str(tmp_path / "included"))
+    for key in ("core.pager", "diff.external", "diff.evil.textconv", "diff.evil.command", "gpg.program"):
+        trap.git("config", key, str(trap.program))
+    for key in ("alias.reset", "alias.log", "credential.helper"):
+        trap.git("config", key, f"!{trap.program}")
+    trap.marks.unlink(missing_ok=True)  # the calls of git above are not ours
+    assert trap.use(tmp_path) == "two"
+    assert trap.ran() == ""
+
+
+@pytest.mark.parametrize("kind", ["smudge", "process"])
+def test_a_filter_of_the_checkout_does_not_run_and_is_named(trap: Trap, tmp_path: Path, kind: str) -> None:
+    trap.attribute("filter=evil")
+    trap.git("config", f"filter.evil.{kind}", str(trap.program))
+    named = rf"filter evil failed.*not run: filter\.evil\..*git config --global"
+    with pytest.raises(EnvironmentUnderTestError, match=named):
+        trap.use(tmp_path)
+    assert trap.ran() == ""
+
+
+def test_a_filter_that_no_file_is_for_stops_nothing(trap: Trap, tmp_path: Path) -> None:
+    trap.git("config", "filter.evil.smudge", str(trap.program))
+    assert trap.use(tmp_path) == "two"
+
+
+def test_a_filter_of_the_users_own_runs_whatever_the_checkout_says(
+    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "global").write_text('[filter "mine"]\n\tsmudge = tr a-z A-Z\n')
+    trap.attribute("filter=mine")
+    trap.git("config", "filter.mine.smudge", str(trap.program))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "global"))
+    assert trap.use(tmp_path) == "TWO"
+    assert trap.ran() == ""
+
+
+def test_large_files_that_the_checkout_was_set_up_for_are_there(
+    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git-lfs").write_text('#!/bin/sh\necho "large: $*"\n')
+    (tmp_path / "git-lfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    trap.attribute("filter=lfs")
+    trap.git("config", "filter.lfs.smudge", "git-lfs smudge -- %f")  # as `git lfs install --local` has it
+    assert trap.use(tmp_path) == "large: smudge -- file.txt\n"
+    trap.git("config", "filter.lfs.smudge", f"git-lfs smudge -- %f; {trap.program}")
+    with pytest.raises(EnvironmentUnderTestError, match="filter lfs failed"):
+        trap.use(tmp_path)
+    assert trap.ran() == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("ssh://git@127.0.0.1:1/repo", "core.sshCommand"),
+        ("git://127.0.0.1:1/repo", "core.gitProxy"),
+        ("{program.parent}/repo", "remote.evil.uploadpack"),
+        ("ext::{program}", "protocol.ext.allow"),
+        ("ext::{program}", "protocol.allow"),
+    ],
+)
+def test_what_is_fetched_runs_nothing_of_the_checkout_either(trap: Trap, url: str, key: str) -> None:
+    trap.git("remote", "add", "evil", url.format(program=trap.program))
+    trap.git("config", key, "always" if key.endswith("allow") else str(trap.program))
+    with pytest.raises(GitError):
+        Git(trap.folder, Deadline.after(SECONDS))("fetch", "--quiet", "evil")
+    assert trap.ran() == ""
