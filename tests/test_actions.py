@@ -202,14 +202,26 @@ def test_a_secret_is_masked_whole_and_never_as_nothing(capsys) -> None:
 
 
 def test_code_that_is_measured_can_neither_steer_the_job_nor_be_it() -> None:
+    caches = {"ACTIONS_RUNTIME_TOKEN", "ACTIONS_CACHE_URL", "ACTIONS_RESULTS_URL"}
     rights = {
         *("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
-        *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN"),
+        *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"),
+        *("GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"),
+        *("UPLOADER_USERNAME", "UPLOADER_PASSWORD"),
+        *("TORCHPERF_STORE", "TORCHPERF_STORE_PASSWORD", "TORCHPERF_TO"),
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+        *("AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
     }
-    facts = {"PATH": "/bin", "GITHUB_SHA": "a" * 40, "GITHUB_ACTIONS": "true"}
-    assert actions.without_rights(facts | dict.fromkeys(rights, "x")) == facts
-    kept = actions.without_rights(facts | dict.fromkeys(rights, "x"), keep=(actions.CACHE_RIGHT,))
-    assert kept == facts | {"ACTIONS_RUNTIME_TOKEN": "x"}
+    facts = {
+        "PATH": "/bin",
+        "GITHUB_SHA": "a" * 40,
+        "GITHUB_ACTIONS": "true",
+        "AWS_REGION": "x",
+        "HF_TOKEN": "x",
+    }
+    given = facts | dict.fromkeys(rights | caches, "x")
+    assert actions.without_rights(given) == facts
+    assert actions.without_rights(given, keep_caches=True) == facts | dict.fromkeys(caches, "x")
 
 
 @given(st.text())

@@ -40,7 +40,8 @@ MAY_IMPORT = {
     "bisect/line": {"bisect.line", "environments", "git", "deadline"},
     "bisect": {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
-        *("machine", "git", "journal", "deadline", "interruption", "actions", "console", "config", "options"),
+        *("machine", "git", "journal", "deadline", "interruption", "invocation"),
+        *("actions", "console", "config", "options"),
     },
     "plan": {
         *("plan", "series", "verdicts", "bench.costs", "store", "records"),
@@ -73,7 +74,8 @@ MAY_IMPORT = {
     },
     "options": {"options", "bench.case"},
     "bench": {
-        *("bench", "records", "machine", "stats", "journal", "json_file", "actions", "console", "config"),
+        *("bench", "records", "machine", "stats", "journal", "json_file", "interruption"),
+        *("actions", "console", "config"),
     },
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.

@@ -84,7 +84,7 @@ def test_no_program_of_a_checkouts_configuration_runs(trap: Trap, tmp_path: Path
 def test_a_filter_of_the_checkout_does_not_run_and_is_named(trap: Trap, tmp_path: Path, kind: str) -> None:
     trap.attribute("filter=evil")
     trap.git("config", f"filter.evil.{kind}", str(trap.program))
-    named = rf"filter evil failed.*not run: filter\.evil\..*git config --global"
+    named = r"filter evil failed.*not run: filter\.evil\..*git config --global"
     with pytest.raises(EnvironmentUnderTestError, match=named):
         trap.use(tmp_path)
     assert trap.ran() == ""

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from torchperf_ci.cli import main
+
+def main() -> int:
+    """Import the command line, and run it: Ctrl-C may come before there is anything that knows what to do then."""
+    try:
+        from torchperf_ci.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        from torchperf_ci.invocation import command_line, program
+
+        sys.stderr.write(f"torchperf: stopped by Ctrl-C; nothing was begun: {command_line((), program())}\n")
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from unicodedata import category
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Level = Literal["error", "warning", "notice"]
 
@@ -39,9 +39,13 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's general categories of what is not seen where it stands: controls, direction and width, halves of a pair,
 separators of lines."""
 _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
-_OIDC = ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL")
-CACHE_RIGHT = "ACTIONS_RUNTIME_TOKEN"
-"""Of a job that hands it on to compilers' caches; it is good for artifacts, too."""
+_RIGHTS = re.compile(
+    r"ACTIONS_.*|GITHUB_TOKEN|GH_TOKEN|GITHUB_ENTERPRISE_TOKEN|GH_ENTERPRISE_TOKEN|"
+    r"UPLOADER_.*|TORCHPERF_STORE.*|TORCHPERF_TO|AWS_(?!REGION\Z|DEFAULT_REGION\Z).*"
+)
+"""Names of variables with which a job may ask for tokens, write, upload, or read the store."""
+_CACHE_RIGHTS = re.compile(r"ACTIONS_(?!ID_TOKEN_).*")
+"""Of these, what a job hands on to compilers' caches (``ACTIONS_RUNTIME_TOKEN`` and what goes with it)."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,18 @@ def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
-def without_rights(environ: Mapping[str, str], keep: Collection[str] = ()) -> dict[str, str]:
-    """``environ`` for code that is measured: without the job's tokens and what steers its next steps."""
-    rights = {*_FILES, *_OIDC, CACHE_RIGHT} - {*keep}
-    return {name: value for name, value in environ.items() if name not in rights}
+def without_rights(environ: Mapping[str, str], *, keep_caches: bool = False) -> dict[str, str]:
+    """``environ`` for code that is measured: without the job's tokens and passwords, and what steers its next steps.
+
+    A build may ``keep_caches``: what it takes to reach a compiler's cache at GitHub.
+    """
+
+    def is_right(name: str) -> bool:
+        if keep_caches and _CACHE_RIGHTS.fullmatch(name):
+            return False
+        return name in _FILES or bool(_RIGHTS.fullmatch(name))
+
+    return {name: value for name, value in environ.items() if not is_right(name)}
 
 
 def set_output(name: str, value: str) -> None:

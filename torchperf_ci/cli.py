@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
+from torchperf_ci.interruption import Stopped, stoppable
 from torchperf_ci.options import (
     BASELINE_UPDATE_OPTIONS,
     BISECT_OPTIONS,
@@ -45,6 +46,7 @@ exit codes:
   4   not delivered: spooled, and can be resumed
   5   inconclusive
   70  a bug of torchperf
+  130 stopped by Ctrl-C, 143 by SIGTERM: what is kept, and the call that goes on, are printed
 """
 
 
@@ -69,9 +71,17 @@ class Command:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
+    options: Sequence[Option] = ()
     try:
-        command, namespace = _parse(sys.argv[1:] if argv is None else argv)
-        return command.run(read_all(command.options, namespace, os.environ))
+        with stoppable():
+            command, namespace = _parse(sys.argv[1:] if argv is None else argv)
+            options = command.options
+            return command.run(read_all(options, namespace, os.environ))
+    except Stopped as stopped:
+        message = _how_to_go_on(stopped, options)
+        _complain(message)
+        _annotate(message)
+        return stopped.exit_code
     except WorkloadsFailedError as error:  # each has its annotation already
         _complain(str(error))
         return error.exit_code
@@ -85,6 +95,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         _annotate("a bug of torchperf: the log has its traceback")
         return BUG
+
+
+def _how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> str:
+    from torchperf_ci.invocation import command_line, program
+
+    return f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
 
 
 def _complain(message: str) -> None:

@@ -62,12 +62,6 @@ class WorkloadsFailedError(TorchperfError):
     exit_code = 3
 
 
-class InterruptedRunError(TorchperfError):
-    """The run was stopped from outside; what was measured is kept and ``--resume`` continues it."""
-
-    exit_code = 3
-
-
 class NotRestoredError(TorchperfError):
     """Something that tuning changed on the machine did not come back; the message names it."""
 

@@ -65,7 +65,9 @@ _PROGRAMS: tuple[tuple[str, str], ...] = (
 _REFUSED_KEYS = re.compile(r"remote\..*\.(uploadpack|receivepack|vcs)")
 
 # What `git lfs install --local` writes, as actions/checkout has it do: without these, files would be pointers to files.
-_LFS = re.compile(r"filter\.lfs\.(clean|smudge|process)\ngit-lfs (clean|smudge|filter-process)( --skip)?( -- %f)?")
+_LFS = re.compile(
+    r"filter\.lfs\.(clean|smudge|process)\ngit-lfs (clean|smudge|filter-process)( --skip)?( -- %f)?"
+)
 
 
 class GitError(Exception):
@@ -150,7 +152,9 @@ def _taken_back(listing: bytes) -> list[Setting]:
     ``listing`` is what ``git config --list --show-scope -z`` prints. Raises :class:`GitError` for what nothing undoes.
     """
     fields = os.fsdecode(listing).split("\0")
-    entries = list(zip(fields[::2], fields[1::2], strict=False))  # the last field is what follows the last NUL
+    entries = list(
+        zip(fields[::2], fields[1::2], strict=False)
+    )  # the last field is what follows the last NUL
     own = [entry for scope, entry in entries if scope in ("local", "worktree") and not _LFS.fullmatch(entry)]
     settings = []
     for key in dict.fromkeys(entry.partition("\n")[0] for entry in own):
@@ -159,7 +163,9 @@ def _taken_back(listing: bytes) -> list[Setting]:
             raise GitError(msg)
         instead = next((value for keys, value in _PROGRAMS if re.fullmatch(keys, key)), None)
         if instead is not None:
-            others = (entry.partition("\n") for scope, entry in entries if scope in ("system", "global", "command"))
+            others = (
+                entry.partition("\n") for scope, entry in entries if scope in ("system", "global", "command")
+            )
             settings += [(key, instead), *((name, value) for name, _, value in others if name == key)]
     return settings + [(f"filter.{name}.required", "true") for name in _filters(settings)]
 

@@ -163,7 +163,7 @@ def test_a_cancelled_job_cleans_up_and_keeps_its_state(tmp_path: Path) -> None:
         wait_for(begun)
         assert len(git(suspects, "worktree", "list").splitlines()) > 1
         step.send_signal(signal.SIGINT)
-        assert step.wait(PATIENCE) == 3
+        assert step.wait(PATIENCE) == 143
     finally:
         with suppress(ProcessLookupError):
             os.killpg(step.pid, signal.SIGKILL)
@@ -172,7 +172,7 @@ def test_a_cancelled_job_cleans_up_and_keeps_its_state(tmp_path: Path) -> None:
     assert len(git(suspects, "worktree", "list").splitlines()) == 1
     assert '"build"' in state.read_text()
     assert f"\n{state}\n" in output.read_text()
-    assert output.read_text().endswith("\nexit-code=3\n")
+    assert output.read_text().endswith("\nexit-code=143\n")
 
 
 def wait_for(path: Path) -> None:

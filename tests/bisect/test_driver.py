@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,8 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.state import State
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.interruption import Stopped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,19 +122,18 @@ def test_a_deadline_that_has_passed_begins_nothing(state) -> None:
     assert world.done == 0
 
 
-class Stopped(SimulatedRange):
+class Ended(SimulatedRange):
     """Somebody ends the job while the seventh pair is measured."""
 
     def measure(self, *step):
         if self.done >= 8:
-            msg = "stopped by SIGTERM"
-            raise InterruptedRunError(msg)
+            raise Stopped(signal.SIGTERM)
         return super().measure(*step)
 
 
 def test_what_was_learnt_before_a_signal_is_kept(state) -> None:
-    stopped = Stopped(N, {"s": Simulated({17: 1.07})})
-    with pytest.raises(InterruptedRunError):
+    stopped = Ended(N, {"s": Simulated({17: 1.07})})
+    with pytest.raises(Stopped):
         go(stopped, state)
     assert len(state.facts.builds) + len(state.facts.readings) == stopped.done >= 8
     world = a_range(seed=1)

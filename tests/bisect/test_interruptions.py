@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -62,6 +63,11 @@ class Job:
         assert process.returncode == 0, said
         return said
 
+    @property
+    def line(self) -> str:
+        """The call, for a shell."""
+        return shlex.join(self._argv)
+
     def kept(self) -> list[dict]:
         return [json.loads(line) for line in self.state.read_text().splitlines()]
 
@@ -80,8 +86,9 @@ def job(tmp_path: Path, git) -> Job:
 def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by: signal.Signals) -> None:
     before = job.checkout.state()
     code, said = job.stopped(when, by)
-    assert code == 3, said
-    assert f"what was learnt is kept in {job.state}: the same call goes on from there" in said
+    assert code == 128 + by, said
+    how = "Ctrl-C" if by == signal.SIGINT else by.name
+    assert f"stopped by {how}; what was learnt is kept in {job.state}; to go on: {job.line}\n" in said
     assert list(job.temporary.iterdir()) == []
     assert job.checkout.state() == before
     kept = job.kept()

@@ -52,6 +52,22 @@ def test_an_environment_is_made_once_and_all_are_gone_in_the_end(temporary) -> N
     assert list(temporary.iterdir()) == []
 
 
+def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, tmp_path) -> None:
+    for name in ("fifo", "link", "bare"):
+        (temporary / f"torchperf-{name}").mkdir()
+    os.mkfifo(temporary / "torchperf-fifo/owner")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "owner").touch()
+    (temporary / "torchperf-link/owner").symlink_to(precious / "owner")
+    (temporary / "torchperf-folder").symlink_to(precious)
+    before = set(temporary.iterdir())
+    with scratch():
+        pass
+    assert set(temporary.iterdir()) == before
+    assert (precious / "owner").exists()
+
+
 def test_one_that_cannot_be_made_is_remembered(temporary) -> None:
     shop = Shop()
     with Environments(shop.opened) as environments:

@@ -56,3 +56,13 @@ def test_what_moved_is_told_with_both_versions() -> None:
 
 def test_this_python_is_told_too() -> None:
     assert "pytest" in installed(sys.executable)
+
+
+def test_whoever_tells_has_none_of_the_jobs_rights(tmp_path, monkeypatch) -> None:
+    """A file in an environment may run when its Python starts."""
+    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+    python = tmp_path / "python"
+    told = '{"x": {"version": "\'${GITHUB_TOKEN-none}\'", "commit": "", "requested": true}}'
+    python.write_text(f"#!/bin/sh\necho '{told}'\n")
+    python.chmod(0o755)
+    assert installed(str(python))["x"].version == "none"

@@ -28,7 +28,9 @@ def test_a_file_of_a_commits_name_is_never_run(checkout, git, monkeypatch) -> No
     assert isinstance(recognise("main", checkout.folder), Revision)
     assert isinstance(recognise("wip/fast", checkout.folder), Revision)
     for gone in ("0123456789abcdef", "wip/gone"):
-        with pytest.raises(UsageError, match=rf"no commit, branch or tag .* the Python that you mean: \./{gone}"):
+        with pytest.raises(
+            UsageError, match=rf"no commit, branch or tag .* the Python that you mean: \./{gone}"
+        ):
             recognise(gone, checkout.folder)
         assert recognise(f"./{gone}", checkout.folder) == Python(checkout.folder / gone)
 
@@ -41,7 +43,10 @@ def test_a_python_of_an_environment_needs_no_dot(tmp_path, checkout, monkeypatch
 
 
 def test_digits_and_what_git_knows_name_a_commit_and_a_path_does_not(checkout) -> None:
-    named = {given: names_commit(given, checkout.folder) for given in ("main", "HEAD~1", "0123abc", "./main", "old")}
+    named = {
+        given: names_commit(given, checkout.folder)
+        for given in ("main", "HEAD~1", "0123abc", "./main", "old")
+    }
     assert named == {"main": True, "HEAD~1": True, "0123abc": True, "./main": False, "old": False}
 
 

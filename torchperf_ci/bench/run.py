@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,11 @@ from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome, measure
 from torchperf_ci.bench.progress import progress
 from torchperf_ci.bench.results import CaseResult, Setting, records
-from torchperf_ci.errors import InterruptedRunError
+from torchperf_ci.interruption import Stopped
 from torchperf_ci.records.writing import write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import FrameType
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.machine.devices.base import Device
@@ -55,13 +53,15 @@ class Plan:
 def run(plan: Plan) -> list[CaseResult]:
     """Measure what the plan holds and write its records; a case's file is rewritten whenever a process has ended.
 
-    SIGTERM and Ctrl-C raise :class:`InterruptedRunError` after the worker in progress is gone.
+    A signal (:class:`Stopped`) ends the worker in progress.
     """
     journal = (Journal.resume if plan.resume else Journal.start)(plan.out, plan.identity())
     scratch = Path(tempfile.mkdtemp(prefix="torchperf-"))
     try:
-        with _interruptible(plan.out):
-            return _measure_all(plan, journal, scratch)
+        return _measure_all(plan, journal, scratch)
+    except Stopped as stopped:
+        stopped.outcome, stopped.resume = f"what was measured is in {plan.out}; to go on", ("--resume",)
+        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -151,19 +151,3 @@ def _result(case: Case, journal: Journal) -> CaseResult:
 
 def _write(result: CaseResult, plan: Plan) -> None:
     write(plan.out / f"{result.case.key}.json", records(result, plan.setting))
-
-
-@contextmanager
-def _interruptible(out: Path) -> Iterator[None]:
-    def stop(number: int, _frame: FrameType | None) -> None:
-        msg = (
-            f"stopped by {signal.Signals(number).name}; what was measured is in {out}: continue with --resume"
-        )
-        raise InterruptedRunError(msg)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +15,7 @@ from torchperf_ci.bisect.setting import builder_of, check_command
 from torchperf_ci.culprits.telling import tell
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
-from torchperf_ci.git import without_secrets
-from torchperf_ci.interruption import interruptible
+from torchperf_ci.invocation import command_line
 from torchperf_ci.options.bisecting import BISECT_OPTIONS
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts import file as verdicts_file
@@ -48,11 +44,10 @@ def bisect_command(options: Mapping[str, Any]) -> int:
         check_command(options["command"], builder)
     options = {**options, "out": str(out), "min_effect": options["min_effect"] or _min_effect(options, given)}
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    with interruptible():
-        location = bisect(Call(options, given, judgement), state, limits)
+    location = bisect(Call(options, given, judgement), state, limits)
     if location is None:
         return 0
-    tell(replace(location, command=_repeat()), out, json_output=bool(options["json"]))
+    tell(replace(location, command=command_line(BISECT_OPTIONS)), out, json_output=bool(options["json"]))
     return 0 if options["on_failure"] == "warn" else _exit_code(location)
 
 
@@ -84,10 +79,3 @@ def _min_effect(options: Mapping[str, Any], given: Config) -> float:
 
 def _exit_code(location: Location) -> int:
     return INCONCLUSIVE if location.status == "inconclusive" else 0
-
-
-def _repeat() -> str:
-    """The call, with those options of it that came by the environment, as they do in a job, and without credentials."""
-    names = [option.env for option in BISECT_OPTIONS if os.environ.get(option.env, "").strip()]
-    given = [f"{name}={shlex.quote(os.environ[name])}" for name in names]
-    return without_secrets(" ".join([*given, shlex.join(["torchperf", *sys.argv[1:]])]))

@@ -20,8 +20,9 @@ from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.bisect.telling.progress import progress
 from torchperf_ci.environments.cache import Environments
 from torchperf_ci.environments.scratch import scratch
-from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError, TorchperfError
+from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
+from torchperf_ci.interruption import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +62,7 @@ def search(
 ) -> Found:
     """Search a line of builds that ``opened`` makes; ``resolve`` says what to measure once the good one is there.
 
-    ``state`` keeps each step. Raises :class:`InterruptedRunError` where a signal ends it, with what to do.
+    ``state`` keeps each step. Where a signal ends it, :class:`Stopped` says so.
     """
     show_plan(line, options, limits)
     with Environments(opened) as environments, scratch() as folder:
@@ -94,11 +95,9 @@ def _kept(state: Path, plan: Mapping[str, Any]) -> Iterator[StateFile]:
     with StateFile.open(state, plan) as kept:
         try:
             yield kept
-        except InterruptedRunError as error:
-            msg = (
-                f"stopped from outside; what was learnt is kept in {state}: the same call goes on from there"
-            )
-            raise InterruptedRunError(msg) from error
+        except Stopped as stopped:
+            stopped.outcome = f"what was learnt is kept in {state}; to go on"
+            raise
         except TorchperfError:
             if not kept.facts.readings:
                 state.unlink(missing_ok=True)

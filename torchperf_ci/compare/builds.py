@@ -19,7 +19,7 @@ from torchperf_ci.compare.progress import progress
 from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
 from torchperf_ci.compare.sides import open_sides
 from torchperf_ci.compare.trial import Trial
-from torchperf_ci.errors import InterruptedRunError
+from torchperf_ci.interruption import Stopped
 from torchperf_ci.series.series import Series
 from torchperf_ci.verdicts.verdict import Judgement
 
@@ -40,7 +40,7 @@ def compare_builds(
 ) -> Judgement:
     """Measure both builds and judge them; ``told`` what is known before anything else is taken away.
 
-    What was measured until an interruption is judged, too; :class:`InterruptedRunError` is raised only before that.
+    What was measured until a signal came is judged and told before :class:`Stopped` goes on.
     """
     budget, min_effect = options["budget"] or BUDGET, policy.rule(LATENCY).min_effect
     with ExitStack() as stack:
@@ -52,28 +52,37 @@ def compare_builds(
         arms = Arms(*on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch))
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         measured = Measured([Trial(case) for case in of_both])
-        ending = _measure(measured, arms, budget, min_effect)
+        ending, stopped = _measure(measured, arms, budget, min_effect)
         control = judge_control(measured, min_effect)
         verdicts = [
             *judge(measured, policy, naming, control),
             *(one_sided(case, base, head, naming) for case in cases if case not in of_both),
         ]
         means = [] if control.void else list(suites(measured))
-        return told(Judgement("compare", base.words, head.words, verdicts, means, [*ending, str(control)]))
+        judgement = told(
+            Judgement("compare", base.words, head.words, verdicts, means, [*ending, str(control)])
+        )
+        if stopped:
+            stopped.outcome = f"what was known until then is in {options['out']}; to start anew"
+            raise stopped
+        return judgement
 
 
-def _measure(measured: Measured, arms: Arms, budget: float, min_effect: float) -> list[str]:
+def _measure(
+    measured: Measured, arms: Arms, budget: float, min_effect: float
+) -> tuple[list[str], Stopped | None]:
     """Why the rounds ended, where that was not because everything was settled."""
     settled = partial(is_settled, min_effect=min_effect, cases=len(measured.trials))
     try:
         with closing(progress(len(measured.trials), budget)) as shown:
             measure_rounds(measured, arms, budget, settled, shown)
-    except InterruptedRunError:
+    except Stopped as stopped:
         measured.stopped = True
-        return ["stopped from outside: this is what was known until then"]
+        return ["stopped from outside: this is what was known until then"], stopped
     if measured.out_of_time:
-        return [f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"]
-    return []
+        why = f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"
+        return [why], None
+    return [], None
 
 
 def _naming(config: Config, side: Side) -> Naming:

@@ -11,7 +11,6 @@ from torchperf_ci.compare.folders import compare_folders, holds_records
 from torchperf_ci.compare.question import Policy
 from torchperf_ci.environments.spec import names_commit
 from torchperf_ci.errors import UsageError
-from torchperf_ci.interruption import interruptible
 from torchperf_ci.verdicts.coverage import JUDGED
 from torchperf_ci.verdicts.telling import tell
 
@@ -31,16 +30,15 @@ def compare_command(options: Mapping[str, Any]) -> int:
         if not options[flag]:
             msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
-    given = config.find(options["config"])
-    with interruptible():
-        code = _exit_code(_compared(options, given))
+    given, options = config.find(options["config"]), {**options, "out": options["out"] or DEFAULT_OUT}
+    code = _exit_code(_compared(options, given))
     return 0 if options["on_failure"] == "warn" else code
 
 
 def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
     repo = Path(options["repo"] or ".")
     records = [flag for flag in ("base", "head") if _are_records(options[flag], repo)]
-    out, json_output = Path(options["out"] or DEFAULT_OUT), bool(options["json"])
+    out, json_output = Path(options["out"]), bool(options["json"])
     policy = Policy(given, options["min_effect"])
 
     def told(judgement: Judgement) -> Judgement:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.actions import without_rights
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
@@ -37,7 +39,11 @@ def installed(python: str) -> Mapping[str, Distribution]:
     """
     try:
         done = subprocess.run(
-            [python, "-I", str(_INSIDE)], capture_output=True, timeout=LOOK_SECONDS, check=True
+            [python, "-I", str(_INSIDE)],
+            env=without_rights(os.environ),  # what is installed there may run when a Python starts
+            capture_output=True,
+            timeout=LOOK_SECONDS,
+            check=True,
         )
         return {name: Distribution(**facts) for name, facts in json.loads(done.stdout).items()}
     except (OSError, subprocess.SubprocessError, ValueError) as error:

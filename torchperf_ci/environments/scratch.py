@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,7 +49,20 @@ def _owning(folder: Path) -> Iterator[Path]:
 
 
 def _remove_leftovers(place: Path) -> None:
-    for owner in place.glob(f"{PREFIX}*/{_OWNER}"):
-        with suppress(OSError), owner.open("rb") as lock:  # where it is somebody else's, or locked
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(owner.parent, ignore_errors=True)
+    for folder in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # where it is locked, or was removed by another process just now
+            _remove_leftover(folder)
+
+
+def _remove_leftover(folder: Path) -> None:
+    """Others write there, too: only a folder of this user's with a plain file in it is one of ours."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return
+    lock = os.open(folder / _OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_ISREG(os.fstat(lock).st_mode):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -38,7 +38,7 @@ Spec = Python | Wheel | Revision
 
 
 def is_path(given: str) -> bool:
-    """Whether it can be nothing but a path: no part of a branch's name begins with a dot, and none ends as a Python does.
+    """Whether it can be nothing but a path: no branch has a part that begins with a dot, or is called like a Python.
 
     What a repository holds, a stranger may have added: so a file in it must not stand for a commit of the same name.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import CACHE_RIGHT, without_rights
+from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.programs import run_program
 from torchperf_ci.git import without_secrets
 
@@ -53,7 +53,7 @@ def activated(folder: Path) -> dict[str, str]:
 
 
 def _environ() -> dict[str, str]:
-    caller = without_rights(os.environ, keep=(CACHE_RIGHT,))
+    caller = without_rights(os.environ, keep_caches=True)
     return {name: value for name, value in caller.items() if name not in _ELSEWHERE}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,8 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.cache import Environments
 from torchperf_ci.environments.environment import Environment
 from torchperf_ci.environments.repository import Revision
-from torchperf_ci.errors import EnvironmentUnderTestError, InterruptedRunError
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
@@ -160,8 +162,8 @@ def test_nobody_profiles_a_command(lab: Lab) -> None:
 
 
 def test_who_stops_the_bisection_stops_it_here_as_well(lab: Lab) -> None:
-    lab.failure = InterruptedRunError("stopped")
-    with lab.kept() as kept, pytest.raises(InterruptedRunError):
+    lab.failure = Stopped(signal.SIGINT)
+    with lab.kept() as kept, pytest.raises(Stopped):
         lab.inspector().look({STEP: PROBE.name}, kept)
 
 

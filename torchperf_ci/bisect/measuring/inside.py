@@ -18,7 +18,7 @@ from torchperf_ci.bisect.reasoning.facts import Look
 from torchperf_ci.culprits.culprit import Inside, Operator
 from torchperf_ci.culprits.file import inside_of
 from torchperf_ci.culprits.words import sha
-from torchperf_ci.errors import InterruptedRunError, TorchperfError
+from torchperf_ci.errors import TorchperfError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,8 +80,6 @@ class Inspector(Generic[State]):
                 continue
             try:
                 self._profile(step, probe, kept)
-            except InterruptedRunError:
-                raise
             except (WorkerFailure, TorchperfError, OSError) as error:
                 why = str(error).partition("\n")[0]
                 notes.append(f"profiles of {self.line.words[step.after]}: {why}")

@@ -1,0 +1,126 @@
+"""Ctrl-C and SIGTERM at any moment: one line, the exit code that shells know, and the call that goes on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.cli import COMMANDS, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT_AN_IMPORT = """
+import os, signal, sys
+
+_, at, number, *argv = sys.argv
+
+class Now:
+    def find_spec(self, name, path=None, target=None):
+        if name == at:
+            os.kill(os.getpid(), int(number))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever runs the tests may ignore it
+sys.meta_path.insert(0, Now())
+sys.argv = ["/somewhere/torchperf", *argv]
+from torchperf_ci.__main__ import main
+sys.exit(main())
+"""
+
+
+def interrupted(at: str, by: signal.Signals, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A call of the command that gets a signal when it imports the module ``at``."""
+    return subprocess.run(
+        [sys.executable, "-c", AT_AN_IMPORT, at, str(int(by)), *argv],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("at", ["argparse", "torchperf_ci.options.option"])
+def test_before_the_command_line_is_read(at: str) -> None:
+    done = interrupted(at, signal.SIGINT, "list", "--filter", "vision/*")
+    assert done.stderr == (
+        "torchperf: stopped by Ctrl-C; nothing was begun: /somewhere/torchperf list --filter 'vision/*'\n"
+    )
+    assert done.returncode == 130
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_while_a_command_is_imported(command: str) -> None:
+    action = next(one.action for one in COMMANDS if one.name == command)
+    done = interrupted(f"torchperf_ci.{action.partition(':')[0]}", signal.SIGINT, *command.split())
+    assert done.stderr == (
+        "torchperf: error: stopped by Ctrl-C; what was finished stays so; to do the rest: "
+        f"/somewhere/torchperf {command}\n"
+    )
+    assert done.returncode == 130
+
+
+def test_the_call_is_whole_and_safe_to_copy_and_has_no_password() -> None:
+    environ = {"TORCHPERF_STORE": "clickhouse://me:secret@host/db", "TORCHPERF_BRANCH": "a b"}
+    done = interrupted(
+        "torchperf_ci.store.command", signal.SIGTERM, "query", "--repo", "$(touch x)", **environ
+    )
+    line = done.stderr.rpartition(": ")[2].strip()
+    assert shlex.split(line) == [
+        *("TORCHPERF_STORE=clickhouse://***host/db", "TORCHPERF_BRANCH=a b"),
+        *("/somewhere/torchperf", "query", "--repo", "$(touch x)"),
+    ]
+    assert "stopped by SIGTERM" in done.stderr
+    assert done.returncode == 143
+
+
+def test_in_a_job_it_is_an_annotation_too() -> None:
+    done = interrupted("torchperf_ci.plan.command", signal.SIGTERM, "plan", GITHUB_ACTIONS="true")
+    assert "::error title=torchperf::stopped by SIGTERM; " in done.stderr
+
+
+SLOW = """
+import time
+from torchperf_ci.suite import workload
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("command", ["list", "run"])
+def test_while_the_environment_under_test_is_asked(
+    command: str, tmp_path: Path, torch_environment: Path
+) -> None:
+    (tmp_path / "suite.py").write_text(SLOW)
+    python = str(torch_environment / "bin/python")
+    call = [sys.executable, "-m", "torchperf_ci", command, "--suite", "suite.py", "--python", python]
+    with subprocess.Popen(call, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        wait_for_a_child(process)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert said.splitlines() == [
+        f"torchperf: error: stopped by Ctrl-C; what was finished stays so; to do the rest: {shlex.join(call)}"
+    ]
+    assert process.returncode == 130
+
+
+def wait_for_a_child(process: subprocess.Popen[str]) -> None:
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    while process.poll() is None:
+        with open(children) as file:  # noqa: PTH123
+            if file.read().strip():
+                return
+
+
+def test_a_call_in_a_thread_has_no_signals_and_works() -> None:
+    import threading
+
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["plan", "--config", "/nonexistent"])))
+    thread.start()
+    thread.join()
+    assert codes == [2]
