@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.errors import InterruptedRunError
 from torchperf_ci.records import limits, reading
 from torchperf_ci.records.reading import parse
 
@@ -53,7 +52,7 @@ def test_what_nobody_foresaw_refuses_the_file_alone_and_keeps_its_text(monkeypat
     assert [item.text for item in found.refused] == [GOOD]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit, InterruptedRunError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
 def test_what_is_not_about_the_file_goes_on_upwards(monkeypatch, error) -> None:
     def fail(_value: object) -> object:
         raise error
