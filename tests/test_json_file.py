@@ -124,7 +124,8 @@ def test_a_hostile_name_in_a_file_commands_no_terminal_and_fills_no_screen(
 def test_a_file_that_is_not_there_or_endless_is_told(made: Format, tmp_path: Path) -> None:
     assert told(made, tmp_path / "f.json").startswith("cannot be read: No such file")
     assert told(made, tmp_path).startswith("cannot be read: Is a directory")
-    (tmp_path / "zeros").symlink_to("/dev/zero")
+    with (tmp_path / "zeros").open("wb") as file:
+        file.truncate(2**40)
     assert told(made, tmp_path / "zeros") == "is larger than 1 MiB"
 
 

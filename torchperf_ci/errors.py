@@ -94,6 +94,14 @@ class PlaceUnreadableError(TorchperfError):
     """A place, or one object in it, cannot be read: missing, unreachable or refused."""
 
 
+class UnfitObjectError(PlaceUnreadableError):
+    """One object of a place is none that is read: it is a link, or too large. The others are as good as ever."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.reason = reason
+
+
 class UnsafeKeyError(UsageError):
     """The key of an object is no relative path of safe characters."""
 

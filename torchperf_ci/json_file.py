@@ -14,7 +14,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.files import open_regular, replace_file
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 def _content(path: Path, size_limit: int) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(size_limit + 1)
     if len(content) > size_limit:
         msg = f"is larger than {size_limit // 2**20} MiB"

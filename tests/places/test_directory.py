@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 from contents import contents
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.errors import (
+    ConflictError,
+    NotDeliveredError,
+    PlaceUnreadableError,
+    UnfitObjectError,
+    UsageError,
+)
 from torchperf_ci.places import directory, open_place
 
 if TYPE_CHECKING:
@@ -38,13 +44,22 @@ def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
     assert list(open_place(str(tmp_path)).keys()) == ["a.json"]
 
 
-def test_links_are_not_followed_out_of_the_directory(tmp_path: Path) -> None:
+def test_links_are_not_followed_out_of_the_directory_and_files_among_them_are_named(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     place = tmp_path / "place"
     place.mkdir()
     (place / "file.json").symlink_to(tmp_path / "secret")
     (place / "folder").symlink_to(tmp_path)
-    assert list(open_place(str(place)).keys()) == []
+    os.mkfifo(place / "pipe.json")
+    opened = open_place(str(place))
+    assert list(opened.keys()) == ["file.json", "pipe.json"]
+    for key, reason in (
+        ("file.json", "it is a link"),
+        ("pipe.json", "it is no regular file"),
+        ("folder/secret", "Not a directory|Too many levels|a link"),
+    ):
+        with pytest.raises(UnfitObjectError, match=reason):
+            opened.get(key)
 
 
 @pytest.mark.parametrize("key", ["../secret", "a/../../secret", "/etc/passwd"])

@@ -122,6 +122,7 @@ CASES = [
     ("workflow_id", "null", KEPT, 0),
     ("workflow_id", "1.5", REFUSED, None),
     ("workflow_id", "1e3", REFUSED, None),
+    ("workflow_id", '"' + "9" * 100 + '"', CHANGED, 2**64 - 1),
     ("workflow_id", '"1.5"', REFUSED, None),
     ("workflow_id", '"-1"', REFUSED, None),
     ("workflow_id", '"12 "', REFUSED, None),

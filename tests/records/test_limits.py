@@ -120,6 +120,7 @@ def test_hostile_files_take_neither_all_memory_nor_all_day(tmp_path) -> None:
         "metrics": '[{"metric": nope},{"metric": {}},' * 3_000 + "x" * 3_000_000,
         "nulls": '{"metric": {"benchmark_values": [' + "null," * 30_000 + "1]}}",
         "inside": '{"m": nope, "x": [' + '{"b": 1, "c": [' * 300 + "]}" * 300 + "]}\n" * 50 + '"metric"',
+        "digits": '{"metric": {"target_value": "' + "1" * 3_000_000 + 'x"}}',
         "bomb": gzip.compress(b" " * 2**24) * 48,
     }
     for name, text in texts.items():

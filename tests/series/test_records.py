@@ -3,11 +3,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.columns import LATEST
 from torchperf_ci.series.records import points_of_records
 
 if TYPE_CHECKING:
@@ -64,6 +66,45 @@ def test_files_may_be_packed_and_hidden_ones_are_left_out(tmp_path: Path) -> Non
 def test_a_file_is_read_whatever_its_name(tmp_path: Path) -> None:
     write(tmp_path, "records", record(1))
     assert values(points_of_records([tmp_path / "records"]).points) == [1]
+
+
+def test_links_and_pipes_are_refused_by_name_and_the_rest_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "new/a.json", record(1))
+    (tmp_path / "new/b.json").symlink_to("/proc/self/environ")
+    os.mkfifo(tmp_path / "new/c.json")
+    (tmp_path / "new/latest").symlink_to(".")
+    (tmp_path / "link").symlink_to("new")
+    collected = points_of_records([tmp_path / "link"])
+    assert values(collected.points) == [1]
+    assert [(problem.file, problem.reason) for problem in collected.refused] == [
+        (f"{tmp_path}/link/b.json", "cannot be read: it is a link, not a regular file"),
+        (f"{tmp_path}/link/c.json", "cannot be read: it is no regular file"),
+    ]
+    with pytest.raises(RecordsError, match="it is a link"):
+        points_of_records([tmp_path / "new/b.json"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"timestamp": 10**400, "workflow_id": 10**4299, "job_id": "9" * 5000, "run_attempt": "+1"},
+        {"timestamp": 1_790_000_000_000},
+        {"metric": {"name": "m", "benchmark_values": [10**400], "target_value": -(10**400)}},
+        {"metric": {"name": "m", "extra_info": {"benchmark_values_exact": "[" * 5000, "status": {"a": [1]}}}},
+        {
+            "metric": {
+                "name": ["m"],
+                "extra_info": {"not_measured": "[" * 5000, "benchmark_values": "[" * 5000},
+            }
+        },
+    ],
+)
+def test_no_record_costs_its_neighbours(tmp_path: Path, more: dict[str, Any]) -> None:
+    write(tmp_path, "a.json", record(1), record(2) | more)
+    collected = points_of_records([tmp_path])
+    assert 1 in [point.value for row in collected.points.values() for point in row]
+    assert all(point.timestamp <= LATEST for row in collected.points.values() for point in row)
+    assert not any("bug" in problem.reason for problem in collected.refused)
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci import cli
-from torchperf_ci.places import open_place
+from torchperf_ci.places import data_repository, directory, open_place
+from torchperf_ci.places import s3 as s3_place
+from torchperf_ci.records import limits
 from torchperf_ci.store import ingest
 from torchperf_ci.store.client import RefusedStatementError, connect
 from torchperf_ci.store.ingest import ingest_place
@@ -230,3 +232,58 @@ def test_the_command_says_what_it_did_and_fails_for_what_it_could_not(
     with connect(dsn) as store:
         store.use("benchmark")
         assert models(store) == ["a1", "a2", "b1"]
+
+
+def test_neither_strange_records_nor_what_is_none_stops_the_next_ingest(store: Store, source: str) -> None:
+    """Such an object is told of once, and the others are taken in, whatever comes first."""
+    huge = json.dumps(record("huge", timestamp=10**400, metric={"name": "m", "benchmark_values": [10**400]}))
+    deep = json.dumps(
+        record("deep", metric={"name": "m", "extra_info": {"benchmark_values_exact": "[" * 5000}})
+    )
+    bomb = gzip.compress(b" " * 2**22) * 30
+    objects = {"v3/a.json": huge.encode(), "v3/b.json": deep.encode(), "v3/c.json.gz": bomb}
+    put(source, {**objects, "v3/d.json": lines("good")})
+    outcome = ingest_place(store, open_place(source))
+    assert (outcome.records, [item.reasons for item in outcome.refused]) == (
+        3,
+        [("unpacks to more than 64 MiB; split it",)],
+    )
+    put(source, {"v3/e.json": lines("later")})
+    later = ingest_place(store, open_place(source))
+    assert (later.records, later.refused, later.known) == (1, (), 4)
+    assert models(store) == ["deep", "good", "huge", "later"]
+
+
+def test_links_in_a_directory_are_refused_by_name(store: Store, tmp_path: Path) -> None:
+    put(str(tmp_path / "records"), {"a.json": lines("a")})
+    (tmp_path / "records/b.json").symlink_to("/proc/self/environ")
+    (tmp_path / "named").symlink_to("records")
+    place = open_place(str(tmp_path / "named"))
+    outcome = ingest_place(store, place)
+    assert outcome.records == 1
+    assert [(item.file, item.reasons) for item in outcome.refused] == [
+        (f"{tmp_path}/named/b.json", ("cannot be read: it is a link, not a regular file",))
+    ]
+    assert ingest_place(store, place).known == 2
+
+
+def test_objects_that_are_too_large_are_refused_by_name(
+    store: Store, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
+    for module in (ingest, directory, s3_place, data_repository, limits):
+        monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    outcome = ingest_place(store, open_place(source))
+    assert models(store) == ["b"]
+    (item,) = outcome.refused
+    assert item.file.endswith("v3/a.json")
+    assert "holds more than 0 MiB" in item.reasons[0]
+
+
+def test_what_a_batch_unpacks_to_is_taken_in_part_by_part(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "PART_SIZE", 1)
+    put(str(tmp_path / "records"), OBJECTS)
+    assert ingest_place(store, open_place(str(tmp_path / "records"))).records == len(MODELS)
+    assert models(store) == MODELS

@@ -447,3 +447,25 @@ def test_records_in_folders_below_are_named_where_they_are_all_there_is(
     assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
     said = "holds no record, and what lies in folders below it is not read, so nothing is uploaded"
     assert said in capsys.readouterr().err
+
+
+def test_neither_a_link_nor_a_strange_record_costs_its_neighbours_or_tells_a_secret(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "environ"
+    secret.write_text("UPLOADER_PASSWORD=pa55word-of-the-uploader\0ACTIONS_ID_TOKEN_REQUEST_TOKEN=t0ken")
+    (folder / "c.json").symlink_to(secret)
+    (folder / "d.json").write_text('{"metric": {"benchmark_values": [' + "9" * 400 + "]}}")
+    (folder / "e.json").write_text(
+        '{"metric": {"target_value": -' + "9" * 4299 + '}, "repo": "' + "a/" * 600 + '"}'
+    )
+    (folder / "f.json").write_text('{"metric": {}, "job_id": "' + "9" * 5000 + '"}')
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 3
+    told = capsys.readouterr()
+    assert f"refused: {folder}/c.json:1: $: cannot be read: it is a link, not a regular file" in told.out
+    assert sum(map(len, kept(tmp_path / "kept").values())) == 7
+    spool = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
+    assert any(path.name == "quarantine.jsonl" for path in spool)
+    for text in (told.out, told.err, *(path.read_text("utf-8", "replace") for path in spool)):
+        assert "pa55word" not in text
+        assert "t0ken" not in text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.upload import source as module
 from torchperf_ci.upload.source import read_source
 
 if TYPE_CHECKING:
@@ -62,6 +63,50 @@ def test_bad_neighbours_are_refused_and_not_empty(folder: Path) -> None:
 def test_a_file_cut_off_in_its_gzip_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(json.dumps({"metric": {}}).encode())[:12])
     assert not read_source(tmp_path).is_empty
+
+
+def test_what_is_no_regular_file_is_refused_by_name_and_the_rest_is_read(folder: Path) -> None:
+    (folder / "c.json").symlink_to("/proc/self/environ")
+    (folder / "d.json").symlink_to(folder / "a.json")
+    (folder / "e.json.gz").symlink_to("nowhere")
+    os.mkfifo(folder / "f.json")
+    source = read_source(folder)
+    assert [len(file.reading.records) for file in source.files] == [3, 2, 0, 0, 0, 0]
+    link = "cannot be read: it is a link, not a regular file"
+    assert [(problem.file, problem.reason) for problem in source.problems("refused")] == [
+        (f"{folder}/c.json", link),
+        (f"{folder}/d.json", link),
+        (f"{folder}/e.json.gz", link),
+        (f"{folder}/f.json", "cannot be read: it is no regular file"),
+    ]
+    assert not source.refused  # nothing of what they lead to is set aside
+
+
+def test_the_directory_itself_may_be_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    assert len(read_source(tmp_path / "link").files) == 2
+
+
+@pytest.mark.parametrize("time", [-1, -86_400 * 365, -(2**33)])
+def test_a_file_from_before_1970_gives_a_time_that_the_database_takes(folder: Path, time: int) -> None:
+    os.utime(folder / "a.json", (time, time))
+    assert read_source(folder).files[0].timestamp == 0
+
+
+def test_what_an_upload_has_no_room_for_is_refused_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_UPLOAD", 100)
+    first, second = read_source(folder).files
+    assert len(first.reading.records) == 3
+    assert not second.reading.records
+    assert "is left out: an upload has room for" in second.reading.problems[0].reason
+    monkeypatch.setattr(module, "MAX_FILES", 1)
+    (problem,) = read_source(folder).problems("refused")
+    assert (problem.file, problem.reason) == (
+        str(folder),
+        "holds more than 1 files; the others are left out",
+    )
 
 
 def test_a_file_is_no_folder(folder: Path) -> None:

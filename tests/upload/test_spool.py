@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.records import files
+from torchperf_ci.records.reading import Refused
 from torchperf_ci.upload import spool as module
 from torchperf_ci.upload.payload import Payload
 from torchperf_ci.upload.spool import Spool
@@ -60,7 +63,7 @@ def test_other_targets_have_batches_of_their_own(spool: Spool) -> None:
 
 
 def test_a_kill_while_a_batch_is_written_leaves_none(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.os, "fsync", lambda _: 1 / 0)
+    monkeypatch.setattr(files.os, "fsync", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         spool.keep("source", [ONE])
     assert spool.pending() == []
@@ -100,3 +103,26 @@ def test_the_receipt_names_the_target(spool: Spool) -> None:
     spool.settle(spool.keep("source", [ONE]), ["v3/a.json"])
     (receipt,) = (spool.root / "delivered").iterdir()
     assert json.loads(receipt.read_text())["target"] == "s3://bucket"
+
+
+def test_nothing_in_the_spool_may_be_a_link_or_a_pipe(spool: Spool, tmp_path: Path) -> None:
+    batch = spool.keep("source", [ONE])
+    batch.path.rename(tmp_path / "elsewhere.zip")
+    batch.path.symlink_to(tmp_path / "elsewhere.zip")
+    with pytest.raises(RecordsError, match="it is a link, not a regular file"):
+        spool.pending()
+    batch.path.unlink()
+    os.mkfifo(batch.path)
+    with pytest.raises(RecordsError, match="it is no regular file"):
+        spool.pending()
+    spool.quarantine.symlink_to(tmp_path / "victim.jsonl")
+    with pytest.raises(RecordsError, match="it is a link, not a regular file"):
+        spool.set_aside([Refused("a.json", 1, "$", ("bad",), "text")])
+    assert not (tmp_path / "victim.jsonl").exists()
+
+
+def test_a_batch_that_unpacks_to_any_size_is_named(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.keep("source", [ONE])
+    monkeypatch.setattr(module, "MAX_BYTES", 3)
+    with pytest.raises(RecordsError, match="it holds more than 0 MiB"):
+        spool.pending()

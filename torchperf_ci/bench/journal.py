@@ -9,6 +9,7 @@ from torchperf_ci import journal
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.records.files import open_journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ class Journal:
         self._append({"case": key, "batch_size": size})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
-        with self._path.open("ab") as file:
+        with open_journal(self._path) as file:
             journal.append(file, entry)
         self._take(entry)
 
@@ -72,7 +73,7 @@ class Journal:
             raise OutputDirectoryError(msg)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab+") as file:
+            with open_journal(path) as file:
                 journal.entries(file, plan, OTHERWISE)
         except OSError as error:
             msg = f"{records} cannot be written ({error.strerror}): choose a directory of yours with --out"
@@ -87,9 +88,13 @@ class Journal:
             msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
             raise ResumeError(msg)
         found = cls(path)
-        with path.open("ab+") as file:
-            for entry in journal.entries(file, plan, OTHERWISE):
-                found._take(entry)  # its own alternative constructor
+        try:
+            with open_journal(path) as file:
+                for entry in journal.entries(file, plan, OTHERWISE):
+                    found._take(entry)  # its own alternative constructor
+        except OSError as error:
+            msg = f"{path} cannot be read ({error.strerror}): {OTHERWISE}"
+            raise ResumeError(msg) from None
         return found
 
 

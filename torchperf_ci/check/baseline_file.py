@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.check.baseline import Baseline, Provenance, Row
 from torchperf_ci.errors import UsageError
-from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.files import read_regular, replace_file
 from torchperf_ci.series.series import Series
 
 if TYPE_CHECKING:
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 VERSION = 1
+SIZE_LIMIT = 64 * 2**20
+"""Bytes of a file that is read."""
+
 _SCHEMA_FILE = Path(__file__).with_name("baseline.schema.json")
 
 
 def read(path: Path) -> list[Baseline]:
     """The baselines of a file. Raises :class:`UsageError` where it cannot be read, or is no such file."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_regular(path, SIZE_LIMIT))
     except OSError as error:
         msg = f"{path}: the baseline cannot be read: {error.strerror}"
         raise UsageError(msg) from error

@@ -54,4 +54,8 @@ class Place(ABC):
 
     @abstractmethod
     def get(self, key: str) -> bytes:
-        """What was put under ``key``, to the byte. Raises :class:`PlaceUnreadableError`, also for an unknown key."""
+        """What was put under ``key``, to the byte.
+
+        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its :class:`UnfitObjectError` for what is no
+        object of records, but too large or a link.
+        """

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError
+from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
 from torchperf_ci.git import GitError, without_secrets
 from torchperf_ci.places.base import Outcome, Place, Put
 from torchperf_ci.places.content import same_content
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The branch as it was at one moment: path → object id, and the repository that has the objects."""
+    """The branch as it was at one moment: path → object id, and the repository that has the objects.
+
+    ``unfit`` says which of the files are none that is read, and why.
+    """
 
     repository: DataRepository
     files: Mapping[str, str]
+    unfit: Mapping[str, str]
 
 
 class BranchPlace(Place):
@@ -79,6 +83,9 @@ class BranchPlace(Place):
         if key not in snapshot.files:
             msg = f"{self.name}: there is no file {key!r}"
             raise PlaceUnreadableError(msg)
+        if key in snapshot.unfit:
+            where = f"{self.name}: {key}"
+            raise UnfitObjectError(where, snapshot.unfit[key])
         git = replace(snapshot.repository.git, deadline=self._deadline())
         try:
             return replace(snapshot.repository, git=git).read(snapshot.files[key])
@@ -94,7 +101,8 @@ class BranchPlace(Place):
         try:
             repository = DataRepository.create(folder, self._branch, self._remote, self._deadline())
             tip = repository.fetch(contents=True)
-            snapshot = Snapshot(repository, repository.files(tip) if tip else {})
+            found = (repository.files(tip), repository.unfit(tip)) if tip else ({}, {})
+            snapshot = Snapshot(repository, *found)
         except GitError as error:
             shutil.rmtree(folder, ignore_errors=True)
             msg = f"{self.name}: {error}; check that the repository is there and that this job may read it"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.git import Git
+from torchperf_ci.records.files import LINK
+from torchperf_ci.records.limits import MAX_BYTES, mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from torchperf_ci.places.remotes import Remote
 
 IDENTITY = "torchperf <noreply@torchperf.invalid>"
+_LINK = "120000"
+"""The mode of a symbolic link, whose content is a path."""
 BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
 
 # Nothing that the user has set for working by hand may act here: no hook, no signature, no clean-up in the background.
@@ -70,6 +74,15 @@ class DataRepository:
         entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
         return {path: about.split()[2] for about, _, path in entries if about.split()[1] == "blob"}
 
+    def unfit(self, commit: str) -> dict[str, str]:
+        """Path → why a file in ``commit`` is not read. Their contents must be here: git tells their sizes by them."""
+        listing = self.git("ls-tree", "-r", "-l", "-z", "--full-tree", commit).decode(
+            errors="surrogateescape"
+        )
+        entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
+        found = {path: _unfit(*about.split()) for about, _, path in entries}
+        return {path: reason for path, reason in found.items() if reason}
+
     def read(self, blob: str) -> bytes:
         """The content of a file, from the remote where it is not here yet."""
         return self.git("cat-file", "blob", blob)
@@ -87,6 +100,14 @@ class DataRepository:
     def push(self, parent: str) -> None:
         """Make that commit the branch's end, if its end still is ``parent``."""
         self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", "data", f"{NEXT}:{self._ref}")
+
+
+def _unfit(mode: str, kind: str, _blob: str, size: str) -> str:
+    if mode == _LINK:
+        return LINK
+    if kind == "blob" and int(size) > MAX_BYTES:
+        return f"holds more than {mebibytes(MAX_BYTES)}; split it"
+    return ""
 
 
 def blob_id(body: bytes) -> str:

@@ -7,10 +7,12 @@ import secrets
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError
+from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
 from torchperf_ci.places.base import Place, Put
 from torchperf_ci.places.content import same_content
 from torchperf_ci.places.keys import check_keys
+from torchperf_ci.records.files import read_regular
+from torchperf_ci.records.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,13 +42,13 @@ class DirectoryPlace(Place):
             raise NotDeliveredError(msg) from error
 
     def _compare(self, path: Path, body: bytes) -> Put:
-        if same_content(body, path.read_bytes()):
+        if same_content(body, read_regular(path, MAX_BYTES)):
             return "already there"
         msg = f"{path}: other content is already kept there; it was not overwritten"
         raise ConflictError(msg)
 
     def keys(self) -> Iterator[str]:
-        """All regular files but those of git itself; links are not followed, since they may lead out of here."""
+        """All files but those of git itself. Folders that are links are passed over: they may lead out of here."""
         if not self._root.is_dir():
             msg = f"{self.name}: there is no such directory"
             raise PlaceUnreadableError(msg)
@@ -57,7 +59,7 @@ class DirectoryPlace(Place):
             folders[:] = [name for name in folders if name != ".git"]
             for name in files:
                 path = Path(folder, name)
-                if not name.endswith(TEMPORARY) and path.is_file() and not path.is_symlink():
+                if not name.endswith(TEMPORARY):
                     yield path.relative_to(self._root).as_posix()
 
     def _unreadable(self, error: OSError) -> None:
@@ -70,10 +72,9 @@ class DirectoryPlace(Place):
             msg = f"{key!r} leads out of {self.name}"
             raise PlaceUnreadableError(msg)
         try:
-            return (self._root / relative).read_bytes()
+            return read_regular(self._root / relative, MAX_BYTES, self._root)
         except OSError as error:
-            msg = f"{self._root / relative}: cannot be read: {error.strerror}"
-            raise PlaceUnreadableError(msg) from error
+            raise UnfitObjectError(str(self._root / relative), f"cannot be read: {error.strerror}") from error
 
 
 def _create(path: Path, body: bytes) -> bool:

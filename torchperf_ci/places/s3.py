@@ -19,6 +19,7 @@ from torchperf_ci.errors import (
     NotDeliveredError,
     PlaceUnreadableError,
     TorchperfError,
+    UnfitObjectError,
     UsageError,
 )
 from torchperf_ci.places.base import Outcome, Place, Put
@@ -26,6 +27,7 @@ from torchperf_ci.places.content import is_gzip, same_content
 from torchperf_ci.places.keys import check_keys
 from torchperf_ci.places.s3_client import WORKERS, OutOfTimeError, make_client, until
 from torchperf_ci.places.s3_errors import S3_ERRORS, code, explain, is_refusal
+from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -125,6 +127,9 @@ class S3Place(Place):
         try:
             with until(deadline):
                 kept = self._read(key)
+        except UnfitObjectError as error:
+            msg = f"{error}; it is other content, and was not overwritten"
+            raise ConflictError(msg) from error
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
             raise (ConflictError if is_refusal(error) else NotDeliveredError)(msg) from error
@@ -135,7 +140,13 @@ class S3Place(Place):
 
     def _read(self, key: str) -> bytes:
         with self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"] as body:
-            return body.read()
+            content = body.read(MAX_BYTES + 1)
+        try:
+            check_bytes(len(content))
+        except OverLimitError as error:
+            where = f"{self.name}/{key}"
+            raise UnfitObjectError(where, str(error)) from error
+        return content
 
     def _client(self) -> S3Client:
         with self._lock:

@@ -15,6 +15,9 @@ from torchperf_ci.records.problems import excerpt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+LATEST = 253_402_300_799
+"""The last second that has a date (of the year 9999). Harnesses that write milliseconds go beyond it."""
+
 _EXACT_IN_FLOAT64 = 2**53
 
 

@@ -1,14 +1,98 @@
-"""Put a file in its place whole, or not at all."""
+"""Read regular files and nothing else; put a file in its place whole, or not at all.
+
+Whoever may put files into a directory that is read, a program that is measured or the job of a stranger, must not
+choose what is read: a link may lead to another process's environment, and a pipe has no end.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING
+import stat
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.errors import OutputDirectoryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+LINK = "it is a link, not a regular file"
+_IRREGULAR = "it is no regular file"
+_NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""Neither follow a link, nor wait for the other end of a pipe, nor get a terminal, nor hand it on."""
+
+
+def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
+    """Open a regular file for reading; what was opened is looked at, so nobody exchanges it after the look.
+
+    ``within`` is a directory above ``path``, which may itself be a link; nothing below it may. Raises :class:`OSError`
+    with a ``strerror`` for people.
+    """
+    if within is None:
+        return open(path, "rb", opener=_open)  # Path.open has no opener
+    folder = _folder(within, path.relative_to(within).parts[:-1])
+    try:
+        return open(path, "rb", opener=lambda _, flags: _open(path.name, flags, folder))
+    finally:
+        os.close(folder)
+
+
+def open_journal(path: Path) -> IO[bytes]:
+    """Open a regular file for reading and appending, new or not. Raises as :func:`open_regular`."""
+    return open(path, "ab+", opener=_open)
+
+
+def read_regular(path: Path, limit: int, within: Path | None = None) -> bytes:
+    """All of such a file. Raises :class:`OSError` as :func:`open_regular`, also for more than ``limit`` bytes."""
+    with open_regular(path, within) as file:
+        return read_limited(file, limit)
+
+
+def read_limited(file: IO[bytes], limit: int) -> bytes:
+    """What is left of a file. Raises :class:`OSError` for more than ``limit`` bytes."""
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it holds more than {limit // 2**20} MiB")
+    return content
+
+
+def is_irregular(path: Path) -> bool:
+    """Whether something is there that is neither a regular file nor a directory, a link among them."""
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
+
+
+def _folder(root: Path, below: tuple[str, ...]) -> int:
+    """A descriptor of a folder below ``root``, on the way to which nothing is a link."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in below:
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _open(name: str, flags: int, folder: int | None = None) -> int:
+    try:
+        descriptor = os.open(name, flags | _NEVER, 0o666, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, LINK, name) from error
+        if error.errno == errno.ENXIO:  # a socket, or a pipe without anybody at its other end
+            raise OSError(error.errno, _IRREGULAR, name) from error
+        raise
+    if stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    raise OSError(errno.EINVAL, _IRREGULAR, name)
 
 
 def replace_file(path: Path, content: str) -> None:
@@ -17,20 +101,26 @@ def replace_file(path: Path, content: str) -> None:
     Raises :class:`OutputDirectoryError`; an earlier ``path`` is untouched then, and no temporary file is
     left.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _write_through(temporary, content.encode("utf-8"))
-        temporary.replace(path)
+        replace_by(path, lambda file: file.write(content.encode("utf-8")))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         message = (
             f"{path}: cannot be written: {error.strerror}; choose a directory that exists and is writable"
         )
         raise OutputDirectoryError(message) from error
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """The same with what ``write`` writes. Raises :class:`OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)  # of a process that was killed, or put there by somebody
+        with temporary.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

@@ -24,7 +24,7 @@ MAX_ELEMENTS = 100_000
 """Records in one file, and pieces of it that are none."""
 
 MAX_FILES = 20_000
-"""Files in one directory."""
+"""Files of one upload."""
 
 MAX_UPLOAD = 256 * 2**20
 """Bytes, unpacked, of all files of one upload, which are in memory together."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.files import open_regular, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,8 @@ def quarantine(path: Path, refused: Iterable[Refused]) -> None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
+        with open_regular(path) as file:
+            return [line for line in file.read().decode().split("\n") if line]
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:

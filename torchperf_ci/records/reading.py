@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError, TorchperfError
 from torchperf_ci.records.checking import check
-from torchperf_ci.records.limits import OverLimitError, check_bytes, check_values, checkpoint
+from torchperf_ci.records.files import read_regular
+from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes, check_values, checkpoint
 from torchperf_ci.records.parsing import Broken, Element, whole
 from torchperf_ci.records.problems import Problem, Severity, path_text
 from torchperf_ci.records.rescue import rescue
@@ -58,18 +59,31 @@ class Reading:
     refused: tuple[Refused, ...]
     problems: tuple[Problem, ...]
 
+    @property
+    def size(self) -> int:
+        """Characters of all that it holds: what it takes in memory is some times as much."""
+        return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
 
-def read(path: Path) -> Reading:
-    """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped.
 
-    Raises :class:`RecordsError` where the file itself cannot be read; whatever it holds ends in the result.
+def read(path: Path, within: Path | None = None) -> Reading:
+    """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped. It must be a regular file.
+
+    Raises :class:`RecordsError` where the file itself cannot be read; whatever it holds ends in the result. So does a
+    file that cannot be read of those ``within`` a directory, which nobody has named.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MAX_BYTES, within)
     except OSError as error:
+        if within is not None:
+            return unreadable(str(path), error)
         message = f"{path}: cannot be read: {error.strerror}; check the path and its permissions"
         raise RecordsError(message) from error
     return parse(content, str(path))
+
+
+def unreadable(name: str, error: OSError) -> Reading:
+    """What there is of a file of a directory that cannot be read."""
+    return unread(name, f"cannot be read: {error.strerror}")
 
 
 def parse(content: bytes, name: str) -> Reading:

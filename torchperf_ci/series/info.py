@@ -41,7 +41,7 @@ def _exact_values(about_metric: Mapping[str, str]) -> object:
     """The numbers as they were before they became Float32, where ``torchperf upload`` has kept them; else None."""
     try:
         return json.loads(about_metric.get("benchmark_values_exact", "null"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -40,7 +40,7 @@ def not_measured(status: Point) -> Mapping[str, str]:
     """What the status of a case that passed has no number for, and why, by metric."""
     try:
         told = json.loads(status.info.get("not_measured", "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(metric): str(why) for metric, why in told.items()} if isinstance(told, dict) else {}
 
@@ -83,6 +83,6 @@ def _words(point: Point) -> list[str]:
         return [point.info["status"]]
     try:
         values = json.loads(point.info.get("benchmark_values", "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         values = [point.info["benchmark_values"]]
     return [str(value).lower() for value in (values if isinstance(values, list) else [values])]

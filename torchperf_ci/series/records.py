@@ -9,6 +9,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.columns import LATEST
+from torchperf_ci.records.files import is_irregular
+from torchperf_ci.records.problems import Problem
 from torchperf_ci.records.reading import read
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.series.comparability import comparable_facts
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.records.problems import Problem
     from torchperf_ci.records.reading import Located
 
 _SUFFIXES = (".json", ".json.gz")
+_IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
+"""Bits of their columns, which keep no more of a number."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
     problems: list[Problem] = []
     files: list[Path] = []
     records = duplicates = 0
-    for file in _files(paths):
-        reading = read(file)
+    for file, folder in _files(paths):
+        reading = read(file, folder) if folder else read(file)
         if is_judgement(reading):
             continue
         problems += reading.problems
@@ -70,11 +74,20 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
             records += 1
             if _is_repeated(located, seen):
                 duplicates += 1
-            else:
+                continue
+            try:
                 series, point = _point(located.record, file)
+            except Exception as error:  # noqa: BLE001  # a bug of ours, which costs one record and not all of them
+                problems.append(_bug(located, error))
+            else:
                 found[series].append(point)
     ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in found.items()}
     return Collected(without_failed(ordered), records, duplicates, problems, files)
+
+
+def _bug(located: Located, error: Exception) -> Problem:
+    reason = f"cannot be judged, which is a bug of torchperf: {type(error).__name__}: {error}"[:300]
+    return Problem(located.file, located.line, located.path, reason, "refused")
 
 
 def _is_repeated(located: Located, seen: set[str]) -> bool:
@@ -88,14 +101,17 @@ def _is_repeated(located: Located, seen: set[str]) -> bool:
     return False
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
+    """Each file, and the directory below which it was found, if it was not named itself."""
     for path in paths:
         if path.is_dir():
-            below = (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}") if file.is_file())
-            visible = (file for file in below if not _is_hidden(file.relative_to(path)))
-            yield from sorted(visible, key=lambda file: natural(file.relative_to(path).as_posix()))
+            below = (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}"))
+            files = (file for file in below if file.is_file() or is_irregular(file))
+            visible = (file for file in files if not _is_hidden(file.relative_to(path)))
+            for file in sorted(visible, key=lambda file: natural(file.relative_to(path).as_posix())):
+                yield file, path
         elif path.exists():
-            yield path
+            yield path, None
         else:
             msg = f"{path}: there is no such file or directory; give the one that holds the records"
             raise RecordsError(msg)
@@ -122,7 +138,8 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
         metric=_text(metric, "name"),
     )
     repetitions = measured(series.metric, about_metric, metric.get("benchmark_values"))
-    ids = {name: int(record.get(name) or 0) for name in ("timestamp", "workflow_id", "run_attempt", "job_id")}
+    ids = {name: int(record.get(name) or 0) % 2**bits for name, bits in _IDS.items()}
+    ids["timestamp"] = min(ids["timestamp"], LATEST)
     commit, torch = _text(record, "head_sha"), (record.get("dependencies") or {}).get("pytorch") or {}
     return series, Point(
         value=median(repetitions) if repetitions else None,

@@ -6,6 +6,7 @@ import json
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.records.columns import LATEST
 from torchperf_ci.series.comparability import comparable_facts
 from torchperf_ci.series.info import kept_info, measured
 from torchperf_ci.series.outcome import without_failed
@@ -73,7 +74,7 @@ class _Reader:
         return Point(
             median(repetitions) if repetitions else None,
             repetitions,
-            timestamp,
+            min(timestamp, LATEST),
             branch,
             commit,
             workflow_id,

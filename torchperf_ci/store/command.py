@@ -13,6 +13,7 @@ from torchperf_ci import actions, config
 from torchperf_ci.console import UNLIMITED, Column, print_table, say
 from torchperf_ci.errors import RecordsRefusedError, UsageError
 from torchperf_ci.places import Access, open_place
+from torchperf_ci.records.columns import LATEST
 from torchperf_ci.store.dsn import Server, parse_dsn
 from torchperf_ci.store.ingest import ingest_file, ingest_place
 from torchperf_ci.store.migrating import open_existing, open_store
@@ -136,7 +137,8 @@ def _show(points: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _cells(point: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{datetime.datetime.fromtimestamp(point['timestamp'], datetime.timezone.utc):%Y-%m-%d %H:%M}"
+    when = datetime.datetime.fromtimestamp(min(point["timestamp"], LATEST), datetime.timezone.utc)
+    yield f"{when:%Y-%m-%d %H:%M}"
     yield point["commit"][:10]
     yield from (point[field] for field in _FIELDS)
     yield "–" if point["value"] is None else f"{point['value']:.6g}"

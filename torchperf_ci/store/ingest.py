@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from torchperf_ci.errors import UnsafeKeyError
+from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.keys import check_keys
-from torchperf_ci.records.reading import Refused, parse
+from torchperf_ci.records.limits import MAX_BYTES
+from torchperf_ci.records.reading import Refused, parse, unread
 from torchperf_ci.store.client import RefusedStatementError
 from torchperf_ci.store.incoming import Incoming
 from torchperf_ci.store.outcome import Outcome
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 BATCH_OBJECTS = 2000
 BATCH_BYTES = 16 << 20
 """Most of a batch; compressed records become some fifteen times as much in memory."""
+PART_SIZE = 64 << 20
+"""Characters of text, unpacked, after which what was read goes into the store: a batch may unpack to any size."""
 
 _SUFFIXES = (".json", ".json.gz")
 # ClickHouse's numbers for data that it cannot read, and for nothing else
@@ -39,11 +42,12 @@ _DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 34
 
 @dataclass(frozen=True)
 class Object:
-    """An object to take in. ``tag`` stands for its content."""
+    """An object to take in. ``tag`` stands for its content; ``unfit`` says why it has none."""
 
     key: str
     tag: str
     body: bytes
+    unfit: str = ""
 
     @classmethod
     def of(cls, key: str, body: bytes) -> Object:
@@ -61,8 +65,17 @@ def is_records(key: str) -> bool:
     return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _keys(place: Place) -> Iterator[str]:
-    return filter(is_records, place.keys())
+def _objects(place: Place, prefix: str = "") -> Iterator[Object]:
+    """All objects of a place that may hold records; ``prefix`` is put before their keys."""
+    for key in filter(is_records, place.keys()):
+        yield _object(place, key, prefix)
+
+
+def _object(place: Place, key: str, prefix: str = "") -> Object:
+    try:
+        return Object.of(prefix + key, place.get(key))
+    except UnfitObjectError as error:
+        return Object(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
 def ingest_place(store: Store, place: Place) -> Outcome:
@@ -73,20 +86,24 @@ def ingest_place(store: Store, place: Place) -> Outcome:
     """
     if place.name.startswith("s3://"):
         return _S3Ingest(store, place).run()
-    return ingest_objects(store, place.name, ((key, place.get(key)) for key in _keys(place)))
+    return _ingest(store, place.name, _objects(place))
 
 
 def ingest_file(store: Store, path: Path) -> Outcome:
     """Take in one file as an object of the directory that it is in."""
     folder = str(path.absolute().parent)
-    return ingest_objects(store, folder, [(path.name, open_place(folder).get(path.name))])
+    return _ingest(store, folder, [_object(open_place(folder), path.name)])
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> Outcome:
     """Take in objects, ``(key, body)``, of what rows shall name as their bucket; raises as :func:`ingest_place`."""
+    return _ingest(store, bucket, (Object.of(key, body) for key, body in objects))
+
+
+def _ingest(store: Store, bucket: str, objects: Iterable[Object]) -> Outcome:
     taking = _Ingest(store, bucket)
     outcome = Outcome()
-    for batch in _batches(Object.of(key, body) for key, body in objects):
+    for batch in _batches(objects):
         outcome += taking.take(batch)
     return outcome
 
@@ -101,12 +118,29 @@ class _Ingest:
 
     def take(self, batch: Sequence[Object]) -> Outcome:
         """Take in objects whose bodies are at hand."""
-        self.incoming.clear()
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
-        refused = self._load({item.key: item.body for item in new}) if new else []
-        settled = self.settle({item.key: item.tag for item in new}, refused)
-        return settled + Outcome(known=len(batch) - len(new))
+        outcome = Outcome(known=len(batch) - len(new))
+        for part in self._parts(new):
+            self.incoming.clear()
+            refused = self._load({item.key: reading for item, reading in part})
+            outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
+        return outcome
+
+    def _parts(self, objects: Iterable[Object]) -> Iterator[list[tuple[Object, Reading]]]:
+        """What objects hold, as many at a time as memory should take."""
+        part: list[tuple[Object, Reading]] = []
+        size = 0
+        for item in objects:
+            name = f"{self._bucket}/{item.key}"
+            reading = unread(name, item.unfit) if item.unfit else parse(item.body, name)
+            part.append((item, reading))
+            size += reading.size
+            if size >= PART_SIZE:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
         """Which of the keys need not be read again, with the tags under which that holds."""
@@ -115,9 +149,8 @@ class _Ingest:
             (key, tag) for key, tag in self._store.rows(sql, {"bucket": self._bucket, "keys": list(keys)})
         }
 
-    def _load(self, bodies: Mapping[str, bytes]) -> list[tuple[str, Refused]]:
+    def _load(self, readings: Mapping[str, Reading]) -> list[tuple[str, Refused]]:
         """Add all good records of some objects to the incoming ones; return the rest, with their objects' keys."""
-        readings = {key: parse(body, f"{self._bucket}/{key}") for key, body in bodies.items()}
         refused = [(key, item) for key, reading in readings.items() for item in _all_refused(reading)]
         lines = {
             key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
@@ -208,7 +241,7 @@ class _S3Ingest:
         """The engine does not get at the bucket: a server without rights to it, or without a way to it."""
         prefix = self._reader.prefix
         outcome = Outcome()
-        for batch in _batches(Object.of(prefix + key, self._place.get(key)) for key in _keys(self._place)):
+        for batch in _batches(_objects(self._place, prefix)):
             outcome += self._taking.take(batch)
         return outcome
 
@@ -222,10 +255,12 @@ class _S3Ingest:
             middle = len(batch) // 2
             return self._take(batch[:middle]) + self._take(batch[middle:])
         item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
-        return self._taking.take([Object(item.key, item.tag, self._place.get(key))])
+        return self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
 
     def _add(self, batch: Sequence[Listed]) -> bool:
         self._taking.incoming.clear()
+        if any(item.size > MAX_BYTES for item in batch):
+            return False
         try:
             check_keys([item.key for item in batch])  # others mean something in a glob
             return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
@@ -252,11 +287,11 @@ def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
 
 def _all_refused(reading: Reading) -> list[Refused]:
     """The refused elements, and what was refused without leaving any text: the end of an object that was cut off."""
-    told = [reason for item in reading.refused for reason in item.reasons]
+    told = {reason for item in reading.refused for reason in item.reasons}
     rest = [
         Refused(problem.file, problem.line, problem.path, (problem.reason,), "")
         for problem in reading.problems
-        if problem.severity == "refused" and not any(problem.reason in reason for reason in told)
+        if problem.severity == "refused" and not told & {problem.reason, f"{problem.path}: {problem.reason}"}
     ]
     return [*reading.refused, *rest]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.store.client import Store
 
+_MOST_MEMORY = 2 << 30
+"""Bytes that the engine may take for a batch: about ten times what a full one of honest records takes."""
 _MOST_IN_VAIN = 2
 """As many objects are listed for one that is read, at most."""
 
@@ -70,8 +72,11 @@ class S3Reader:
             self._glob(keys), "'JSONEachRow', {structure:String}, {compression:String}"
         )
         paths = [f"{self.bucket}/{key}" for key in keys]
+        sql = statement("load_s3").replace("/* objects */", source)
+        # What a batch unpacks to is bounded by memory alone; beyond it smaller ones are tried. A server has its own.
+        sql += f", max_memory_usage = {_MOST_MEMORY}" if self._embedded else ""
         given = {**parameters, "paths": paths, "structure": structure, "compression": compression}
-        store.run(statement("load_s3").replace("/* objects */", source), given)
+        store.run(sql, given)
 
     def _glob(self, keys: Sequence[str]) -> str:
         """What the engine looks for: it asks about each name of a list, but about a thousand objects below a stem."""

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_PART = 120
+_LONGEST_PATH = 400
+"""Of a repository or a branch: keys have 1,024 characters for both, and for four parts more."""
+
 _MARK = 8
 """Hexadecimal digits that tell two names apart which only differ in what a key cannot hold."""
 
@@ -69,4 +72,5 @@ def distinct(file: str) -> str:
 
 
 def _path(name: object) -> str:
-    return "/".join(safe(part) for part in str(name).split("/") if part) or "_"
+    path = "/".join(safe(part) for part in str(name).split("/") if part) or "_"
+    return path if len(path) <= _LONGEST_PATH else distinct(path.replace("/", " "))

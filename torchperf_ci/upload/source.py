@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.records.reading import Reading, Refused, parse
+from torchperf_ci.records.files import open_regular, read_limited
+from torchperf_ci.records.limits import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes
+from torchperf_ci.records.reading import Reading, Refused, parse, unread, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +57,19 @@ class Source:
 def read_source(folder: Path) -> Source:
     """Read the ``*.json`` and ``*.json.gz`` of ``folder``, hidden files and folders aside; a missing folder is empty.
 
-    Raises :class:`RecordsError` for what cannot be read.
+    A file that cannot be read, or is none, is refused, as is what is beyond the limits. Raises :class:`RecordsError`
+    where ``folder`` itself cannot be read.
     """
-    files, digest = [], hashlib.sha256()
+    files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
     for path in _paths(folder):
-        content, timestamp = _read(path)
+        content, timestamp, reading = _read(path, folder, room)
         digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
-        files.append(RecordsFile(path.name, timestamp, parse(content, one_line(path))))
+        files.append(RecordsFile(path.name, timestamp, reading))
+        room -= reading.size
+        if len(files) == MAX_FILES:
+            more = unread(one_line(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
+            files.append(RecordsFile(folder.name, 0, more))
+            break
     return Source(tuple(files), digest.hexdigest())
 
 
@@ -73,12 +82,23 @@ def _paths(folder: Path) -> Iterator[Path]:
     except OSError as error:
         msg = f"{one_line(folder)}: cannot be read: {error.strerror}; check its permissions"
         raise RecordsError(msg) from error
-    return (p for p in found if p.name.endswith(SUFFIXES) and not p.name.startswith(".") and p.is_file())
+    named = (path for path in found if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
+    return (path for path in named if path.is_symlink() or not path.is_dir())
 
 
-def _read(path: Path) -> tuple[bytes, int]:
+def _read(path: Path, folder: Path, room: int) -> tuple[bytes, int, Reading]:
+    """The content of a file, when it was changed, and what it holds."""
+    name = one_line(path)
+    if room <= 0:
+        return (
+            b"",
+            0,
+            unread(name, f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"),
+        )
     try:
-        return path.read_bytes(), int(path.stat().st_mtime)
+        with open_regular(path, folder) as file:
+            content, changed = read_limited(file, MAX_BYTES), os.fstat(file.fileno()).st_mtime
     except OSError as error:
-        msg = f"{one_line(path)}: cannot be read: {error.strerror}; check its permissions"
-        raise RecordsError(msg) from error
+        return b"", 0, unreadable(name, error)
+    # Archives that forget times say 1970, or the day before it elsewhere on earth; the column has no sign.
+    return content, max(0, int(changed)), parse(content, name)

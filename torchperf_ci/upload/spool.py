@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
-from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.files import open_regular, read_limited, replace_by, replace_file
+from torchperf_ci.records.limits import MAX_BYTES
 from torchperf_ci.records.quarantine import quarantine
 from torchperf_ci.upload.payload import Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.records.reading import Refused
@@ -104,7 +104,7 @@ class Spool:
         about = {"target": self.target, "source": batch.source, "records": batch.records}
         self._make_root()
         try:
-            _replace(batch.path, lambda file: _pack(file, about, batch.bodies))
+            replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
         except OSError as error:
             msg = f"{batch.path}: cannot be written: {error.strerror}; name a writable directory with --spool"
             raise OutputDirectoryError(msg) from error
@@ -119,11 +119,13 @@ class Spool:
     def _read(self, path: Path) -> Batch | None:
         """The batch, or None if it goes elsewhere or another uploader has just delivered it."""
         try:
-            with zipfile.ZipFile(path) as packed:
-                about = json.loads(packed.read(_ABOUT))
+            with open_regular(path) as file, zipfile.ZipFile(file) as packed:
+                about = json.loads(_content(packed, _ABOUT))
                 if about["target"] != self.target:
                     return None
-                payloads = [Payload(key, packed.read(key), count) for key, count in about["records"].items()]
+                payloads = [
+                    Payload(key, _content(packed, key), count) for key, count in about["records"].items()
+                ]
         except FileNotFoundError:
             return None
         except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
@@ -132,27 +134,21 @@ class Spool:
         return Batch(path, about["source"], tuple(payloads))
 
 
-def _pack(file: Path, about: Mapping[str, Any], bodies: Mapping[str, bytes]) -> None:
+def _content(packed: zipfile.ZipFile, name: str) -> bytes:
+    with packed.open(name) as file:
+        return read_limited(file, MAX_BYTES)
+
+
+def _pack(file: IO[bytes], about: Mapping[str, Any], bodies: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as packed:
         packed.writestr(_ABOUT, json.dumps(about))
         for key, body in bodies.items():
             packed.writestr(key, body)
 
 
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _age(path: Path) -> tuple[float, str]:
     try:
-        return path.stat().st_mtime, path.name
+        return path.lstat().st_mtime, path.name
     except FileNotFoundError:
         return 0.0, path.name
 

@@ -7,6 +7,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.records.files import open_journal, open_regular
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,8 +31,8 @@ class Tried:
         """Remember what happens to ``body`` under ``key``."""
         line = {"url": self._url, "key": key, "content": _digest(body), "event": event}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        with open_journal(self._path) as file:
+            file.write(json.dumps(line).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self._last[key, line["content"]] = event
@@ -41,7 +43,8 @@ class Tried:
 
     def _read(self) -> list[tuple[tuple[str, str], str]]:
         try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
+            with open_regular(self._path) as file:
+                lines = file.read().decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
             return []
         events = [event for line in lines if (event := _decoded(line)).get("url") == self._url]
