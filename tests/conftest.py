@@ -13,6 +13,7 @@ import pytest
 from database import Table
 from oidc_issuer import Issuer, running_issuer
 from seaweedfs import S3Server, running_seaweedfs
+from toolkits import copy_project, install_toolkits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,22 @@ def torch_environment() -> Path:
     python = Path(os.environ.get("TORCHPERF_TEST_TORCH_PYTHON", PROJECT / ".venv/torch/bin/python"))
     assert python.exists(), f"no Python with torch at {python}: `make .venv/torch` makes one"
     return python.absolute().parent.parent
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the project that a runner downloads to use its actions, or to call its workflow."""
+    copy = tmp_path_factory.mktemp("project")
+    copy_project(copy)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def toolkits(project: Path, torch_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A script that puts the toolkit where jobs install it; one installation for all processes that run tests."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return install_toolkits(project, torch_environment, shared / "toolkits")
 
 
 @pytest.fixture(scope="module")

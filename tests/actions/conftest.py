@@ -8,17 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from act_runner import HOSTILE, HOSTILE_NAME, Act, Runner, copy_project
+from act_runner import HOSTILE, HOSTILE_NAME, Act, Runner
 
 CALLER = Path(__file__).parent / "caller"
-
-
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the project that a runner downloads to use its actions."""
-    copy = tmp_path_factory.mktemp("project")
-    copy_project(copy)
-    return copy
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +20,7 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(project, copy, dirs_exist_ok=True)
     shutil.copytree(CALLER, copy, dirs_exist_ok=True)
     workflows = copy / ".github" / "workflows"
-    workflows.mkdir(parents=True)
+    workflows.mkdir(exist_ok=True)
     for name in ("benchmarks.yml", "bisects.yml", "checks.yml", "compares.yml", "plans.yml", "uploads.yml"):
         (copy / name).rename(workflows / name)
     git = ("git", "-c", "user.name=caller", "-c", "user.email=caller@localhost", "-c", "commit.gpgsign=false")
@@ -39,10 +31,14 @@ def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def runner(
-    caller: Path, project: Path, torch_environment: Path, tmp_path_factory: pytest.TempPathFactory
+    caller: Path,
+    project: Path,
+    torch_environment: Path,
+    toolkits: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Runner:
     """What runs workflows."""
-    return Runner(caller, project, torch_environment, tmp_path_factory.mktemp("act"))
+    return Runner(caller, project, torch_environment, toolkits, tmp_path_factory.mktemp("act"))
 
 
 @pytest.fixture(scope="session")

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from act_runner import OURS, PROJECT, Act, Runner, copy_project, standing_in
+from act_runner import PROJECT, Act, Runner, standing_in
 from github_api import JOB, REPOSITORY, GitHub, Issue, running_github
 from nightly_caller import TEMPLATE, git, make_caller
+from toolkits import CALLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-CALLED = ".github/workflows/benchmark.yml"
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,6 @@ class Nights:
     runner: Runner
     folder: Path
     github: GitHub
-    toolkits: Path
     commits: Sequence[str]
     count: int = field(default=0)
 
@@ -61,7 +58,6 @@ class Nights:
             "ARTIFACTS": artifacts,
             "CACHES": self.caches,
             "ORIGIN": self.runner.caller,
-            "TOOLKITS": self.toolkits,
             "TORCH": self.runner.torch,
             "NIGHT": date,
             "GITHUB_API_URL": self.github.url,
@@ -74,7 +70,6 @@ class Nights:
             {"schedule": "23 3 * * *", "repository": {"full_name": REPOSITORY, "default_branch": "main"}},
             "nightly",
             "--no-skip-checkout",
-            f"--local-repository={OURS}={runner.project}",
             *standing_in(file.read_text() for file in (PROJECT / CALLED, TEMPLATE)),
             *(f"--platform={label}=-self-hosted" for label in ("small-cpu", "lost-cpu")),
             f"--secret=GITHUB_TOKEN={JOB}",
@@ -86,28 +81,8 @@ class Nights:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a runner downloads of torchperf: its actions and the workflow that is called.
-
-    ``act`` does not know ``$/``, which is the same repository at the same commit.
-    """
-    copy = tmp_path_factory.mktemp("project")
-    copy_project(copy)
-    called = copy / CALLED
-    called.parent.mkdir(parents=True)
-    name, _, ref = OURS.partition("@")
-    called.write_text(
-        "\n".join(
-            f"{line.replace('uses: $', f'uses: {name}')}@{ref}" if "uses: $/" in line else line
-            for line in (PROJECT / CALLED).read_text().splitlines()
-        )
-    )
-    return copy
-
-
-@pytest.fixture(scope="module")
-def on_the_path(torch_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Programs that jobs find: a Python like that of PyTorch's, and a date that the test chooses."""
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A program that jobs find: a date that the test chooses."""
     programs = tmp_path_factory.mktemp("bin")
     date = programs / "date"
     date.write_text(
@@ -115,35 +90,21 @@ def on_the_path(torch_environment: Path, tmp_path_factory: pytest.TempPathFactor
     )
     date.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{programs}:{torch_environment}/bin:{os.environ['PATH']}")
+        patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         yield
 
 
 @pytest.fixture(scope="module")
-def toolkits(project: Path, on_the_path: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toolkit as jobs install it, once for all of them: what that costs and does, other tests see."""
-    folder = tmp_path_factory.mktemp("toolkits")
-    output = folder / "output"
-    environ = {**os.environ, "RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(output)}
-
-    def run(script: str, **more: str) -> None:
-        command = ["bash", str(project / "actions/setup" / script)]
-        subprocess.run(command, env={**environ, **more}, check=True, timeout=600)
-
-    run("find_python.sh")
-    python = output.read_text().strip().removeprefix("python=")
-    for extra in ("", "store"):
-        run("install.sh", PYTHON=python, TORCHPERF_EXTRA=extra)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def nights(
-    project: Path, toolkits: Path, torch_environment: Path, tmp_path_factory: pytest.TempPathFactory
+    project: Path,
+    toolkits: Path,
+    torch_environment: Path,
+    dated: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Nights]:
     """A repository before its first night."""
     folder = tmp_path_factory.mktemp("nights")
     commits = make_caller(folder / "smallnet")
-    runner = Runner(folder / "smallnet", project, torch_environment, folder)
+    runner = Runner(folder / "smallnet", project, torch_environment, toolkits, folder)
     with running_github() as github:
-        yield Nights(runner, folder, github, toolkits, commits)
+        yield Nights(runner, folder, github, commits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from toolkits import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +22,6 @@ PROJECT = Path(__file__).parents[2]
 STAND_INS = PROJECT / "tests/actions/stand_ins"
 LABELS = ("ubuntu-24.04", "macos-15")
 DEADLINE = 900
-OURS = f"OWNER/torchperf-ci@{'0' * 40}"
-"""What a template uses before anybody has gone through its lines marked "edit"."""
 
 HOSTILE = """it's "quoted" $(touch pwned) `touch pwned`; touch pwned # --out=/x
 ::error::pwned ${{ github.actor }} $HOME \\ %0A"""
@@ -65,11 +63,15 @@ def job_of(event: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs workflows of the repository ``caller``, by default as after a push whose commit message is an attack."""
+    """Runs workflows of the repository ``caller``, by default as after a push whose commit message is an attack.
+
+    Jobs find the Python of ``torch`` on the PATH, and with ``toolkits`` the toolkit where they would install it.
+    """
 
     caller: Path
     project: Path
     torch: Path
+    toolkits: Path
     folder: Path
 
     def push(self, workflow: str, *arguments: str) -> Act:
@@ -92,11 +94,13 @@ class Runner:
             *(f"--platform={label}=-self-hosted" for label in LABELS),
             *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
             *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={self.torch}"),
-            f"--local-repository=octo/torchperf-ci@v0={self.project}",
+            *(f"--env=BASH_ENV={self.toolkits}", f"--env=TOOLKITS={self.toolkits.parent}"),
+            *(f"--local-repository={ours}={self.project}" for ours in ("octo/torchperf-ci@v0", OURS)),
             *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
             *arguments,
         ]
-        environ = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "STAND_IN_PYTHON": sys.executable}
+        path = f"{self.torch}/bin:{os.environ['PATH']}"
+        environ = {"HOME": os.environ["HOME"], "PATH": path, "STAND_IN_PYTHON": sys.executable}
         done = subprocess.run(
             command,
             cwd=self.caller,
@@ -109,14 +113,6 @@ class Runner:
         (evidence / "act.log").write_text(done.stdout + done.stderr)
         events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return Act(events, evidence)
-
-
-def copy_project(copy: Path) -> None:
-    """Put the files of the project that a runner downloads to use its actions into ``copy``."""
-    for name in ("actions", "torchperf_ci"):
-        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(PROJECT / name, copy)
 
 
 def third_parties() -> dict[str, str]:

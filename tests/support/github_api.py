@@ -186,6 +186,7 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP around :meth:`GitHub.answer`."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer in one piece: the next piece would wait for the client's late acknowledgement
     server: GitHub
 
     def answer(self) -> None:

@@ -44,6 +44,7 @@ def scripted_server() -> Iterator[Script]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,0 +1,66 @@
+"""The project as runners download it, and its toolkit as jobs install it, once for all tests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+CALLED = ".github/workflows/benchmark.yml"
+OURS = f"OWNER/torchperf-ci@{'0' * 40}"
+"""What a template uses before anybody has gone through its lines marked "edit"."""
+
+# Each shell of a job reads this before it begins. The toolkit is there, as on a runner that keeps what it installs.
+# A job that sets TOOLKITS to nothing installs its own.
+LINK = """\
+if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; then
+  ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
+  ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
+fi
+"""
+
+
+def copy_project(copy: Path) -> None:
+    """Put the files of the project that a runner downloads to use its actions into ``copy``.
+
+    ``act`` does not know ``$/``, which is the same repository at the same commit.
+    """
+    for name in ("actions", "torchperf_ci"):
+        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(PROJECT / name, copy)
+    called, (name, _, ref) = copy / CALLED, OURS.partition("@")
+    called.parent.mkdir(parents=True)
+    lines = (PROJECT / CALLED).read_text().splitlines()
+    called.write_text(
+        "\n".join(
+            f"{line.replace('uses: $', f'uses: {name}')}@{ref}" if "uses: $/" in line else line
+            for line in lines
+        )
+    )
+
+
+def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
+    """Install the toolkit in ``folder`` where no other process of these tests has done it yet; the script to link it.
+
+    That is with and without what a store needs, and for the Python that jobs find first, that of ``torch``.
+    """
+    folder.mkdir(exist_ok=True)
+    script, output = folder / "link.sh", folder / "output"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if script.exists():
+            return script
+        environ = {**os.environ, "PATH": f"{torch}/bin:{os.environ['PATH']}"}
+        environ |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(output)}
+        setup = project / "actions/setup"
+        subprocess.run(["bash", str(setup / "find_python.sh")], env=environ, check=True, timeout=60)
+        environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
+        for extra in ("", "store"):
+            environ["TORCHPERF_EXTRA"] = extra
+            subprocess.run(["bash", str(setup / "install.sh")], env=environ, check=True, timeout=600)
+        script.write_text(LINK)
+    return script
