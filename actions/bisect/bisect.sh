@@ -25,7 +25,7 @@ elif [[ $TORCHPERF_STATE != /* ]]; then
 fi
 export TORCHPERF_PYTHON TORCHPERF_OUT TORCHPERF_STATE
 # Before anything can go wrong: what was learnt until then is worth keeping.
-delimiter=torchperf_$RANDOM$RANDOM$RANDOM
+delimiter=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # nobody can guess it
 printf 'state<<%s\n%s\n%s\n' "$delimiter" "$TORCHPERF_STATE" "$delimiter" >>"$GITHUB_OUTPUT"
 
 status=0

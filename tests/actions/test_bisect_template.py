@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from act_runner import OURS, standing_in
+from act_runner import standing_in
+from copied import copied
 from planted_changes import quadratic
 from slowed_repository import Repository, make_repository
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     Git = Callable[..., str]
 
-TEMPLATE = Path(__file__).parents[2] / "workflows-templates/bisect.yml"
+WORKLOAD = Path(__file__).parents[1] / "e2e/caller/benchmarks/narrow.py"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class User:
         """Press the button. Which search it is is told by what is committed, where the deadline is always the same."""
         for folder in (self.caches, self.artifacts(run)):
             folder.mkdir(exist_ok=True)
-        workflow = edited(TEMPLATE.read_text())
+        workflow = copied("workflows-templates/bisect.yml")
         self.workflow.write_text(workflow.replace("deadline: 18000 #", f"deadline: {deadline} #"))
         runner = replace(self.runner, caller=self.repository.path, folder=self.folder / f"run-{run}")
         environ = {
@@ -49,7 +51,6 @@ class User:
             "workflow_dispatch",
             {"inputs": inputs},
             "bisect",
-            f"--local-repository={OURS}={runner.project}",
             *standing_in([workflow]),
             *(f"--env={name}={value}" for name, value in environ.items()),
         )
@@ -69,32 +70,23 @@ class User:
         return self.folder / f"artifacts-{run}"
 
 
-def edited(template: str) -> str:
-    """The template with the repository's workloads and change, and PyTorch, which is there already."""
-    template = template.replace("suite: all #", "suite: benchmarks/suite.py #")
-    template = template.replace("min-effect: 0.03 #", "min-effect: 0.2 #")
-    install = re.compile(r' +python3 -m venv "\$RUNNER_TEMP/torch"\n.+ install torch\n')
-    text, found = install.subn('          ln -s "$TORCH" "$RUNNER_TEMP/torch"\n', template)
-    assert found == 1
-    return text
-
-
 def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     runner: Runner, tmp_path: Path, git: Git
 ) -> None:
     user = User(runner, tmp_path, make_repository(tmp_path / "smallnet", {2: quadratic()}, commits=3))
     folder, (good, _, slow, bad) = user.repository.path, user.repository.shas
     user.workflow.parent.mkdir(parents=True)
-    user.workflow.write_text(edited(TEMPLATE.read_text()))
+    user.workflow.write_text(copied("workflows-templates/bisect.yml"))
+    shutil.copy(WORKLOAD, folder / "benchmarks")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Look for what is slow")
 
-    first = user.search(1, 30, good=good, bad=bad, workload="smallnet/blocks")
+    first = user.search(1, 30, good=good, bad=bad, workload="smallnet/narrow")
     assert first.results == {"bisect": "success"}, (first.evidence / "act.log").read_text()
     assert any("It cannot be told yet" in event["raw"] for event in first.commands("bisect", "warning"))
 
     git(folder, "tag", "slower", bad)
-    second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/blocks")
+    second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/narrow")
     assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
     summary = second.commands("bisect", "summary")[0]["content"]
     assert re.search(f"^### .* 1 culprit found&#58; {slow[:10]} ", summary)

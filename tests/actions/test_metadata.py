@@ -66,6 +66,7 @@ TOKEN = {"github-token": "${{ github.token }}"}
 # What the action of test-infra has beyond the command's options, and what it defaults to.
 OF_TEST_INFRA = {**TOKEN, "schema-version": "v3", "venv": ""}
 GIVEN = {
+    CHECK: TOKEN,
     UPLOAD: {**OF_TEST_INFRA, "dry-run": "true", "if-no-files-found": "warn", "on-failure": "warn-invalid"},
     REPORT: TOKEN,
     WATCH: TOKEN,
@@ -119,7 +120,8 @@ def default_of(action: str, name: str) -> str:
 @pytest.mark.parametrize(
     ("action", "more"),
     [
-        *((action, {}) for action in (PLAN, RUN, CHECK, COMPARE, BISECT)),
+        *((action, {}) for action in (PLAN, RUN, COMPARE, BISECT)),
+        (CHECK, TOKEN),
         (UPLOAD, OF_TEST_INFRA),
         (REPORT, TOKEN),
         (WATCH, TOKEN),
@@ -133,7 +135,7 @@ def test_an_action_has_an_input_for_each_option_of_its_command(action, more) -> 
 def test_each_input_reaches_the_command_as_its_variable(action) -> None:
     name = Path(action).parent.name
     inputs = {key: value for key, value in step(action, name)["env"].items() if "inputs." in value}
-    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in (UPLOAD, REPORT, WATCH) else {}
+    token = {"GITHUB_TOKEN": "${{ inputs.github-token }}"} if action in GIVEN else {}
     assert (
         inputs
         == {option.env: f"${{{{ inputs.{name} }}}}" for name, option in OPTIONS[action].items()} | token
@@ -156,7 +158,7 @@ def test_an_upload_takes_what_the_action_of_test_infra_takes() -> None:
 
 def test_the_root_action_has_the_inputs_and_outputs_of_the_others() -> None:
     inputs, uploads = ACTIONS[ROOT]["inputs"], ACTIONS[UPLOAD]["inputs"]
-    own = {name: inputs[name] for name in ("on-failure", "upload-to", "against")}
+    own = {name: inputs[name] for name in ("on-failure", "upload-to", "against", "github-token")}
     known = {**ACTIONS[CHECK]["inputs"], **uploads, **ACTIONS[RUN]["inputs"], **own}
     assert inputs.items() <= known.items()
     shown = ("verdicts", "regressed", "broken", "candidates", "judged", "unjudged")
@@ -190,6 +192,7 @@ def test_the_root_action_hands_each_input_on() -> None:
         },
     }
     assert {key: value for key, value in checks.items() if "inputs." in value} == {
+        "GITHUB_TOKEN": "${{ inputs.github-token }}",
         OPTIONS[CHECK]["policy"].env: "${{ inputs.config }}",
         **{
             OPTIONS[CHECK][name].env: f"${{{{ inputs.{name} }}}}"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_runner import OURS, standing_in
+from act_runner import standing_in
+from copied import copied
 from github_api import JOB, REPOSITORY, GitHub, Pull, running_github
 
 from torchperf_ci.report.comment import marker
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Act, Runner
 
-PROJECT = Path(__file__).parents[2]
 LIBRARY = Path(__file__).parent / "library"
-TEMPLATES = PROJECT / "workflows-templates"
 ARTIFACT = "torchperf-verdicts-1"
 SHA = "a" * 40
 WORKFLOW = ".github/workflows/pull-request.yml"
@@ -48,7 +47,6 @@ class Users:
             trigger,
             {**payload, "repository": {"id": 1, "full_name": REPOSITORY, "default_branch": "main"}},
             workflow,
-            f"--local-repository={OURS}={runner.project}",
             *standing_in([text]),
             f"--env=ARTIFACTS={self.artifacts}",
             f"--env=GITHUB_REPOSITORY={REPOSITORY}",
@@ -72,21 +70,13 @@ def users(runner: Runner, tmp_path: Path) -> Users:
     workflows = caller / ".github/workflows"
     shutil.copytree(LIBRARY, caller)
     workflows.mkdir(parents=True)
-    for template in TEMPLATES.glob("*.yml"):
-        (workflows / template.name).write_text(edited(template.read_text()))
+    (workflows / "pull-request.yml").write_text(copied("workflows-templates/pull-request.yml"))
+    (workflows / "pull-request-comment.yml").write_text(
+        copied("workflows-templates/pull-request-comment.yml")
+    )
     (tmp_path / "artifacts").mkdir()
     git(caller, "init", "--quiet", "--initial-branch=main", ".")
     return Users(replace(runner, caller=caller), tmp_path)
-
-
-def edited(template: str) -> str:
-    """The template with the test's workload and its PyTorch, which is there already."""
-    template = template.replace("suite: benchmarks/my_suite.py #", "suite: benchmarks/suite.py #")
-    lines = template.splitlines(keepends=True)
-    (install,) = [number for number, line in enumerate(lines) if "python3 -m venv" in line] or [0]
-    if install:
-        lines[install : install + 2] = ['          ln -s "$TORCH" "$RUNNER_TEMP/torch"\n']
-    return "".join(lines)
 
 
 def commit(folder: Path, message: str) -> str:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from act_runner import OURS, PROJECT, standing_in
-from seaweedfs import BUCKET, ROLE
+from act_runner import standing_in
+from copied import copied
+from seaweedfs import BUCKET
 
 from torchperf_ci.places import open_place
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
     Git = Callable[..., str]
 
-TEMPLATE = PROJECT / "workflows-templates/upload-only.yml"
 WHERE = f"s3://{BUCKET}/granted/upload-only"
-EDITS = {"s3://BUCKET": WHERE, "arn:aws:iam::ACCOUNT:role/ROLE": ROLE}
 HARNESS = """
 import json, pathlib, sys
 record = {
@@ -40,21 +39,14 @@ raise SystemExit("one of two workloads failed")
 """
 
 
-def edited() -> str:
-    """The template with a bucket and its role, which are on lines marked so."""
-    text = TEMPLATE.read_text()
-    for placeholder, own in EDITS.items():
-        (line,) = (line for line in text.splitlines() if placeholder in line)
-        assert " # edit: " in line
-        text = text.replace(placeholder, own)
-    return text
-
-
 @pytest.fixture
 def repository(tmp_path: Path, git: Git) -> Path:
     """A repository of a harness, with the template."""
     folder = tmp_path / "repository"
-    files = {"benchmarks/measure.py": HARNESS, ".github/workflows/upload-only.yml": edited()}
+    files = {
+        "benchmarks/measure.py": HARNESS,
+        ".github/workflows/upload-only.yml": copied("workflows-templates/upload-only.yml"),
+    }
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text(content)
@@ -79,8 +71,7 @@ def test_what_a_harness_has_measured_is_kept_also_where_it_failed_in_the_end(
         "schedule",
         {},
         "upload-only",
-        f"--local-repository={OURS}={runner.project}",
-        *standing_in([edited()]),
+        *standing_in([copied("workflows-templates/upload-only.yml")]),
         *(f"--env={name}={value}" for name, value in environ.items()),
     )
     assert done.results == {"measure": "failure"}, done.log

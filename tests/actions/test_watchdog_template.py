@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from act_runner import OURS, PROJECT, standing_in
+from act_runner import standing_in
+from copied import copied
 from github_api import JOB, LOGINS, REPOSITORY, GitHub, Workflow, running_github
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from conftest import Runner
 
     Git = Callable[..., str]
-
-TEMPLATE = PROJECT / "workflows-templates/watchdog.yml"
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def repository(tmp_path: Path, git: Git) -> Path:
     folder = tmp_path / "repository"
     workflows = folder / ".github/workflows"
     workflows.mkdir(parents=True)
-    (workflows / TEMPLATE.name).write_text(TEMPLATE.read_text())
+    (workflows / "watchdog.yml").write_text(copied("workflows-templates/watchdog.yml"))
     git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "A watchdog")
@@ -48,8 +47,7 @@ def test_a_nightly_that_does_not_run_is_an_issue_and_an_annotation_and_the_watch
         "schedule",
         {},
         "watchdog",
-        f"--local-repository={OURS}={runner.project}",
-        *standing_in([TEMPLATE.read_text()]),
+        *standing_in([copied("workflows-templates/watchdog.yml")]),
         f"--env=GITHUB_API_URL={github.url}",
         f"--env=GITHUB_REPOSITORY={REPOSITORY}",
         f"--secret=GITHUB_TOKEN={JOB}",

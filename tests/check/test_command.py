@@ -125,6 +125,29 @@ def test_a_regression_against_a_store(slow: Path, dsn: str, tmp_path: Path) -> N
     assert words(tmp_path) == ["regressed"]
 
 
+def test_what_was_uploaded_to_a_branch_is_a_past(
+    slow: Path, history: Path, remote: Path, tmp_path: Path, temporary: Path
+) -> None:
+    place = open_place(f"branch:benchmarks@{remote}")
+    place.put_all({f"v3/{path.parent.name}.json": path.read_bytes() for path in history.rglob("*.json")})
+    assert check(slow, "--against", f"branch:benchmarks@{remote}") == 1
+    assert words(tmp_path) == ["regressed"]
+    assert judged(tmp_path)["base"] == f"branch:benchmarks@{remote}"
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_is_no_good_record_on_a_branch_is_left_out_and_counted(
+    fine: Path, history: Path, remote: Path, tmp_path: Path
+) -> None:
+    place = open_place(f"branch:benchmarks@{remote}")
+    good = {f"v3/{path.parent.name}.json": path.read_bytes() for path in history.rglob("*.json")}
+    place.put_all({**good, "v3/bad.json": b"[1]"})
+    assert check(fine, "--against", f"branch:benchmarks@{remote}") == 0
+    assert words(tmp_path) == ["unchanged"]
+    (note,) = notes(tmp_path)
+    assert note.startswith("1 elements of branch:benchmarks@")
+
+
 def test_the_store_is_the_configurations(slow: Path, dsn: str, tmp_path: Path) -> None:
     (tmp_path / "torchperf.yml").write_text(
         f'version: 1\nstore: "{dsn}"\npolicy: {{"latency(ms)": {{min_effect: 60%}}}}\n'

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from copied import copied
 from planted_changes import Revert, quadratic
 from slowed_repository import make_repository
 
@@ -17,14 +18,6 @@ CHANGES = {2: quadratic(), 4: Revert(), 6: quadratic()}
 COMMITS = 6
 SLOW, MENDED = 3, 5
 """Where among its commits the first one is that is slow, and the one that mends it. The last one is slow again."""
-
-# PyTorch is there already; so is the repository itself.
-INSTALL = """\
-      install: |
-        [[ $RUNNER_KIND != lost ]]
-        site=$("$TORCH/bin/python" -c 'import site; print(site.getsitepackages()[0])')
-        printf '%s\\n' "$site" "$PWD" >"$(echo "$VENV"/lib/python*/site-packages)/here.pth"
-"""
 
 
 def make_caller(folder: Path) -> tuple[str, ...]:
@@ -37,7 +30,7 @@ def make_caller(folder: Path) -> tuple[str, ...]:
     git(folder, "reset", "--quiet", "--hard", repository.shas[0])
     workflow, config = folder / ".github/workflows/nightly.yml", folder / "torchperf.yml"
     workflow.parent.mkdir(parents=True)
-    workflow.write_text(edited(TEMPLATE.read_text()))
+    workflow.write_text(copied("workflows-templates/nightly.yml"))
     shutil.copytree(FILES, folder, dirs_exist_ok=True)
     text = config.read_text()
     config.write_text(text.replace("runners:\n", "runners:\n  lost: {labels: [lost-cpu], device: cpu}\n"))
@@ -49,14 +42,6 @@ def make_caller(folder: Path) -> tuple[str, ...]:
     commit(folder, "Find no commits")
     git(folder, "cherry-pick", repository.shas[-1])
     return tuple(git(folder, "rev-list", "--reverse", f"{repository.shas[0]}..HEAD").split())
-
-
-def edited(template: str) -> str:
-    """The template for code that is measured as it is, on machines that are alike."""
-    lines = {line.partition(":")[0].strip(): line for line in template.splitlines(keepends=True)}
-    for name in ("anchor", "build"):
-        template = template.replace(lines[name], "")
-    return template.replace(lines["install"], INSTALL)
 
 
 def commit(folder: Path, subject: str) -> None:

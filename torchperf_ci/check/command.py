@@ -21,6 +21,7 @@ from torchperf_ci.check.provenance import provenance
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.store.of_place import is_remote
 from torchperf_ci.verdicts.telling import tell
 from torchperf_ci.verdicts.verdict import Judgement
 
@@ -121,10 +122,12 @@ def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> 
 def _past(new: Points, options: Mapping[str, Any], settings: config.Config) -> Past:
     """The past of what is new, or all of it."""
     against = options["against"] or STORE
-    branch = options["branch"] or (branch_of(new) if against == STORE else "")
+    knows_branches = against == STORE or is_remote(against)
+    branch = options["branch"] or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}
     stop = max(times) + 1 if times and all(times) else 0
-    source = Source(against, options["store"] or settings.store, branch.removeprefix("refs/heads/"), stop)
+    dsn = options["store"] or settings.store
+    source = Source(against, dsn, branch.removeprefix("refs/heads/"), stop, settings.upload.role)
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},

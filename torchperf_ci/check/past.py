@@ -1,4 +1,4 @@
-"""The past that new records are judged against: of the store, of a directory of records, or of a baseline file."""
+"""The past that new records are judged against: of the store, of a place, of a directory, or of a baseline file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.baseline import points_of
 from torchperf_ci.check.baseline_file import read
 from torchperf_ci.errors import RecordsError, UsageError
+from torchperf_ci.records.problems import Problem
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import groups_of_store, points_of_store
 from torchperf_ci.store.migrating import open_existing
+from torchperf_ci.store.of_place import is_remote, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from torchperf_ci.records.problems import Problem
     from torchperf_ci.series.series import Group, Point, Points
 
 STORE = "store"
@@ -40,7 +41,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the past is: ``store``, or the path of a directory or a baseline; of one ``branch``, if it is given.
+    """Where the past is: ``store``, a place, or the path of a directory or a baseline; of one ``branch``, if given.
 
     It ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then. A baseline is
     whatever its file says.
@@ -50,6 +51,8 @@ class Source:
     dsn: str
     branch: str = ""
     stop: int = 0
+    role: str | None = None
+    """To assume where a place is a bucket."""
 
     def read(
         self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
@@ -59,19 +62,24 @@ class Source:
         Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and what reading raises.
         """
         if self.against == STORE:
-            return self._of_store(benchmarks, chosen)
+            return self._of_store(self.dsn, benchmarks, chosen)
+        if is_remote(self.against):
+            return self._of_place(benchmarks, chosen)
         path = Path(self.against)
         if path.is_dir():
             return self._of_directory(path, chosen)
         if path.is_file():
             return self._of_points(points_of(read(path)), chosen)
-        msg = f"--against {self.against}: there is no such directory or file; give one, or `{STORE}`"
+        msg = f"--against {self.against}: there is no such directory or file; give one, a place, or `{STORE}`"
         raise UsageError(msg)
 
     def _of_store(
-        self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
+        self,
+        dsn: str,
+        benchmarks: Collection[str],
+        chosen: Callable[[Collection[Group]], Collection[Group]],
     ) -> Past:
-        with open_existing(self.dsn) as store:
+        with open_existing(dsn) as store:
             known = groups_of_store(store, benchmarks)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST)
@@ -79,6 +87,16 @@ class Source:
             if not points and self.branch:
                 note = self._other_branches(points_of_store(store, groups, last=1))
             return Past(store.name, known, points, note)
+
+    def _of_place(
+        self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
+    ) -> Past:
+        with store_of(self.against, self.role) as (dsn, outcome):
+            past = self._of_store(dsn, benchmarks, chosen)
+        refused = [
+            Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
+        ]
+        return replace(past, name=self.against, refused=refused)
 
     def _of_directory(self, path: Path, chosen: Callable[[Collection[Group]], Collection[Group]]) -> Past:
         collected = points_of_records([path])

@@ -18,8 +18,9 @@ CHECK_OPTIONS = (
     ),
     Option(
         "--against",
-        "The past: store, a directory of records, or a baseline file",
-        metavar="store|DIR|FILE",
+        "The past: store, branch:NAME[@REMOTE] or s3://BUCKET[/PREFIX] where uploads keep records, a directory of "
+        "records, or a baseline file",
+        metavar="store|PLACE|DIR|FILE",
         default="store",
     ),
     STORE,

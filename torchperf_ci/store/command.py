@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import actions, config
 from torchperf_ci.console import UNLIMITED, Column, print_table, say
 from torchperf_ci.errors import RecordsRefusedError, UsageError
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
 from torchperf_ci.records.columns import LATEST
 from torchperf_ci.store.dsn import Server, parse_dsn
 from torchperf_ci.store.ingest import ingest_file, ingest_place
 from torchperf_ci.store.migrating import open_existing, open_store
+from torchperf_ci.store.of_place import access, is_remote
 from torchperf_ci.store.outcome import Outcome
 from torchperf_ci.store.query import Question, ask
 
@@ -38,11 +39,10 @@ def ingest_command(options: Mapping[str, Any]) -> int:
     if not options["src"] and isinstance(location := parse_dsn(dsn), Server):
         sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
         return 0
-    access = _access(settings)
     outcome = Outcome()
     with open_store(dsn) as store:
         for source in options["src"] or [_uploaded(settings)]:
-            outcome += _ingest(store, source, access)
+            outcome += _ingest(store, source, settings.upload.role)
         name = store.name
     _tell(outcome, name)
     return 0
@@ -87,16 +87,10 @@ def _uploaded(settings: Config) -> str:
     raise UsageError(msg)
 
 
-def _access(settings: Config) -> Access:
-    """As an upload has it: who may write may read. Nowhere but in a job is there a token to assume a role with."""
-    role = settings.upload.role if actions.in_actions() else None
-    return Access(role=role, git_token=os.environ.get("GITHUB_TOKEN", ""), mask=actions.mask)
-
-
-def _ingest(store: Store, source: str, access: Access) -> Outcome:
+def _ingest(store: Store, source: str, role: str | None) -> Outcome:
     """A directory is known by its real path, so that it is the same from wherever it is taken in."""
-    if "://" in source or source.startswith("branch:"):
-        return ingest_place(store, open_place(source, access))
+    if is_remote(source):
+        return ingest_place(store, open_place(source, access(role)))
     path = Path(source).resolve()
     return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
 
