@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "places": {"places", "records", "git", "deadline"},
     "store": {"store", "records", "places", "actions", "console", "config"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
-    "series": {"series", "records", "config", "store"},
+    "series": {"series", "records", "config", "store", "stats.spread"},
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
     "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions", "console"},
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 FAST = ("--device", "cpu", "--target-ci", "0.5", "--budget", "0.1")
@@ -75,6 +81,40 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> Non
         assert len(second[f"{name} latency(ms)"]["metric"]["benchmark_values"]) == 2
     kept = next(key for key in first if key.endswith("latency(ms)"))
     assert second[kept]["metric"]["benchmark_values"][0] == first[kept]["metric"]["benchmark_values"][0]
+
+
+@pytest.fixture
+def busy_machine() -> Iterator[None]:
+    """Every CPU has work for several; it ends by itself, too, where the test is killed."""
+    loop = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+    with ExitStack() as stack:
+        for _ in range(4 * (os.cpu_count() or 1)):
+            stack.callback(stack.enter_context(subprocess.Popen([sys.executable, "-c", loop])).kill)
+        yield
+
+
+def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> None:
+    """The work of others is theirs although whoever started it has started the run, too."""
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    argv = (
+        "run",
+        "--suite",
+        FAULTY,
+        "--filter",
+        "faulty/fine",
+        "--processes",
+        "1",
+        "--device",
+        "cpu",
+        "--json",
+    )
+    done = torchperf(*argv, "--target-ci", "0.000001", "--budget", "1", cwd=tmp_path, **job)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\n⚠ disturbed while this was measured: .*other work", done.stderr)
+    assert "⚠ disturbed while this was measured" in unescape((tmp_path / "summary").read_text())
+    (case,) = json.loads(done.stdout)
+    status = records_in(tmp_path / "torchperf-records")["faulty/fine status"]["metric"]
+    assert "other work" in case["disturbed"] == status["extra_info"]["disturbed"]
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     assert [one.commit for one in location.culprits] == [repository.sha(1)]
     assert location.culprits[0].series[0].name == str(verdict().series)
     assert location.culprits[0].effect.ratio > 1.2
-    assert "is not bisected: what fails has no number to bisect by" in location.notes[0]
+    assert "is not bisected: what fails has no number to bisect by" in location.notes[-1]
     inside = location.culprits[0].inside
     assert inside.probe == "smallnet/bags inference fp32 eager batch 128"
     checks = next(one for one in inside.moved if one.name == "aten::any")

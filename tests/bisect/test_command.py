@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,19 @@ def test_the_culprit_is_named_with_what_its_commit_says_and_by_fresh_pairs_alone
     assert list(temporary.iterdir()) == []
     assert history.git("worktree", "list") == before
     assert history.git("status", "--porcelain") == ""
+
+
+def test_a_busy_machine_is_told_of_also_by_the_call_that_concludes(
+    bisect, history, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
+    good, *_, bad = history.costs(100, 100, 120)
+    with monkeypatch.context() as once:
+        once.setattr("torchperf_ci.bisect.measuring.pairing.watched", lambda *_: nullcontext(busy))
+        assert bisect("--good", good, "--bad", bad, "--max-runs", "3", code=5).status == "inconclusive"
+    monkeypatch.setattr("torchperf_ci.bisect.measuring.pairing.watched", lambda *_: nullcontext({}))
+    [note] = bisect("--good", good, "--bad", bad).notes
+    assert note.startswith("⚠ disturbed while this was measured (3 pairs): load 9.0 on 2 CPUs")
 
 
 def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.compare import command
+from torchperf_ci.compare import builds, command
 from torchperf_ci.verdicts.file import read
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
@@ -74,6 +75,23 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
     assert "1 broken, 1 missing" in capsys.readouterr().err
 
 
+def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, a_pair, monkeypatch) -> None:
+    busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
+
+    def measure_rounds(measured, *_) -> None:
+        measured.trials[0].pairs.append(replace(a_pair(), observed=busy))
+
+    monkeypatch.setattr(builds, "measure_rounds", measure_rounds)
+    sides = ("--base", pythons["base"], "--head", pythons["base"])
+    out = tmp_path / "verdicts.json"
+    cli.main(["compare", *sides, "--suite", suite, "--filter", "made/runs", "--out", str(out)])
+    first, *_ = read(out).notes
+    assert first == (
+        "⚠ disturbed while this was measured: load 9.0 on 2 CPUs, 1.7 of them taken by other work; "
+        "tasks waited for a CPU 93% of the time"
+    )
+
+
 def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path, torch_environment) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -106,7 +124,7 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
     assert process.returncode == 143, said
     assert "stopped by SIGTERM; what was known until then is in" in said
     judgement = read(tmp_path / "verdicts.json")
-    assert judgement.notes[0].startswith("stopped from outside")
+    assert any(note.startswith("stopped from outside") for note in judgement.notes)
     assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
     [latency] = [verdict for verdict in judgement.verdicts if verdict.series.metric == "latency(ms)"]
     assert latency.why.startswith("stopped ")

@@ -86,6 +86,16 @@ def test_weaker_evidence_is_called_so(folder) -> None:
     assert "not pairs" in judgement.notes[0]
 
 
+def test_records_of_a_disturbed_run_are_told_of_before_all_else(folder) -> None:
+    base = folder("base", latency=[1.0], status={"values": [1.0], "disturbed": "load 9.0 on 2 CPUs"})
+    judgement = compare_folders(base, folder("head", latency=[1.0, 1.5]), POLICY)
+    assert [note.partition(" run ")[0] for note in judgement.notes[:2]] == [
+        "⚠ disturbed while this was measured on cpu (x),"
+    ] * 2
+    assert "base: 1 of 1 case, such as: load 9.0 on 2 CPUs" in judgement.notes[0]
+    assert "head: processes of a case differ by 50%" in judgement.notes[1]
+
+
 @pytest.mark.parametrize("values", [1, 3, 4])
 def test_few_values_are_never_red(folder, values) -> None:
     base, head = folder("base", latency=spread(1.0, values)), folder("head", latency=spread(2.0, values))

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from torchperf_ci.machine.interference import Snapshot, between, snapshot
+from torchperf_ci.machine.devices.base import Throttling
+from torchperf_ci.machine.disturbance import disturbance
+from torchperf_ci.machine.interference import Snapshot, between, snapshot, watched
 
-BEFORE = Snapshot(10.0, 1.0, 100, (50, 0, 0, 100, 0, 0, 0, 0), 3)
-AFTER = Snapshot(12.0, 1.5, 130, (100, 0, 0, 140, 0, 0, 0, 10), 5)
+BEFORE = Snapshot(10.0, 1.0, 100, (50, 0, 0, 100, 0, 0, 0, 0), 3, 20, 0.5, 7.0, 2)
+AFTER = Snapshot(12.0, 1.5, 130, (100, 0, 10, 120, 10, 0, 0, 10), 5, 40, 1.0, 9.0, 2)
 
 
 def test_what_happened_in_between():
@@ -21,6 +25,11 @@ def test_what_happened_in_between():
         "involuntary_switches_per_second": "15.0",
         "cpu_steal": "0.100",
         "cpu_throttle_events": "2",
+        "cpu_quota_throttled": "0.250",
+        "other_cpus": "0.80",  # 60 ticks of 100 were work, 20 of them ours, on 2 CPUs
+        "load": "9.00",
+        "cpus": "2",
+        "seconds": "2.000",
     }
 
 
@@ -37,10 +46,59 @@ def test_counters_are_read(server):
     assert found.stalled == pytest.approx(3.0)
     assert found.involuntary_switches == 9
     assert found.ticks == (100, 0, 100, 790, 0, 0, 0, 10)
+    assert (found.load, found.cpus) == (0.25, 8)
+
+
+def process(server, pid, parent, *times):
+    folder = server / f"proc/{pid}"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = "S " + f"{parent} " + "0 " * 9  # state, parent, then what nobody asks for
+    (folder / "stat").write_text(f"{pid} (a) b (c) {before}{' '.join(map(str, times))} 20 0 1 0\n")
+
+
+def test_what_we_started_is_ours_and_the_rest_is_others(server):
+    """A worker, what it forked, and what has ended and was waited for."""
+    process(server, 1, 0, 1000, 1000, 1000, 1000)
+    process(server, 50, 1, 1, 2, 3, 4)
+    process(server, 51, 50, 10, 20, 0, 0)
+    process(server, 52, 51, 100, 200, 0, 0)
+    process(server, 60, 1, 5000, 0, 0, 0)
+    assert snapshot(None, server, own=50).own_ticks == 10 + 30 + 300
+
+
+def test_a_worker_that_has_ended_meanwhile_is_still_ours(server):
+    process(server, 50, 1, 10, 0, 0, 0)
+    process(server, 51, 50, 60, 0, 0, 0)
+    before = snapshot(None, server, own=50)
+    (server / "proc/51/stat").unlink()
+    process(server, 50, 1, 12, 0, 70, 0)  # it was waited for: its time is its parent's children's
+    (server / "proc/stat").write_text("cpu  150 0 110 830 0 0 0 10 0 0\n")
+    found = between(before, snapshot(None, server, own=50))
+    assert found.other_cpus == pytest.approx((60 - 12) / 100 * 8)
+
+
+def test_the_limit_of_a_control_group_is_read(server):
+    (server / "sys/fs/cgroup/ci/cpu.stat").write_text("usage_usec 900\nthrottled_usec 2000000\n")
+    (server / "sys/fs/cgroup/ci/job").mkdir()
+    (server / "sys/fs/cgroup/ci/job/cpu.stat").write_text("throttled_usec 500000\n")
+    assert snapshot(None, server).quota_stalled == pytest.approx(2.5)
+
+
+def test_a_quiet_machine_disturbs_nothing(server):
+    """What the fixture shows, and a second later, with one of its eight CPUs at work for us."""
+    process(server, 50, 1, 0, 0, 0, 0)
+    before = snapshot(None, server, own=50)
+    process(server, 50, 1, 100, 0, 0, 0)
+    (server / "proc/stat").write_text("cpu  204 0 106 1480 0 0 0 10 0 0\n")
+    found = replace(between(before, snapshot(None, server, own=50)), seconds=1.0)
+    assert found.other_cpus == pytest.approx(0.1)
+    assert disturbance([found.facts()]) is None
 
 
 def test_a_system_without_counters_has_no_facts(tmp_path):
-    assert between(snapshot(1, tmp_path), snapshot(1, tmp_path)).facts() == {}
+    facts = between(snapshot(1, tmp_path), snapshot(1, tmp_path)).facts()
+    assert set(facts) == {"cpus", "seconds"}
+    assert disturbance([facts]) is None
 
 
 def test_a_process_that_ended_has_no_switches(server):
@@ -56,3 +114,12 @@ def test_this_process_on_this_machine():
     assert found.seconds > 0
     assert 0 <= (found.cpu_pressure or 0) <= 1
     assert (found.involuntary_switches or 0) >= 0
+    assert 0 <= (found.other_cpus or 0) <= found.cpus
+
+
+def test_what_is_watched_is_told_after_the_block_also_where_it_failed():
+    device = SimpleNamespace(throttling=iter([Throttling(), Throttling(("HwSlowdown",))]).__next__)
+    with pytest.raises(ZeroDivisionError), watched(device) as told:
+        _ = 1 / 0
+    assert told["throttling"] == "HwSlowdown"
+    assert float(told["seconds"]) >= 0

@@ -117,7 +117,9 @@ def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_ou
         summary.table(results, shown)
     if json_output:
         _print_json(summary.as_json(results, setting))
-    console.say(f"{summary.headline(results)}; records in {out}")
+    console.say(
+        *filter(None, [f"{summary.headline(results)}; records in {out}", summary.conditions(results)])
+    )
     if not actions.in_actions():
         return
     actions.append_summary(summary.markdown(results, setting))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, open_worker, prepare
 from torchperf_ci.machine.devices import device
+from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Pair:
     """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and what each arm told.
 
     Seconds are the median of an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
+    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`).
     """
 
     log_ratios: tuple[float, ...]
@@ -48,6 +50,7 @@ class Pair:
     head_peak: int
     base_graph_breaks: int | None = None
     head_graph_breaks: int | None = None
+    observed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def log_ratio(self) -> float:
@@ -111,7 +114,8 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_block(first, 1) + _block(second, 1), 1e-9))
-        quads = [_quad(first, second, steps) for _ in range(QUADS)]
+        with watched(device(base.device)) as observed:
+            quads = [_quad(first, second, steps) for _ in range(QUADS)]
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
@@ -120,6 +124,7 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
             second.ask("peak")["device"],
             _graph_breaks(first, case),
             _graph_breaks(second, case),
+            observed,
         )
 
 

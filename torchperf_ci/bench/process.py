@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.client import Worker, WorkerFailure
 from torchperf_ci.machine.devices.host_memory import available
-from torchperf_ci.machine.interference import between, snapshot
+from torchperf_ci.machine.interference import watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,8 +74,10 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
     start = time.monotonic()
     answers: dict[str, Mapping[str, Any]] = {}
     observed: dict[str, str] = {}
+    whole: dict[str, str] = {}
     try:
-        with open_worker(case, settings, scratch) as worker:
+        # A process that fails before it is sampled may have failed because of what else went on, such as a timeout.
+        with watched(device) as whole, open_worker(case, settings, scratch) as worker:
             inquiry = Inquiry(worker, settings.timeout)
             answers = inquiry.answers
             prepare(inquiry, case, settings)
@@ -87,7 +89,7 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
             _inspect(inquiry, case, settings, first=first)
     except WorkerFailure as failure:
         return Outcome(
-            failure.status, failure.reason, failure.log, answers, observed, time.monotonic() - start
+            failure.status, failure.reason, failure.log, answers, observed or whole, time.monotonic() - start
         )
     return Outcome("pass", answers=answers, observed=observed, seconds=time.monotonic() - start)
 
@@ -156,16 +158,11 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
 
 
 def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> dict[str, str]:
-    before, energy = snapshot(pid), device.energy_joules()
-    throttled = {*device.throttling().voiding}
-    start = time.monotonic()
+    energy, start = device.energy_joules(), time.monotonic()
     inner = inquiry.answers["warm_up"]["inner"]
-    inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
-    seconds = time.monotonic() - start
-    observed = dict(between(before, snapshot(pid)).facts())
-    if throttled := throttled | {*device.throttling().voiding}:
-        observed["throttling"] = ", ".join(sorted(throttled))
-    used = device.energy_joules()
+    with watched(device, pid) as observed:
+        inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
+    seconds, used = time.monotonic() - start, device.energy_joules()
     if energy is not None and used is not None and seconds >= ENERGY_WINDOW:
         observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
     return observed

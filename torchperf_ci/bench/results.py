@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.machine.disturbance import disturbance
 from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, record
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ class CaseResult:
     def answers(self, verb: str) -> list[Mapping[str, Any]]:
         """What each process answered to ``verb``, where it was asked."""
         return [outcome.answers[verb] for outcome in self.outcomes if verb in outcome.answers]
+
+    @property
+    def observed(self) -> list[Mapping[str, str]]:
+        """What happened on the machine around each process and each pair."""
+        around = [*(outcome.observed for outcome in self.outcomes), *(pair.observed for pair in self.pairs)]
+        return [facts for facts in around if facts]
+
+    @property
+    def disturbed(self) -> str | None:
+        """What disturbed the machine meanwhile, in words; None if nothing is known to have."""
+        return disturbance(self.observed)
 
     @property
     def latencies(self) -> list[float]:
@@ -123,6 +135,8 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         "processes_wanted": settings.processes,
         "seconds": round(sum(outcome.seconds for outcome in result.outcomes), 3),
     }
+    if result.disturbed:
+        extra["disturbed"] = result.disturbed
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):
@@ -161,6 +175,7 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
         "first_step_ms": [_rounded(answer["wall"] * 1e3) for answer in result.answers("first_step")],
         "warm_up": result.answers("warm_up"),
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
+        "disturbed": result.disturbed,
         "phases_ms": [
             {k: _rounded(v * 1e3) for k, v in answer.items()} for answer in result.answers("phases")
         ],

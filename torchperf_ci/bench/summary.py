@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from torchperf_ci.actions import Annotation, markdown_cell
 from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
 from torchperf_ci.console import Column, print_table, say
+from torchperf_ci.machine.disturbance import MARK, disturbance
 from torchperf_ci.machine.doctor import Finding, verdict
+from torchperf_ci.stats.spread import spread, wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,6 +50,21 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def conditions(results: Sequence[CaseResult]) -> str:
+    """One sentence, with its mark: what disturbed the machine while it measured; empty if nothing is known to have."""
+    disturbed = [result for result in results if result.disturbed]
+    words = (
+        [text] if (text := disturbance([facts for result in results for facts in result.observed])) else []
+    )
+    which = ""
+    if disturbed and not words:
+        words = [disturbance([facts for result in disturbed for facts in result.observed]) or ""]
+        which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
+    if differ := wide(result.latencies for result in results):
+        words.append(f"processes of a case differ by {differ:.0%}")
+    return f"{MARK}disturbed while this was measured{which}: {'; '.join(words)}" if words else ""
+
+
 def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
     """The cases that make the run fail."""
     return [result for result in results if result.status in LOUD]
@@ -81,11 +98,12 @@ def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
 
 def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
     """The job summary: the verdict, what failed and why, then the numbers, then the machine, folded."""
-    bad = failures(results)
+    bad, marked = failures(results), conditions(results)
     torch, runner, processes = setting.dependencies["pytorch"], setting.runner, setting.settings.processes
     parts = [
-        f"### {'❌' if bad else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
+        f"### {'❌' if bad else '⚠️' if marked else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
         f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
+        *([markdown_cell(marked)] if marked else []),
         *_failure_list(bad),
         _markdown_table([column.head for column in columns(results)], rows(results)),
         (
@@ -118,6 +136,8 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
             "batch_size": result.case.batch_size,
             "status": result.status,
             "reason": result.failure.reason if result.failure else None,
+            "disturbed": result.disturbed,
+            "spread": spread(result.latencies),
             "not_measured": {} if result.failure else unmeasured(result),
             "metrics": _medians(result, setting),
         }
@@ -146,7 +166,7 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[str, ...]:
         *name,
         _duration(median(latencies)),
         "unknown" if None in widths else f"{median(widths):.1%}",
-        f"{max(latencies) / min(latencies) - 1:.1%}" if len(latencies) > 1 else "",
+        "" if (apart := spread(latencies)) is None else f"{apart:.1%}",
         *([_change(result.ratios)] if anchored else []),
         f"{peak:,.0f} MiB",
         result.status,

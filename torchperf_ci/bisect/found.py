@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Found:
     """A line of builds, and all that is known about it.
 
-    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits.
+    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits, ``notes``
+    what was kept for the reader while it went on.
     """
 
     line: Line[Any]
@@ -25,3 +26,4 @@ class Found:
     ended_by: str
     setting: Setting
     looks: Looks = field(default_factory=Looks)
+    notes: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from torchperf_ci.bisect.measuring.laboratory import Laboratory
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, builder_of
+from torchperf_ci.bisect.state import Note
 from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.bisect.telling.conclusion import shown_by
 from torchperf_ci.bisect.telling.plan import show_plan
@@ -74,11 +75,15 @@ def search(
                 line.states, environments, setting.probes, setting.settings, setting.device, folder
             )
             with closing(progress(question, line.words)) as shown:
-                ended_by = investigate(question, laboratory, kept, limits, shown)
+                try:
+                    ended_by = investigate(question, laboratory, kept, limits, shown)
+                finally:  # kept also where this call is interrupted, and another one concludes
+                    if laboratory.disturbed:
+                        kept.add(Note(laboratory.disturbed))
                 known = Investigation(question, kept.facts)
                 inspector = Inspector(line, environments, setting, options, limits, folder, shown)
                 looks = inspector.look(shown_by(known), kept)
-            return Found(line, known, ended_by, setting, looks)
+            return Found(line, known, ended_by, setting, looks, kept.notes)
 
 
 def _good(line: Line[Item], environments: Environments[Item]) -> Environment:

@@ -19,6 +19,7 @@ from torchperf_ci.check.own import without_own
 from torchperf_ci.check.past import STORE, Past, Source
 from torchperf_ci.check.provenance import provenance
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.series.disturbance import disturbances
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.of_place import is_remote
@@ -152,7 +153,7 @@ def _notes(collected: Collected, past: Past) -> Sequence[str]:
     twice = f"{collected.duplicates} records are there twice, and count once" if collected.duplicates else ""
     strange = "the past has nothing of what was measured, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
-    return [unknown, _left_out(past), refused, twice]
+    return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
 
 
 def _left_out(past: Past) -> str:

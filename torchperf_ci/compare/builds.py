@@ -59,9 +59,8 @@ def compare_builds(
             *(one_sided(case, base, head, naming) for case in cases if case not in of_both),
         ]
         means = [] if control.void else list(suites(measured))
-        judgement = told(
-            Judgement("compare", base.words, head.words, verdicts, means, [*ending, str(control)])
-        )
+        notes = [*filter(None, [measured.disturbed]), *ending, str(control)]
+        judgement = told(Judgement("compare", base.words, head.words, verdicts, means, notes))
         if stopped:
             stopped.outcome = f"what was known until then is in {options['out']}; to start anew"
             raise stopped

@@ -9,6 +9,7 @@ from torchperf_ci.compare.unpaired import judge_numbers
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.series import outcome
 from torchperf_ci.series.comparability import difference
+from torchperf_ci.series.disturbance import disturbances
 from torchperf_ci.series.kinds import suited
 from torchperf_ci.series.outcome import STATUS, not_measured, passed
 from torchperf_ci.series.records import points_of_records
@@ -45,9 +46,9 @@ def compare_folders(base: Path, head: Path, policy: Policy) -> Judgement:
     ]
     refused = len(old.refused) + len(new.refused)
     left_out = f"{refused} elements of the files are no records and were left out"
-    return Judgement(
-        "compare", str(base), str(head), verdicts, (), [WEAKER, *([left_out] if refused else [])]
-    )
+    disturbed = [*disturbances(old.points), *disturbances(new.points)]
+    notes = [*disturbed, WEAKER, *([left_out] if refused else [])]
+    return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 
 def _collected(folder: Path) -> Collected:

@@ -10,6 +10,7 @@ from torchperf_ci.bench.batch import find_batch_size
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import ArmFailure, Side, measure_pair
 from torchperf_ci.bench.process import measure
+from torchperf_ci.machine.disturbance import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,6 +74,11 @@ class Measured:
     control: list[float] = field(default_factory=list)
     out_of_time: bool = False
     stopped: bool = False
+
+    @property
+    def disturbed(self) -> str:
+        """A note, where the machine is known not to have been left alone."""
+        return note([pair.observed for trial in self.trials for pair in trial.pairs])
 
 
 def measure_rounds(

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIB = 1024
-STEAL = 7
-"""Column of ``/proc/stat``'s ``cpu`` line (proc(5)): time that the hypervisor gave to others."""
+MICROSECOND = 1e-6
+IDLE, IOWAIT, STEAL = 3, 4, 7
+"""Columns of ``/proc/stat``'s ``cpu`` line (proc(5)); ``steal`` is time that the hypervisor gave to others."""
 GUEST = 8
 """From here on, columns repeat time that is counted in the earlier ones."""
 CLOUDS = ("QEMU", "Amazon EC2", "Microsoft Corporation", "Google", "VMware, Inc.", "Xen", "innotek GmbH")
@@ -88,7 +89,7 @@ def read_host(root: Path = Path("/")) -> Host:
         memory_total=memory.get("MemTotal", 0),
         memory_available=memory.get("MemAvailable", 0),
         swap_used=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
-        load=float((text(root / "proc/loadavg").split() or ["0"])[0]),
+        load=load(root) or 0.0,
         cpu_pressure=float(pressure) / 100 if pressure else None,
         steal=ticks[STEAL] / sum(ticks) if ticks and sum(ticks) else None,
         throttle_events=throttle_events(root),
@@ -101,6 +102,14 @@ def cpu_ticks(root: Path) -> tuple[int, ...]:
     """Time of all CPUs since boot by use, up to and with ``steal``; empty where it is not told."""
     first = text(root / "proc/stat").partition("\n")[0].split()
     return tuple(int(value) for value in first[1 : GUEST + 1]) if len(first) > GUEST else ()
+
+
+def load(root: Path) -> float | None:
+    """The load average of the last minute; None where it is not told."""
+    if platform.system() == "Darwin":
+        return os.getloadavg()[0]
+    words = text(root / "proc/loadavg").split()
+    return float(words[0]) if words else None
 
 
 def throttle_events(root: Path) -> int:
@@ -116,7 +125,7 @@ def _read_apple() -> Host:
         boot_id=sysctl("kern.bootsessionuuid"),
         hypervisor="Apple Virtualization" if sysctl("kern.hv_vmm_present") == "1" else "",
         memory_total=int(sysctl("hw.memsize") or 0),
-        load=os.getloadavg()[0],
+        load=load(Path("/")) or 0.0,
     )
 
 
@@ -149,11 +158,23 @@ def _hypervisor(root: Path) -> str:
     return vendor if virtual and "flags" not in cpuinfo(root) else ""
 
 
-def _cpu_quota(root: Path) -> float | None:
-    """The tightest limit of this process's control groups (cgroup v2)."""
+def quota_stalled(root: Path) -> float | None:
+    """Seconds for which this process's control groups were held up by their limits so far; None without cgroup v2."""
+    lines = [line.split() for folder in _groups(root) for line in text(folder / "cpu.stat").splitlines()]
+    waits = [int(words[1]) for words in lines if words[0] == "throttled_usec"]
+    return sum(waits) * MICROSECOND if waits else None
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folders of this process's control groups (cgroup v2), the innermost first."""
     group = text(root / "proc/self/cgroup").rpartition("::/")[2].strip("/")
     base = root / "sys/fs/cgroup"
     folders = [base / group, *(base / group).parents] if group else [base]
-    limits = [text(folder / "cpu.max").split() for folder in folders if folder.is_relative_to(base)]
+    return [folder for folder in folders if folder.is_relative_to(base)]
+
+
+def _cpu_quota(root: Path) -> float | None:
+    """The tightest limit of this process's control groups."""
+    limits = [text(folder / "cpu.max").split() for folder in _groups(root)]
     quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0] != "max"]
     return min(quotas, default=None)

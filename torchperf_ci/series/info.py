@@ -11,7 +11,7 @@ from torchperf_ci.series.policy import is_positive
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KEPT = ("benchmark_values", "not_measured", "reason", "status")
+KEPT = ("benchmark_values", "disturbed", "not_measured", "reason", "status")
 """What a verdict may need; the rest are samples, by the hundred."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
@@ -114,6 +114,18 @@ def test_a_slower_commit_reads_positive(a_laboratory) -> None:
     expected = {UNNAMED: pytest.approx(math.log(2))}
     assert reading == Reading("command", 1, 2, expected, "verify", reading.seconds)
     assert lab.measure("command", 2, 1, "locate").log_ratios == {UNNAMED: pytest.approx(-math.log(2))}
+
+
+def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
+    assert lab.disturbed == ""
+    monkeypatch.setattr("torchperf_ci.bisect.measuring.pairing.watched", lambda *_: nullcontext(busy))
+    for _ in range(2):
+        lab.measure("command", 0, 1, "locate")
+    assert lab.disturbed.startswith(
+        "⚠ disturbed while this was measured (2 pairs): load 9.0 on 2 CPUs, 1.7 of them"
+    )
 
 
 def test_the_first_run_on_a_new_build_does_not_count(a_laboratory) -> None:

@@ -13,9 +13,10 @@ from torchperf_ci.bisect.measuring.probes import CommandProbe
 from torchperf_ci.bisect.reasoning.facts import Build, Failure, Reading
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
+from torchperf_ci.machine.disturbance import note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
@@ -59,6 +60,12 @@ class Laboratory(Generic[State]):
         self._device = device
         self._scratch = scratch
         self._pairings: dict[str, Pairing] = {}
+        self._observed: list[Mapping[str, str]] = []
+
+    @property
+    def disturbed(self) -> str:
+        """A note, where the machine is known not to have been left alone while pairs were measured."""
+        return note(self._observed, f" ({len(self._observed)} pairs)")
 
     def build(self, position: int) -> Build:
         """Make an environment, if it is not there; that it cannot be made is a fact as well."""
@@ -85,6 +92,7 @@ class Laboratory(Generic[State]):
         if isinstance(found, Failure):
             return self._failed(found)
         seconds = time.monotonic() - start
+        self._observed.append(found.observed)
         return Reading(probe, base, head, found.log_ratios, purpose, seconds, found.values)
 
     def _pair(self, pairing: Pairing, base: Site, head: Site) -> Numbers | Failure:

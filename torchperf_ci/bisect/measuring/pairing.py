@@ -11,6 +11,8 @@ from torchperf_ci.bench.pairs import ArmFailure, measure_pair
 from torchperf_ci.bench.process import measure
 from torchperf_ci.bench.user_command import run_command
 from torchperf_ci.bisect.reasoning.facts import Failure
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.interference import watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +38,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a pair has told by series: ln(head/base), positive where head is worse, and base in the series' unit."""
+    """What a pair has told by series: ln(head/base), positive where head is worse, and base in the series' unit.
+
+    ``observed`` is what happened on the machine meanwhile.
+    """
 
     log_ratios: Mapping[str, float]
     values: Mapping[str, float] = field(default_factory=dict)
+    observed: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pairing(Protocol):
@@ -68,7 +74,7 @@ class WorkloadPairing:
             side: Side = "head"
             reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
             raise ArmFailure(side, WorkerFailure("failed", reason))
-        return Numbers(ratios, self.probe.values(pair))
+        return Numbers(ratios, self.probe.values(pair), pair.observed)
 
     def fault(self, failure: ArmFailure, base: Site, head: Site) -> Failure:
         """That on which it failed, if it fails alone there, too: beside the other one, memory may have been short."""
@@ -102,7 +108,9 @@ class CommandPairing:
     def pair(self, base: Site, head: Site) -> Numbers:
         self._try_out("base", base.arm)
         self._try_out("head", head.arm)
-        return Numbers(measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs))
+        with watched(device_of(base.arm.settings.device)) as observed:
+            ratios = measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs)
+        return Numbers(ratios, observed=observed)
 
     def fault(self, failure: ArmFailure, base: Site, head: Site) -> Failure:
         """That of whose run has failed: the runs never meet."""

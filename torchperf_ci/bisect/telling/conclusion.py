@@ -51,7 +51,7 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
         culprits=tuple(_culprit(found, step, rules) for step in _steps(known)),
         credible=_credible(found) if word == "inconclusive" else (),
         skipped=_skipped(found),
-        notes=(*found.setting.notes, *notes(found), *found.looks.notes),
+        notes=(*found.notes, *found.setting.notes, *notes(found), *found.looks.notes),
         readings=tuple(
             Measurement(r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds)
             for r in facts.readings

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.checks.finding import Finding
+from torchperf_ci.machine.disturbance import LOAD_PER_THREAD, PRESSURE, STEAL
 
 if TYPE_CHECKING:
     from torchperf_ci.machine.checks.facts import Facts
     from torchperf_ci.machine.checks.finding import Level
 
 GIB = 2**30
-STEAL = 0.02
-PRESSURE = 0.05
-LOAD_PER_THREAD = 0.25
 MEMORY = 4 * GIB
 DISK = 5 * GIB
 CLOCK_STEP = 1e-6

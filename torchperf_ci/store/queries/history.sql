@@ -6,7 +6,7 @@ WITH
         told -> told.2 != '',
         arrayMap(
             name -> (name, metric_info[name]),
-            ['anchor', 'benchmark_values', 'benchmark_values_exact', 'not_measured', 'reason', 'status']
+            ['anchor', 'benchmark_values', 'benchmark_values_exact', 'disturbed', 'not_measured', 'reason', 'status']
         )
     ) AS about_metric,
     (
