@@ -12,9 +12,17 @@ from typing import IO, TYPE_CHECKING, Any
 from torchperf_ci.errors import ResumeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Entry = dict[str, Any]
+
+
+class OtherPlanError(ResumeError):
+    """A sound journal of another plan; ``changed`` are the entries of it that differ."""
+
+    def __init__(self, message: str, changed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.changed = changed
 
 
 def append(file: IO[bytes], entry: Mapping[str, Any]) -> None:
@@ -28,7 +36,7 @@ def entries(file: IO[bytes], plan: Mapping[str, Any], otherwise: str) -> list[En
     """What was appended below ``plan``; in a file that is empty, or torn in its first line, the plan is put first.
 
     ``file`` must be open for reading and appending. Raises :class:`ResumeError`, which ends in ``otherwise``, for
-    another plan and for what is no journal; the file is left as it is then.
+    another plan (:class:`OtherPlanError`) and for what is no journal; the file is left as it is then.
     """
     file.seek(0)
     content = file.read()
@@ -68,7 +76,7 @@ def _check_plan(file: IO[bytes], first: Entry, header: Entry, otherwise: str) ->
     if changed:
         told = ", ".join(f"{key}: {_short(old.get(key))} → {_short(new.get(key))}" for key in changed)
         msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({told}); {otherwise}"
-        raise ResumeError(msg)
+        raise OtherPlanError(msg, changed)
 
 
 def _short(value: object) -> str:

@@ -253,3 +253,13 @@ def test_a_wheel_of_each_commit_is_measured(
     assert found.culprits[0].set == (shas[1], shas[2])
     assert "has no wheel" in found.skipped[0].why
     assert list(temporary.iterdir()) == []
+
+
+def test_a_state_that_no_bisection_wrote_makes_way_and_that_is_said(bisect, history, capsys) -> None:
+    good, bad = history.costs(100, 120)
+    bisect.state.write_text('{"plan": {"state": 0}}\n{"reading": {"probe": "command"}}\n')
+    found = bisect("--good", good, "--bad", bad)
+    assert found.culprits[0].commit == bad
+    dropped = f"{bisect.state} belongs to another run: "
+    assert any(note.startswith(dropped) and note.endswith("starts anew") for note in found.notes), found.notes
+    assert f"warning: {dropped}" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.driver import investigate
 from torchperf_ci.bisect.found import Found
 from torchperf_ci.bisect.measuring.batch_sizes import settled
@@ -19,6 +20,7 @@ from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.bisect.telling.conclusion import shown_by
 from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.bisect.telling.progress import progress
+from torchperf_ci.console import say
 from torchperf_ci.environments.cache import Environments
 from torchperf_ci.environments.scratch import scratch
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
@@ -69,7 +71,8 @@ def search(
     with Environments(opened) as environments, scratch() as folder:
         setting = resolve(_good(line, environments))
         with _kept(state, _plan(line, setting, options)) as kept:
-            setting = _settled(setting, line, kept, folder)
+            notes = (*setting.notes, *([kept.anew] if kept.anew else []))
+            setting = replace(_settled(setting, line, kept, folder), notes=notes)
             question = _question(line, setting, options)
             laboratory = Laboratory(
                 line.states, environments, setting.probes, setting.settings, setting.device, folder
@@ -97,7 +100,10 @@ def _good(line: Line[Item], environments: Environments[Item]) -> Environment:
 @contextmanager
 def _kept(state: Path, plan: Mapping[str, Any]) -> Iterator[StateFile]:
     """The state file. A call that could measure nothing leaves none, so that it can be put right and made again."""
-    with StateFile.open(state, plan) as kept:
+    # What a job has comes out of a cache, where nobody deletes it by hand.
+    with StateFile.open(state, plan, forget_others=in_actions()) as kept:
+        if kept.anew:
+            say(f"warning: {kept.anew}")
         try:
             yield kept
         except Stopped as stopped:

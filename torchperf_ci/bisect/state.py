@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+import stat
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci import journal
+from torchperf_ci.bisect.events import Reader, UnfitEventError
 from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -17,45 +20,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from torchperf_ci.bisect.events import Event
+
 VERSION = 1
 """Of the file. It is an entry of every plan, so that no other version is continued."""
 
 _OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
 
+MOST_BYTES = 32 * 2**20
+MOST_EVENTS = 20_000
+"""Of a file: more than a week of pairs that take half a minute, of a few hundred bytes each."""
 
-@dataclass(frozen=True)
-class Note:
-    """What a reader of the bisection should know beside its facts."""
-
-    text: str
-
-
-Event = Reading | Build | Failure | BatchSize | Look | Note
-_EVENTS = {event.__name__.lower(): event for event in get_args(Event)}
 _E = TypeVar("_E", Reading, Build, Failure)
 
 
 class State:
-    """The events of one bisection. No other process can open the file until this one closes it, or is gone."""
+    """The events of one bisection. No other process can open the file until this one closes it, or is gone.
 
-    def __init__(self, file: IO[bytes], events: list[Event]) -> None:
-        self._file, self._events = file, events
+    ``anew`` says why what the file held before was dropped; empty where nothing was.
+    """
+
+    def __init__(self, file: IO[bytes], events: list[Event], anew: str = "") -> None:
+        self._file, self._events, self.anew = file, events, anew
 
     @classmethod
-    def open(cls, path: Path, plan: Mapping[str, Any]) -> State:
+    def open(cls, path: Path, plan: Mapping[str, Any], *, forget_others: bool = False) -> State:
         """Start the bisection ``plan`` (of JSON's types) in a new file, or continue it in one that has the same plan.
 
-        Raises :class:`ResumeError` where the file is in use or holds anything else, which is then left as it is, and
+        What no bisection has written makes way for a new one, and so does one of another plan, if they are to be
+        forgotten. Raises :class:`ResumeError` where it is not, and where the file is in use; and
         :class:`OutputDirectoryError` where it cannot be written.
         """
         with _writing(path), ExitStack() as until_read:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = until_read.enter_context(path.open("ab+"))
+            file = until_read.enter_context(open(path, "ab+", opener=_opened))
             _lock(file)
-            entries = journal.entries(file, {"state": VERSION, **plan}, _OTHERWISE)
-            events = [_event(file, number, entry) for number, entry in enumerate(entries, start=2)]
+            events, anew = _known(file, plan, forget_others=forget_others)
             until_read.pop_all()
-        return cls(file, events)
+        return cls(file, events, anew)
 
     def __enter__(self) -> State:
         return self
@@ -85,14 +87,11 @@ class State:
         """What was seen inside, by the positions of two builds."""
         return {(event.base, event.head): event.inside for event in self._events if isinstance(event, Look)}
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The texts of all notes, oldest first."""
-        return tuple(event.text for event in self._events if isinstance(event, Note))
-
     def add(self, event: Event) -> None:
         """Keep ``event``; it is on the disk when this returns. Raises :class:`OutputDirectoryError`."""
         with _writing(Path(self._file.name)):
+            if len(self._events) >= MOST_EVENTS or self._file.tell() >= MOST_BYTES:
+                raise OSError(errno.EFBIG, "it is full")
             journal.append(self._file, _entry(event))
         self._events.append(event)
 
@@ -123,11 +122,43 @@ def _entry(event: Event) -> journal.Entry:
     return {type(event).__name__.lower(): members}
 
 
-def _event(file: IO[bytes], number: int, entry: journal.Entry) -> Event:
+def _opened(path: str, flags: int) -> int:
+    """As ``opener`` of :func:`open`. A link or a pipe in the file's place is neither followed nor waited for."""
+    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is no plain file")
+    return number
+
+
+def _known(file: IO[bytes], plan: Mapping[str, Any], *, forget_others: bool) -> tuple[list[Event], str]:
+    """The events that the file holds; or none, after it was emptied, and why."""
     try:
-        ((kind, members),) = entry.items()
-        event: Event = _EVENTS[kind](**members)
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{file.name}:{number}: this is no event of a bisection; {_OTHERWISE}"
-        raise ResumeError(msg) from error
-    return event
+        return _events(file, plan), ""
+    except ResumeError as error:
+        is_other = isinstance(error, journal.OtherPlanError) and "state" not in error.changed
+        if is_other and not forget_others:
+            raise
+        why = str(error).removesuffix(f"; {_OTHERWISE}")
+    file.truncate(0)
+    journal.entries(file, {"state": VERSION, **plan}, _OTHERWISE)
+    return [], f"{why}: it was dropped, and this bisection starts anew"
+
+
+def _events(file: IO[bytes], plan: Mapping[str, Any]) -> list[Event]:
+    size = os.fstat(file.fileno()).st_size
+    if size > MOST_BYTES:
+        msg = f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}"
+        raise ResumeError(msg)
+    entries = journal.entries(file, {"state": VERSION, **plan}, _OTHERWISE)
+    if len(entries) > MOST_EVENTS:
+        msg = f"{file.name} holds {len(entries)} events, more than any bisection writes; {_OTHERWISE}"
+        raise ResumeError(msg)
+    reader, events = Reader.of(plan), []
+    for number, entry in enumerate(entries, start=2):
+        try:
+            events.append(reader.read(entry))
+        except UnfitEventError as error:
+            msg = f"{file.name}:{number}: this is no event of this bisection ({error}); {_OTHERWISE}"
+            raise ResumeError(msg) from error
+    return events

@@ -6,6 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jsonschema import Draft202012Validator
+
 from torchperf_ci import json_file
 from torchperf_ci.culprits.culprit import (
     Change,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 VERSION = 1
 SIZE_LIMIT = 64 * 2**20
 """Bytes of a file that is read; 1,000 measurements of 100 series take less than 10 MiB."""
+
+TOLD = 200
+"""Characters of a message that quotes what is in a file."""
 
 _FORMAT = json_file.Format(Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError)
 
@@ -75,6 +80,14 @@ def inside_of(item: Mapping[str, Any]) -> Inside:
     """What moved inside, from an object of a file."""
     lists = {name: tuple(item.get(name, ())) for name in ("graph_breaks", "files", "commands")}
     return Inside(item["probe"], tuple(_operator(one) for one in item["moved"]), **lists)
+
+
+def check_inside(item: Mapping[str, Any]) -> None:
+    """Raise :class:`ValueError` where such an object does not fit the schema of the file, and say how."""
+    part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": schema()["$defs"]})
+    for error in part.iter_errors(item):
+        msg = f"{error.json_path}: {error.message}"[:TOLD]
+        raise ValueError(msg)
 
 
 def _culprit(item: Mapping[str, Any]) -> Culprit:
