@@ -19,7 +19,7 @@ from torchperf_ci.bisect.found import Found
 from torchperf_ci.bisect.limits import Limits
 from torchperf_ci.bisect.line.line import Line
 from torchperf_ci.bisect.measuring.inside import Looks
-from torchperf_ci.bisect.reasoning.facts import BatchSize, Failure, Look
+from torchperf_ci.bisect.reasoning.facts import BatchSize, Failure, Look, Note
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.setting import Setting
 from torchperf_ci.bisect.state import State
@@ -37,6 +37,8 @@ LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = {"name": "aten::mm", "kind": "operator", "new_ms": 1.5}
 LOOK = Look(3, 4, {"probe": "p", "moved": [MOVED]})
+
+KINDS = ("batchsize", "build", "reading", "failure", "look", "note")
 
 ODD: tuple[Any, ...] = (
     *(
@@ -75,15 +77,9 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
             state.add(event)
         state.add(Failure("p", 1, "crashed"))
         state.add(LOOK)
+        state.add(Note("triton moved, too: 3.1 → 3.2"))
     found = [json.loads(line) for line in path.read_text().splitlines()]
-    assert {kind for line in found for kind in line} == {
-        "plan",
-        "batchsize",
-        "build",
-        "reading",
-        "failure",
-        "look",
-    }
+    assert {kind for line in found for kind in line} == {"plan", *KINDS}
     return found
 
 
@@ -132,6 +128,7 @@ def test_a_whole_file_is_continued(path: Path, lines: list[Any]) -> None:
         *(("build", name) for name in ("position", "ok", "seconds", "why")),
         *(("failure", name) for name in ("probe", "position", "why")),
         *(("batchsize", name) for name in ("probe", "size")),
+        ("note", "text"),
         *(("look", name) for name in ("base", "head", "inside")),
     ],
 )
@@ -154,7 +151,7 @@ def add(line: Any) -> Callable[[list[Any]], list[Any]]:
     "changed",
     [
         add({"verdict": {}}),
-        add({"note": {"text": "x"}}),
+        add({"note": {"text": "x", "more": 1}}),
         add({}),
         add([]),
         add(3),

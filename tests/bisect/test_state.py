@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Look, Reading
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Look, Note, Reading
 from torchperf_ci.bisect.state import State
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -33,6 +33,7 @@ GOOD = Build(0, ok=True, seconds=61.0)
 BUILD = Build(7, ok=True, seconds=60.0)
 BROKEN = Build(3, ok=False, why="error: no such file\n\x1b[31m \ud800")
 FAILURE = Failure("mlp", 4, "crashed")
+NOTE = Note("triton moved, too: 3.1 → 3.2")
 LOOK = Look(3, 4, {"probe": "mlp", "moved": [{"name": "aten::mm", "kind": "kernel", "old_ms": None}]})
 
 # Runs in a process of its own: adds numbered failures, and says of each when it is kept.
@@ -61,7 +62,7 @@ def writing(path: Path, most: int) -> AbstractContextManager[subprocess.Popen[st
 
 
 def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
-    events = [GOOD, BUILD, READING, BROKEN, FAILURE, LOOK, READING]
+    events = [GOOD, BUILD, READING, BROKEN, FAILURE, LOOK, NOTE, READING]
     with State.open(path, PLAN) as state:
         assert state.facts == Facts()
         for event in events:
@@ -69,7 +70,7 @@ def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
         kept = state.facts
     assert kept == Facts((READING, READING), (GOOD, BUILD, BROKEN), (FAILURE,))
     with State.open(path, dict(reversed(PLAN.items()))) as state:
-        assert state.facts == kept
+        assert (state.facts, state.notes) == (kept, (NOTE.text,))
         assert state.looks == {(3, 4): LOOK.inside}
         state.add(BUILD)
     with State.open(path, PLAN) as state:

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Failure, Look, Purpose, Reading
+from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Failure, Look, Note, Purpose, Reading
 from torchperf_ci.culprits.file import check_inside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Event = Reading | Build | Failure | BatchSize | Look
+Event = Reading | Build | Failure | BatchSize | Look | Note
 _KINDS: Mapping[str, type[Event]] = {event.__name__.lower(): event for event in get_args(Event)}
 
 MOST_LOG_RATIO = 50.0
@@ -73,6 +73,8 @@ class Reader:
                 self._check_probe(event.probe)
                 if not _is_whole(event.size, 1, LARGEST_BATCH):
                     _refuse("a batch size is a whole number above 0")
+            case Note():
+                _check_text(event.text)
             case Look():
                 self._check_pair(event.base, event.head)
                 self._check_look(event.inside)

@@ -12,10 +12,10 @@ from torchperf_ci.bisect.found import Found
 from torchperf_ci.bisect.measuring.batch_sizes import settled
 from torchperf_ci.bisect.measuring.inside import Inspector
 from torchperf_ci.bisect.measuring.laboratory import Laboratory
+from torchperf_ci.bisect.reasoning.facts import Note
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, builder_of
-from torchperf_ci.bisect.state import Note
 from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.bisect.telling.conclusion import shown_by
 from torchperf_ci.bisect.telling.plan import show_plan
@@ -71,8 +71,7 @@ def search(
     with Environments(opened) as environments, scratch() as folder:
         setting = resolve(_good(line, environments))
         with _kept(state, _plan(line, setting, options)) as kept:
-            notes = (*setting.notes, *([kept.anew] if kept.anew else []))
-            setting = replace(_settled(setting, line, kept, folder), notes=notes)
+            setting = _settled(setting, line, kept, folder)
             question = _question(line, setting, options)
             laboratory = Laboratory(
                 line.states, environments, setting.probes, setting.settings, setting.device, folder
@@ -104,6 +103,7 @@ def _kept(state: Path, plan: Mapping[str, Any]) -> Iterator[StateFile]:
     with StateFile.open(state, plan, forget_others=in_actions()) as kept:
         if kept.anew:
             say(f"warning: {kept.anew}")
+            kept.add(Note(kept.anew))
         try:
             yield kept
         except Stopped as stopped:

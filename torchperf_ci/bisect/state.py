@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci import journal
 from torchperf_ci.bisect.events import Reader, UnfitEventError
-from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Reading
+from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Note, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
 if TYPE_CHECKING:
@@ -86,6 +86,11 @@ class State:
     def looks(self) -> Mapping[tuple[int, int], Mapping[str, Any]]:
         """What was seen inside, by the positions of two builds."""
         return {(event.base, event.head): event.inside for event in self._events if isinstance(event, Look)}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The texts of all notes, oldest first."""
+        return tuple(event.text for event in self._events if isinstance(event, Note))
 
     def add(self, event: Event) -> None:
         """Keep ``event``; it is on the disk when this returns. Raises :class:`OutputDirectoryError`."""

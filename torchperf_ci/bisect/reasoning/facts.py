@@ -69,6 +69,13 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What a reader of the bisection should know beside its facts."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of it, in the order in which it was learnt."""
 
