@@ -193,9 +193,13 @@ def test_the_newest_state_is_read(remote: Path) -> None:
     assert list(reader.keys()) == ["a", "b"]
 
 
-def test_a_branch_that_is_not_there_cannot_be_read(remote: Path) -> None:
-    with pytest.raises(PlaceUnreadableError, match="no such branch"):
-        list(open_place(f"branch:perf-data@{remote}").keys())
+def test_a_branch_that_is_not_there_yet_holds_nothing(remote: Path) -> None:
+    place = open_place(f"branch:perf-data@{remote}")
+    assert list(place.keys()) == []
+    with pytest.raises(PlaceUnreadableError, match="there is no file 'a'"):
+        place.get("a")
+    assert place.put("a", b"1") == "written"
+    assert list(place.keys()) == ["a"]
 
 
 def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:

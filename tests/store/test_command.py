@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from torchperf_ci.places import Access, open_place
 from torchperf_ci.store.migrating import open_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from .conftest import Objects
 
@@ -81,6 +82,88 @@ def test_without_a_source_it_is_what_uploads_fill(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torchperf.yml").write_text(f"version: 1\nupload: {{to: {folder}}}\n")
     assert cli.main(["ingest", "--store", dsn]) == 0
+    assert models(dsn) == ["a"]
+
+
+@pytest.fixture
+def new_repository(
+    git: Callable[..., str], remote: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The working directory is a checkout whose repository has no data branch yet."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init", "--quiet")
+    git(checkout, "remote", "add", "origin", str(remote))
+    runners = "runners: {here: {labels: [ubuntu-24.04], device: cpu}}"
+    suites = "suites: {core: {workloads: ['*'], runners: [here]}}"
+    (checkout / "torchperf.yml").write_text(
+        f"version: 1\n{runners}\n{suites}\nupload: {{to: branch:benchmarks}}\n"
+    )
+    monkeypatch.chdir(checkout)
+
+
+@pytest.mark.usefixtures("new_repository")
+@pytest.mark.parametrize("source", [[], ["branch:benchmarks"]])
+def test_a_data_branch_that_is_not_there_yet_is_an_empty_past(
+    source: list[str], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as job:
+        job.setenv("GITHUB_ACTIONS", "true")
+        assert cli.main(["ingest", *source]) == 0
+    shown = capsys.readouterr().err
+    assert "branch:benchmarks: holds no record, so nothing is taken in\n" in shown
+    assert "::warning title=torchperf ingest::branch:benchmarks" in shown
+    assert cli.main(["plan", "--costs", "costs.json"]) == 0
+    assert "no costs of" in capsys.readouterr().err
+    for past in ("store", "branch:benchmarks"):
+        assert cli.main(["check", str(folder), "--against", past]) == 0
+        (verdict,) = json.loads(Path("verdicts.json").read_text())["verdicts"]
+        assert verdict["verdict"] == "new"
+    whose = ["--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f"]
+    assert cli.main(["upload", str(folder), *whose]) == 0, "which makes the branch"
+    assert cli.main(["ingest", *source]) == 0
+    assert "1 records of 1 objects taken in" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("new_repository")
+def test_a_repository_that_is_not_there_is_no_empty_past(tmp_path: Path, dsn: str) -> None:
+    assert cli.main(["ingest", f"branch:benchmarks@file://{tmp_path}/none", "--store", dsn]) == 2
+
+
+def test_a_directory_that_uploads_will_make_may_be_missing_yet(
+    tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torchperf.yml").write_text("version: 1\nupload: {to: kept}\n")
+    assert cli.main(["ingest", "--store", dsn]) == 0
+    assert cli.main(["ingest", "--store", dsn, "--if-no-files-found", "error"]) == 2
+
+
+@pytest.mark.parametrize(
+    "there", ["nothing", "an empty folder", "no record", "verdicts only", "a file of none"]
+)
+@pytest.mark.parametrize(("how", "code"), [([], 2), (["--if-no-files-found", "ignore"], 0)])
+def test_no_record_is_the_same_to_ingest_as_to_upload(
+    tmp_path: Path, dsn: str, there: str, how: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "records"
+    if there != "nothing":
+        source.mkdir()
+    if there == "no record":
+        (source / "a.json").write_text("[]")
+    if there in {"verdicts only", "a file of none"}:
+        (source / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    for _ in range(2):  # what holds nothing today may hold something tomorrow
+        assert cli.main(["upload", str(source), "--to", str(tmp_path / "kept"), *how]) == code
+        named = source / "verdicts.json" if there == "a file of none" else source
+        assert cli.main(["ingest", str(named), "--store", dsn, *how]) == code
+        why = "there is no such directory" if there == "nothing" else "holds no record"
+        assert capsys.readouterr().err.count(why) == 2
+
+
+def test_an_empty_source_does_not_stop_the_others(folder: Path, dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert cli.main(["ingest", str(tmp_path / "empty"), str(folder), "--store", dsn]) == 2
     assert models(dsn) == ["a"]
 
 

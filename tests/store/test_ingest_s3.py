@@ -16,6 +16,8 @@ from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.s3 import S3Reader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_ci.store.client import Store
     from torchperf_ci.store.outcome import Outcome
 
@@ -58,6 +60,18 @@ def test_plain_and_gzip_and_bad_ones_in_any_order(store: Store, objects: Objects
     assert (outcome.objects, outcome.records, len(outcome.refused)) == (25, 25, 1)
     assert take(store, objects).known == 25
     assert models(store) == ["good", *names]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bytes])
+def test_verdicts_among_records_are_left_out_and_not_fetched_again(
+    store: Store, objects: Objects, pack: Callable[[bytes], bytes]
+) -> None:
+    objects.put("v3/a.json", pack(line("a")))
+    objects.put("v3/verdicts.json", pack(b'{\n "version": 1,\n "verdicts": [\n  {"verdict": "new"}\n ]\n}\n'))
+    outcome = take(store, objects)
+    assert (outcome.objects, outcome.records, outcome.refused) == (1, 1, ())
+    assert models(store) == ["a"]
+    assert take(store, objects).known == 2
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])

@@ -109,6 +109,13 @@ INGEST_OPTIONS = (
     ),
     CONFIG,
     STORE,
+    Option(
+        "--if-no-files-found",
+        "Where a SRC holds no record, or is not there",
+        metavar="error|warn|ignore",
+        default="error; warn of a branch, a bucket and the config's upload, which may be new",
+        choices=("error", "warn", "ignore"),
+    ),
 )
 QUERY_OPTIONS = (
     CONFIG,

@@ -37,7 +37,10 @@ class Snapshot:
 
 
 class BranchPlace(Place):
-    """The files of a branch. Each :meth:`put_all` adds one commit; writers never need to know of each other."""
+    """The files of a branch, of which there are none before the branch is made: whoever is the first to put makes it.
+
+    Each :meth:`put_all` adds one commit; writers never need to know of each other.
+    """
 
     def __init__(self, branch: str, remote: Remote, access: Access) -> None:
         self._branch, self._remote, self._access = branch, remote, access
@@ -108,9 +111,6 @@ class BranchPlace(Place):
             msg = f"{self.name}: {error}; check that the repository is there and that this job may read it"
             raise PlaceUnreadableError(msg) from error
         weakref.finalize(snapshot, shutil.rmtree, folder, ignore_errors=True)
-        if not tip:
-            msg = f"{self.name}: there is no such branch"
-            raise PlaceUnreadableError(msg)
         return snapshot
 
     def _deliver(

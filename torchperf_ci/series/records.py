@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.columns import LATEST
 from torchperf_ci.records.files import is_irregular
+from torchperf_ci.records.own_files import is_own_file
 from torchperf_ci.records.problems import Problem
 from torchperf_ci.records.reading import read
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.series.comparability import comparable_facts
 from torchperf_ci.series.info import finite, kept_info, measured
-from torchperf_ci.series.judgements import is_judgement
 from torchperf_ci.series.outcome import without_failed
 from torchperf_ci.series.runs import natural, run_of
 from torchperf_ci.series.series import Point, Points, Series
@@ -54,10 +54,10 @@ class Collected:
 def points_of_records(paths: Iterable[Path]) -> Collected:
     """The points of all records in files, and in the ``*.json`` and ``*.json.gz`` of directories and below them.
 
-    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and
-    baselines, which a command may have written beside the records. Points of a series are in the order of their time,
-    then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record that is there twice with
-    the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
+    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and other
+    files of its own, which a command may have written beside the records. Points of a series are in the order of their
+    time, then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record that is there twice
+    with the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
     """
     found: dict[Series, list[Point]] = defaultdict(list)
     seen: set[str] = set()
@@ -66,7 +66,7 @@ def points_of_records(paths: Iterable[Path]) -> Collected:
     records = duplicates = 0
     for file, folder in _files(paths):
         reading = read(file, folder) if folder else read(file)
-        if is_judgement(reading):
+        if is_own_file(reading):
             continue
         problems += reading.problems
         files += [file] if reading.records else []

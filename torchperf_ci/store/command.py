@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import UNLIMITED, Column, print_table, say
-from torchperf_ci.errors import RecordsRefusedError, UsageError
+from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.records.columns import LATEST
 from torchperf_ci.store.dsn import Server, parse_dsn
@@ -39,12 +39,14 @@ def ingest_command(options: Mapping[str, Any]) -> int:
     if not options["src"] and isinstance(location := parse_dsn(dsn), Server):
         sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
         return 0
-    outcome = Outcome()
+    sources = options["src"] or [_uploaded(settings)]
     with open_store(dsn) as store:
-        for source in options["src"] or [_uploaded(settings)]:
-            outcome += _ingest(store, source, settings.upload.role)
+        outcomes = [(source, _ingest(store, source, settings.upload.role)) for source in sources]
         name = store.name
-    _tell(outcome, name)
+    _tell(sum((outcome for _, outcome in outcomes), Outcome()), name)
+    for source in (source for source, outcome in outcomes if outcome.is_empty):
+        may_be_new = not options["src"] or is_remote(source)
+        _tell_missing(source, options["if_no_files_found"] or ("warn" if may_be_new else "error"))
     return 0
 
 
@@ -92,7 +94,22 @@ def _ingest(store: Store, source: str, role: str | None) -> Outcome:
     if is_remote(source):
         return ingest_place(store, open_place(source, access(role)))
     path = Path(source).resolve()
+    if not path.exists():
+        return Outcome()
     return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
+
+
+def _tell_missing(source: str, how: str) -> None:
+    """Say that a source has nothing. Raises :class:`RecordsError` where that is an error."""
+    is_gone = not is_remote(source) and not Path(source).exists()
+    why = "there is no such directory or file" if is_gone else "holds no record"
+    text = f"{actions.one_line(source)}: {why}, so nothing is taken in"
+    if how == "error":
+        raise RecordsError(text)
+    with actions.literal():
+        sys.stderr.write(f"{text}\n")
+    if how == "warn":
+        actions.annotate([actions.Annotation("warning", text, title="torchperf ingest")])
 
 
 def _tell(outcome: Outcome, store: str) -> None:

@@ -15,6 +15,7 @@ from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.keys import check_keys
 from torchperf_ci.records.limits import MAX_BYTES
+from torchperf_ci.records.own_files import is_own_file
 from torchperf_ci.records.reading import Refused, parse, unread
 from torchperf_ci.store.client import RefusedStatementError
 from torchperf_ci.store.incoming import Incoming
@@ -79,7 +80,7 @@ def _object(place: Place, key: str, prefix: str = "") -> Object:
 
 
 def ingest_place(store: Store, place: Place) -> Outcome:
-    """Take in all objects of a place that hold records.
+    """Take in all objects of a place that hold records; torchperf's own files, such as verdicts, are none.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
     kept then, and the same call goes on from there.
@@ -128,12 +129,14 @@ class _Ingest:
         return outcome
 
     def _parts(self, objects: Iterable[Object]) -> Iterator[list[tuple[Object, Reading]]]:
-        """What objects hold, as many at a time as memory should take."""
+        """What objects hold, as many at a time as memory should take; nothing of those that hold nothing."""
         part: list[tuple[Object, Reading]] = []
         size = 0
         for item in objects:
             name = f"{self._bucket}/{item.key}"
             reading = unread(name, item.unfit) if item.unfit else parse(item.body, name)
+            if is_own_file(reading) or not (reading.records or _all_refused(reading)):
+                continue
             part.append((item, reading))
             size += reading.size
             if size >= PART_SIZE:
@@ -199,7 +202,7 @@ class _Ingest:
         conflicts = sorted(arrival.key for arrival in arrivals if arrival.is_kept and not arrival.is_same)
         settled = tags.keys() - set(conflicts)
         self._insert("torchperf_refused", [_kept(key, item) for key, item in refused if key in settled])
-        self._insert("torchperf_ingested", [{"key": key, "tag": tags[key]} for key in sorted(settled)])
+        self.remember({key: tags[key] for key in settled})
         return Outcome(
             objects=len(new),
             records=sum(arrival.records for arrival in new),
@@ -207,6 +210,10 @@ class _Ingest:
             conflicts=tuple(f"{self._bucket}/{key}" for key in conflicts),
             refused=tuple(item for _, item in refused),
         )
+
+    def remember(self, tags: Mapping[str, str]) -> None:
+        """That these objects need not be read again."""
+        self._insert("torchperf_ingested", [{"key": key, "tag": tags[key]} for key in sorted(tags)])
 
     def _insert(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         if rows:
@@ -255,7 +262,10 @@ class _S3Ingest:
             middle = len(batch) // 2
             return self._take(batch[:middle]) + self._take(batch[middle:])
         item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
-        return self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
+        outcome = self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
+        if outcome.is_empty:  # nobody needs to fetch what holds nothing again
+            self._taking.remember({item.key: item.tag})
+        return outcome
 
     def _add(self, batch: Sequence[Listed]) -> bool:
         self._taking.incoming.clear()

@@ -25,5 +25,10 @@ class Outcome:
     conflicts: tuple[str, ...] = field(default=())
     refused: tuple[Refused, ...] = field(default=())
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing at all: neither a record nor anything that was meant to be one."""
+        return self == Outcome()
+
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

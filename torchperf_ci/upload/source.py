@@ -11,6 +11,7 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.files import open_regular, read_limited
 from torchperf_ci.records.limits import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes
+from torchperf_ci.records.own_files import is_own_file
 from torchperf_ci.records.reading import Reading, Refused, parse, unread, unreadable
 
 if TYPE_CHECKING:
@@ -55,14 +56,17 @@ class Source:
 
 
 def read_source(folder: Path) -> Source:
-    """Read the ``*.json`` and ``*.json.gz`` of ``folder``, hidden files and folders aside; a missing folder is empty.
+    """Read the ``*.json`` and ``*.json.gz`` of ``folder``; a missing folder is empty.
 
-    A file that cannot be read, or is none, is refused, as is what is beyond the limits. Raises :class:`RecordsError`
-    where ``folder`` itself cannot be read.
+    Hidden files and folders are left out, and so are files of torchperf's own, such as verdicts. A file that cannot be
+    read, or is none, is refused, as is what is beyond the limits. Raises :class:`RecordsError` where ``folder`` itself
+    cannot be read.
     """
     files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
     for path in _paths(folder):
         content, timestamp, reading = _read(path, folder, room)
+        if is_own_file(reading):
+            continue
         digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
         files.append(RecordsFile(path.name, timestamp, reading))
         room -= reading.size

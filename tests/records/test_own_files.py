@@ -1,0 +1,98 @@
+"""What torchperf's commands write for each other is no record to any of them, and no bad one either."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci import cli
+from torchperf_ci.bench import costs
+from torchperf_ci.check import baseline_file
+from torchperf_ci.records.own_files import is_own_file
+from torchperf_ci.records.reading import parse
+from torchperf_ci.verdicts.file import text_of
+from torchperf_ci.verdicts.verdict import Judgement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD = {
+    "benchmark": {"name": "nightly"},
+    "model": {"name": "add"},
+    "metric": {"name": "latency(ms)", "benchmark_values": [1.5]},
+    "runners": [],
+}
+CULPRITS = {"version": 1, "status": "inconclusive", "good": "1f", "bad": "2f", "culprits": []}
+CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One record among files of ours, as an artifact of a job may hold them."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "add.json").write_text(json.dumps([RECORD]))
+    verdicts = text_of(Judgement("check", "store", "records", []))
+    (folder / "verdicts.json").write_text(verdicts)
+    (folder / "verdicts.json.gz").write_bytes(gzip.compress(verdicts.encode()))
+    (folder / "culprits.json").write_text(json.dumps(CULPRITS))
+    baseline_file.write(folder / "baseline.json", [])
+    costs.write(folder / "costs.json", {"cpu": {"add": 1.5}})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["upload", "{}", "--to", "kept", *CHANGE],
+        ["ingest", "{}", "--store", "chdb://store"],
+        ["check", "{}", "--against", "past"],
+        ["compare", "--base", "past", "--head", "{}"],
+        ["history", "--records", "{}"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_command_takes_them_for_records(
+    command: list[str],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "past").mkdir()
+    (tmp_path / "past/add.json").write_text(json.dumps([RECORD]))
+    for name in ("GITHUB_ACTIONS", "TORCHPERF_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cli.main([part.format(folder) for part in command]) == 0
+    shown = capsys.readouterr()
+    assert "no records" not in shown.out, "as compare tells of what it left out"
+
+
+def test_what_is_judged_after_an_upload_does_not_make_it_another_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Outside of a job an upload's ids are made from what is uploaded."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for count in range(2):
+        (folder / "verdicts.json").write_text(json.dumps({"version": 1, "verdicts": [], "count": count}))
+        assert cli.main(["upload", str(folder), "--to", "kept", *CHANGE]) == 0
+    assert "1 object of them there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"version": 1}',
+        '{"verdicts": []}',
+        '[{"version": 1, "verdicts": []}, {"model": {"name": "no metric"}}]',
+        '{"version": 1, "verdicts": [',
+        json.dumps({**RECORD, "version": 1, "costs": {}}),
+    ],
+)
+def test_what_only_looks_like_one_is_judged_as_a_record(text: str) -> None:
+    assert not is_own_file(parse(text.encode(), "a.json"))
