@@ -240,7 +240,7 @@ def test_neither_strange_records_nor_what_is_none_stops_the_next_ingest(store: S
     deep = json.dumps(
         record("deep", metric={"name": "m", "extra_info": {"benchmark_values_exact": "[" * 5000}})
     )
-    bomb = gzip.compress(b" " * 2**22) * 30
+    bomb = zipped("bomb") + gzip.compress(b" " * 2**22) * 30
     objects = {"v3/a.json": huge.encode(), "v3/b.json": deep.encode(), "v3/c.json.gz": bomb}
     put(source, {**objects, "v3/d.json": lines("good")})
     outcome = ingest_place(store, open_place(source))
