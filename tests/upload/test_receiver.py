@@ -59,7 +59,9 @@ def status(content: bytes, folder: Path) -> int:
 def test_a_key_that_is_too_long_behind_the_prefix_of_the_bucket_is_the_clients_mistake() -> None:
     place = open_place(f"s3://records/{'p' * 100}", Access(deadline=1, endpoint="http://127.0.0.1:9"))
     response = receive(body(s3_path=f"v3/{'/'.join(['k' * 200] * 5)}"), place, CREDENTIALS)
-    assert (response.status, "longer than 1024" in response.body["message"]) == (400, True)
+    assert (response.status, response.body["message"]) == (400, "s3_path is too long to be kept here")
+    assert "longer than 1024" in response.line
+    assert "ppp" not in response.text
 
 
 def test_a_good_request_is_kept_with_the_tag_that_s3_gives(tmp_path) -> None:
@@ -80,6 +82,19 @@ def test_a_good_request_is_kept_with_the_tag_that_s3_gives(tmp_path) -> None:
         (b"[" * 100_000, 400),
         (b'{"username": ' + b"9" * 5000 + b"}", 400),
         (b"[]", 400),
+        (b"{}", 401),
+        (b" { } ", 401),
+        (b"{,}", 400),
+        (b"{1: 2}", 400),
+        (b'{"a": 1,}', 400),
+        (b'{"a": 1 "b": 2}', 400),
+        (b'{"a" 1}', 400),
+        (b'{"a": {}}', 400),
+        (b'{"a": [[]]}', 400),
+        (b"{" + b'"a": 1,' * 100 + b'"a": 1}', 400),
+        (b'{"a": 1, "b": null, "c": 1.5e3, "d": "\\u00e9"}', 401),
+        (body() + b"}", 400),
+        (b"\xef\xbb\xbf" + body(password="wrong"), 403),
         (b'"text"', 400),
         (body(s3_path=None), 400),
         (body(s3_path=""), 400),
@@ -174,16 +189,45 @@ def test_the_same_content_again_is_told_from_other_content(tmp_path) -> None:
     other = receive(body(content=ROW.replace("1.5", "1.6")), place, CREDENTIALS)
     assert (same.status, same.body["same"]) == (409, True)
     assert (other.status, other.body["same"]) == (409, False)
+    for response in (same, other):
+        assert KEY in response.body["message"]
+        assert str(tmp_path) not in response.text
+    assert str(tmp_path) in other.line
     assert kept(tmp_path) == {KEY: ROW}
 
 
-def test_a_place_that_cannot_be_reached_is_a_500_that_says_why(monkeypatch) -> None:
+def test_a_place_that_cannot_be_written_is_a_500_that_does_not_say_where(tmp_path) -> None:
+    (tmp_path / "v3").symlink_to("/proc")
+    response = receive(body(), open_place(str(tmp_path)), CREDENTIALS)
+    assert (response.status, str(tmp_path) in response.text) == (500, False)
+    assert str(tmp_path) in response.line
+
+
+def test_a_place_that_cannot_be_reached_is_a_500_that_says_why_in_the_log(monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     place = open_place("s3://bucket", Access(deadline=1, endpoint="http://127.0.0.1:9", region="us-east-1"))
     response = receive(body(), place, CREDENTIALS)
     assert response.status == 500
-    assert "s3://bucket" in response.body["message"]
+    assert "s3://bucket" in response.line
+    assert "s3://" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (ROW.replace("1.5", "9" * 400), 200),
+        (ROW.replace("1.5", "-" + "9" * 4300), 200),
+        ("{" + ",".join(f'"k{i}": 1' for i in range(30_000)) + ', "metric": 1, "metric": 1}', 422),
+        ('{"metric": {"name": "m", "target_value": "' + "1" * 1_000_000 + 'x"}}', 422),
+        ('{"metric": {}, "job_id": "' + "9" * 5000 + '"}', 422),
+        ("[" * 100_000, 422),
+        ("[" + "{}," * 100_000 + "{}]", 413),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_no_content_is_a_failure_of_ours_or_keeps_it_busy(tmp_path, content, expected) -> None:
+    assert status(body(content=content), tmp_path) == expected
 
 
 AS_SENT = [

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from serving import serving
 
 from torchperf_ci.places import Access, open_place
+from torchperf_ci.upload import request as requests
 from torchperf_ci.upload import server as receiving
 from torchperf_ci.upload.lambda_api import Credentials
 from torchperf_ci.upload.server import Server
@@ -124,9 +125,10 @@ def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None
             except OSError:
                 return
 
+    monkeypatch.setattr(receiving, "REPLY_SECONDS", 0.2)
     thread = threading.Thread(target=drip)
     thread.start()
-    assert b"HTTP" not in rest(dripping)
+    assert rest(dripping).startswith(b"HTTP/1.1 408 ")
     stop.set()
     thread.join()
 
@@ -135,6 +137,64 @@ def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
     monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(receiving, "REPLY_SECONDS", 0.2)
     assert rest(say(address, head(1000), b"{")).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("sent", [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Le", b"POST / HTTP/1.1\r\n", b"P"])
+def test_headers_that_do_not_come_are_a_408_which_is_logged(address, monkeypatch, capfd, sent) -> None:
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(receiving, "REPLY_SECONDS", 0.2)
+    answer, content = rest(say(address, sent)).split(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert json.loads(content) == {"message": "the request took more than 0.2 s"}
+    assert [line.split(" ", 1)[1] for line in capfd.readouterr().err.splitlines()] == [
+        "127.0.0.1 408 the request took more than 0.2 s"
+    ]
+
+
+def test_who_says_nothing_at_all_is_not_answered(address, monkeypatch) -> None:
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.2)
+    assert rest(say(address)) == b""
+
+
+def test_all_bodies_together_have_so_much_room_and_further_ones_wait(tmp_path, monkeypatch) -> None:
+    content = body()
+    monkeypatch.setattr(receiving, "BODIES", len(content) + 100)
+    with serving_in(open_place(str(tmp_path / "kept"))) as address:
+        first = say(address, head(len(content)), content[:10])
+        assert post(address, b"{}")[0] == 401  # the first has its room by now, and a small one still fits
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(post, address, body(s3_path="v3/second"))
+            with pytest.raises(TimeoutError):
+                second.result(0.3)
+            first.sendall(content[10:])
+            assert rest(first).startswith(b"HTTP/1.1 200 ")
+            assert second.result()[0] == 200
+
+
+def test_where_no_room_gets_free_it_is_a_503(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(receiving, "BODIES", 100)
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(receiving, "REPLY_SECONDS", 0.2)
+    with serving_in(open_place(str(tmp_path / "kept"))) as address:
+        status, answer = post(address, body())
+        assert (status, answer["message"]) == (
+            503,
+            "there are too many large requests at a time; try again later",
+        )
+        assert post(address, b"{}")[0] == 401
+
+
+def test_a_content_that_takes_too_long_is_refused_and_its_turn_is_over(address, monkeypatch) -> None:
+    rows = "\n".join(["{}"] * 100)
+    with monkeypatch.context() as short:
+        short.setattr(requests, "CHECK_SECONDS", 0.0)
+        for _ in range(2 * receiving.AT_WORK):
+            status, answer = post(address, body(content=rows))
+            assert (status, answer["message"]) == (
+                413,
+                "content takes too long to check; split it over several keys",
+            )
+    assert post(address, body())[0] == 200
 
 
 def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch) -> None:

@@ -58,6 +58,8 @@ class Reading:
     records: tuple[Located, ...]
     refused: tuple[Refused, ...]
     problems: tuple[Problem, ...]
+    limit: str = ""
+    """Of the limits of :mod:`torchperf_ci.records.limits`, that which made a file be refused as a whole."""
 
     @property
     def size(self) -> int:
@@ -95,7 +97,7 @@ def parse(content: bytes, name: str) -> Reading:
     try:
         return _parsed(content, name)
     except OverLimitError as error:
-        return unread(name, str(error))
+        return replace(unread(name, str(error)), limit=str(error))
     except (TorchperfError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  # a bug of ours, and the others' records are worth more than a traceback

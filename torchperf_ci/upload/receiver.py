@@ -39,16 +39,23 @@ def receive(body: bytes, place: Place, accepted: Credentials) -> Response:
 
 
 def keep(request: Request, place: Place) -> Response:
-    """Put the request's content, gzipped, where nothing may be yet: of several writers of one key one wins."""
+    """Put the request's content, gzipped, where nothing may be yet: of several writers of one key one wins.
+
+    Where that is on this machine, and why it fails, is told to the log, not to whoever asks.
+    """
     body = gzip.compress(request.content.encode(), mtime=0)
     try:
         put = place.put(request.key, body)
     except UnsafeKeyError as error:  # too long, with the prefix of the place before it
-        return Response(HTTPStatus.BAD_REQUEST, {"message": f"s3_path: {error}"})
+        return Response(
+            HTTPStatus.BAD_REQUEST, {"message": "s3_path is too long to be kept here"}, str(error)
+        )
     except ConflictError as error:
-        return Response(HTTPStatus.CONFLICT, {"message": str(error), "same": False})
+        message = f"{request.key}: other content is already kept there; it was not overwritten"
+        return Response(HTTPStatus.CONFLICT, {"message": message, "same": False}, str(error))
     except NotDeliveredError as error:
-        return Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": f"it could not be kept: {error}"})
+        message = "it could not be kept; the receiver's log says why"
+        return Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message}, str(error))
     if put == "already there":
         message = f"{request.key}: the same content is already kept there"
         return Response(HTTPStatus.CONFLICT, {"message": message, "same": True})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import UnsafeKeyError, UsageError
 from torchperf_ci.places.keys import MAX_KEY, check_keys
+from torchperf_ci.records.limits import at_most
 from torchperf_ci.records.reading import parse
 from torchperf_ci.upload.lambda_api import Credentials
 
@@ -22,9 +24,17 @@ if TYPE_CHECKING:
 MAX_BODY = 6 * 1024 * 1024
 """Bytes of a request: what AWS Lambda itself lets through."""
 
+CHECK_SECONDS = 10.0
+"""Seconds to compute for the check of one content: four times what a full request of honest records takes."""
+
 ROOT = "v3/"
 """Where every key is: what takes objects into the database looks nowhere else."""
 
+_MOST_MEMBERS = 100
+_DECODER = json.JSONDecoder()
+_TOKENS = {
+    token: re.compile(rf"[ \t\n\r]*{re.escape(token)}[ \t\n\r]*") for token in ("", "{", ":", ",", "}")
+}
 _PROBLEMS_TOLD = 20
 _LONGEST_PROBLEM = 300
 
@@ -39,10 +49,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """An HTTP status and a JSON object, which always has a ``message``."""
+    """An HTTP status and a JSON object, which always has a ``message``; ``detail`` is for our own log alone."""
 
     status: HTTPStatus
     body: Mapping[str, Any]
+    detail: str = ""
 
     @property
     def text(self) -> str:
@@ -52,7 +63,7 @@ class Response:
     @property
     def line(self) -> str:
         """Status and message, for a log. The message may quote the request, but nothing of its credentials."""
-        return f"{self.status:d} {self.body['message']}"
+        return f"{self.status:d} {self.body['message']}{self.detail and f' ({self.detail})'}"
 
 
 class RefusedError(Exception):
@@ -96,12 +107,49 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not body.strip():
         raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is empty")
     try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
-    if not isinstance(fields, dict):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+        return _members(body.decode("utf-8-sig"))
+    except ValueError:
+        message = "the body is not a JSON object whose members are strings"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, message) from None
+
+
+def _members(text: str) -> dict[str, Any]:
+    """The members of a JSON object in which there is no other, and no list. Raises ``ValueError``.
+
+    Nobody knows yet who sent it. A whole value of JSON can take forty times as much memory as its text, and seconds.
+    """
+    fields: dict[str, Any] = {}
+    position = _after("{", text, 0)
+    for number in range(_MOST_MEMBERS):
+        if text.startswith("}", position):
+            break
+        name, position = _scalar(text, _after(",", text, position) if number else position)
+        if not isinstance(name, str):
+            msg = "a name is no string"
+            raise ValueError(msg)  # noqa: TRY004  # whatever is wrong with the text is one kind of error
+        fields[name], position = _scalar(text, _after(":", text, position))
+    if _after("}", text, position) != len(text):
+        msg = "something follows the object"
+        raise ValueError(msg)
     return fields
+
+
+def _scalar(text: str, position: int) -> tuple[Any, int]:
+    """A string, or a number, or a constant, and where what follows it begins."""
+    if text.startswith(("[", "{"), position):
+        msg = "a value inside of a value"
+        raise ValueError(msg)
+    value, position = _DECODER.raw_decode(text, position)
+    return value, _after("", text, position)
+
+
+def _after(token: str, text: str, position: int) -> int:
+    """Where what follows ``token``, and the space around it, begins. Raises ``ValueError`` where it is not there."""
+    found = _TOKENS[token].match(text, position)
+    if not found:
+        msg = f"{token!r} is missing"
+        raise ValueError(msg)
+    return found.end()
 
 
 def _authorise(fields: Mapping[str, Any], accepted: Credentials) -> None:
@@ -148,7 +196,10 @@ def _content(fields: Mapping[str, Any]) -> str:
 def _records(content: str) -> Sequence[Located]:
     """The records of ``content``, if the database takes each of them: it would reject all for one."""
     # Half of a surrogate pair is no text; as bytes it is one of the reasons.
-    reading = parse(content.encode("utf-8", "surrogatepass"), "content")
+    with at_most(CHECK_SECONDS):
+        reading = parse(content.encode("utf-8", "surrogatepass"), "content")
+    if reading.limit:
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"content {reading.limit} over several keys")
     refused = [str(problem) for problem in reading.problems if problem.severity == "refused"]
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"

@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import Access, open_place
+from torchperf_ci.upload.bounded import Room, Timed
 from torchperf_ci.upload.receiver import PUT_SECONDS, keep, log
-from torchperf_ci.upload.request import RefusedError, Response, check_size, credentials, read_request
+from torchperf_ci.upload.request import (
+    RefusedError,
+    Response,
+    check_size,
+    credentials,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +50,9 @@ CONNECTIONS = 64
 
 AT_WORK = 4
 """Requests at a time that are checked; puts, which mostly wait, are not counted."""
+
+BODIES = 128 * 2**20
+"""Bytes of all bodies at a time, whoever sends them; further ones wait until there is room."""
 
 _PIECE = 64 * 1024
 
@@ -75,6 +85,7 @@ class Server(ThreadingTCPServer):
     def __init__(self, address: tuple[str, int], place: Place, accepted: Credentials) -> None:
         self.place, self.accepted = place, accepted
         self.turn = threading.BoundedSemaphore(AT_WORK)
+        self.bodies = Room(BODIES)
         self._room = threading.BoundedSemaphore(CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
@@ -123,19 +134,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = io.BufferedReader(_Timed(self.connection, Deadline.after(REQUEST_SECONDS)))
+        self._received = Timed(self.connection, Deadline.after(REQUEST_SECONDS))
+        self.rfile = io.BufferedReader(self._received)
+        self.request_version = self.default_request_version  # until the request tells its own
         self._answered = self._all_read = False
 
     def handle(self) -> None:
         self.handle_one_request()
+        # The base class lets a client go whose request line or headers did not come in time, without a word.
+        if self._received.is_late and not self._received.is_empty and not self._answered:
+            self._reply(_too_slow().response)
 
     def do_POST(self) -> None:
         try:
-            body = self._body()
+            length = self._length()
+            with self.server.bodies.taken(length, self._received.deadline):
+                response = self._response(self._body(length))
         except RefusedError as refused:
-            self._reply(refused.response)
-        else:
-            self._reply(self._response(body))
+            response = refused.response
+        except TimeoutError:
+            message = "there are too many large requests at a time; try again later"
+            response = Response(HTTPStatus.SERVICE_UNAVAILABLE, {"message": message})
+        self._reply(response)
 
     def handle_expect_100(self) -> bool:
         try:
@@ -155,13 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
         check_size(size)
         return size
 
-    def _body(self) -> bytes:
-        length = self._length()
+    def _body(self, length: int) -> bytes:
         try:
             body = self.rfile.read(length)
         except TimeoutError:
-            message = f"the request took more than {REQUEST_SECONDS:g} s"
-            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from None
+            raise _too_slow() from None
         self._all_read = True
         if len(body) < length:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is shorter than its Content-Length")
@@ -193,6 +211,9 @@ class _Handler(BaseHTTPRequestHandler):
         message = f"{status.phrase}: an upload API takes a POST of HTTP/1.1"
         self._reply(Response(status, {"message": message}))
 
+    def log_error(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's signature
+        """A request that is refused is logged with its answer."""
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's signature
         log(self.address_string(), format % args)
 
@@ -216,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _discard_the_rest(self) -> None:
         """Closing at once would take the answer from a client that still sends (RFC 9112, 9.6)."""
         self.connection.shutdown(socket.SHUT_WR)
-        with _Timed(self.connection, Deadline.after(REPLY_SECONDS)) as rest:
+        with Timed(self.connection, Deadline.after(REPLY_SECONDS)) as rest:
             while rest.read(_PIECE):
                 pass
 
@@ -226,18 +247,5 @@ def _log_bug(client: str) -> None:
     log(client, *(f"| {line}" for line in traceback.format_exc().splitlines()))
 
 
-class _Timed(io.RawIOBase):
-    """What a socket receives until a deadline; then reading raises ``TimeoutError``."""
-
-    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
-        self._connection, self._deadline = connection, deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self._deadline.left
-        if not left:
-            raise TimeoutError
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+def _too_slow() -> RefusedError:
+    return RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"the request took more than {REQUEST_SECONDS:g} s")
