@@ -144,6 +144,8 @@ def test_a_flag_may_have_another_name() -> None:
     [
         ("1790000000", 1_790_000_000),
         ("2026-09-21", 1_789_948_800),
+        ("1970-01-01", 0),
+        ("0", 0),
         ("2026-09-21T14:13:20Z", 1_790_000_000),
         ("2026-09-21T16:13:20+02:00", 1_790_000_000),
     ],
@@ -152,7 +154,7 @@ def test_a_time_is_unix_seconds_or_a_date_in_utc(given: str, expected: int) -> N
     assert read(["--start", given], declared=QUERY_OPTIONS)["start"] == expected
 
 
-@pytest.mark.parametrize("given", ["yesterday", "-1", "2026-13-01", ""])
+@pytest.mark.parametrize("given", ["yesterday", "-1", "1969-12-31", "2026-13-01", ""])
 def test_what_is_no_time_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--start"):
         read([f"--start={given}"], declared=QUERY_OPTIONS)

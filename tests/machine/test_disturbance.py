@@ -53,6 +53,8 @@ def test_what_is_ours_or_little_is_no_disturbance(facts: dict[str, str]) -> None
         ({"cpu_steal": "0.041"}, "the hypervisor gave 4% of the CPU time to others"),
         ({"cpu_quota_throttled": "0.300"}, "the CPU quota held processes up 30% of the time"),
         ({"cpu_throttle_events": "3"}, "heat slowed cores down 3 times"),
+        ({"other_gpu_processes": "1"}, "another process computed on the GPU, too"),
+        ({"other_gpu_processes": "3"}, "3 other processes computed on the GPU, too"),
         ({"throttling": "HwSlowdown, SwThermal"}, "the GPU was throttled (HwSlowdown, SwThermal)"),
     ],
 )

@@ -55,6 +55,7 @@ def test_a_machine_is_described(server):
     }
     assert found.observed["boot_id"].startswith("6f1c0d5e")
     assert found.observed["hypervisor"] == "none"
+    assert (found.observed["load"], found.observed["cpu_pressure"]) == ("0.25", "0.015")
     assert found.observed["torch"] == "2.13.0"
 
 
@@ -107,6 +108,17 @@ def test_tuning_counts_and_its_refusals_are_recorded(server):
     found = fingerprint(server, tuning=tuning)
     assert found.comparable["tuning"] == "governor=performance; turbo=off"
     assert found.observed["tuning_refused_smt"] == "Permission denied"
+
+
+def test_what_a_system_does_not_say_is_left_out(server):
+    (server / "proc/pressure/cpu").unlink()
+    assert "cpu_pressure" not in fingerprint(server).observed
+
+
+@pytest.mark.parametrize("tuning", [None, TuningReport({"governor": "performance"})])
+def test_clocks_that_nothing_locked_are_free(server, nvidia, tuning):
+    """All history of GPUs that were never tuned hangs on this word."""
+    assert take(Cuda(), {}, {}, tuning, server).comparable["gpu_clocks"] == "free"
 
 
 def test_a_gpu_and_its_state(server, nvidia):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchperf_ci.machine.devices.base import Throttling
+from torchperf_ci.machine.devices.cuda import Cuda
 from torchperf_ci.machine.disturbance import disturbance
 from torchperf_ci.machine.interference import Snapshot, between, snapshot, watched
 
@@ -117,9 +117,19 @@ def test_this_process_on_this_machine():
     assert 0 <= (found.other_cpus or 0) <= found.cpus
 
 
-def test_what_is_watched_is_told_after_the_block_also_where_it_failed():
-    device = SimpleNamespace(throttling=iter([Throttling(), Throttling(("HwSlowdown",))]).__next__)
-    with pytest.raises(ZeroDivisionError), watched(device) as told:
+def test_what_is_watched_is_told_after_the_block_also_where_it_failed(nvidia):
+    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = iter([0, 0x8])
+    with pytest.raises(ZeroDivisionError), watched(Cuda()) as told:
         _ = 1 / 0
-    assert told["throttling"] == "HwSlowdown"
+    assert told["throttling"] == "hardware slowdown"
     assert float(told["seconds"]) >= 0
+
+
+@pytest.mark.parametrize(("workers", "told"), [(1, {"other_gpu_processes": "1"}), (2, {}), (3, {})])
+def test_others_on_the_gpu_are_counted(nvidia, workers, told):
+    nvidia.nvmlDeviceGetComputeRunningProcesses.side_effect = lambda _: [
+        SimpleNamespace(pid=n) for n in (7, 8)
+    ]
+    with watched(Cuda(), workers=workers) as observed:
+        pass
+    assert {name: value for name, value in observed.items() if "gpu" in name} == told

@@ -114,7 +114,7 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_block(first, 1) + _block(second, 1), 1e-9))
-        with watched(device(base.device)) as observed:
+        with watched(device(base.device), workers=2) as observed:
             quads = [_quad(first, second, steps) for _ in range(QUADS)]
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),

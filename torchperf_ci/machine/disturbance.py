@@ -25,8 +25,8 @@ class Conditions:
     """What several processes were measured under, weighted by their time; None where the system does not say.
 
     ``others`` is how many of the ``cpus`` work took that was not ours, ``load`` the highest load average (which is of
-    the last minute, and counts what we do, too), the other numbers are shares of the time. ``throttling`` holds the
-    reasons that a GPU gave.
+    the last minute, and counts what we do, too), the other numbers are shares of the time. ``gpu_neighbours`` counts
+    other processes on the GPU, ``throttling`` holds the reasons that it gave.
     """
 
     seconds: float = 0.0
@@ -37,6 +37,7 @@ class Conditions:
     steal: float | None = None
     quota: float | None = None
     throttle_events: int = 0
+    gpu_neighbours: int = 0
     throttling: tuple[str, ...] = ()
 
 
@@ -63,6 +64,7 @@ def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
         steal=_mean(observed, "cpu_steal"),
         quota=_mean(observed, "cpu_quota_throttled"),
         throttle_events=sum(int(facts.get("cpu_throttle_events", 0)) for facts in observed),
+        gpu_neighbours=max((int(facts.get("other_gpu_processes", 0)) for facts in observed), default=0),
         throttling=tuple(sorted(reasons)),
     )
 
@@ -78,6 +80,9 @@ def _found(now: Conditions) -> Iterator[str]:
         yield f"heat slowed cores down {'once' if now.throttle_events == 1 else f'{now.throttle_events} times'}"
     if now.throttling:
         yield f"the GPU was throttled ({', '.join(now.throttling)})"
+    if now.gpu_neighbours:
+        others = "another process" if now.gpu_neighbours == 1 else f"{now.gpu_neighbours} other processes"
+        yield f"{others} computed on the GPU, too"
 
 
 def _busy(now: Conditions) -> Iterator[str]:

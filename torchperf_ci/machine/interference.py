@@ -90,16 +90,27 @@ class Interference:
 
 
 @contextmanager
-def watched(device: Device, pid: int | None = None) -> Iterator[dict[str, str]]:
-    """The facts of the block, which are there after it: of the machine, of process ``pid``, and of ``device``."""
+def watched(device: Device, pid: int | None = None, workers: int = 1) -> Iterator[dict[str, str]]:
+    """The facts of the block, which are there after it: of the machine, of process ``pid``, and of ``device``, which so
+    many ``workers`` of ours use.
+    """
     observed: dict[str, str] = {}
-    before, throttled = snapshot(pid), {*device.throttling().voiding}
+    before, throttled, users = snapshot(pid), {*device.throttling().voiding}, _users(device)
     try:
         yield observed
     finally:
         observed |= between(before, snapshot(pid)).facts()
         if throttled := throttled | {*device.throttling().voiding}:
             observed["throttling"] = ", ".join(sorted(throttled))
+        # Counted, because a container's process ids are not those that a driver tells.
+        if (others := max(users, _users(device)) - workers) > 0:
+            observed["other_gpu_processes"] = str(others)
+
+
+def _users(device: Device) -> int:
+    """How many processes compute on a GPU."""
+    condition = device.condition()
+    return len(condition.processes) if condition else 0
 
 
 def snapshot(pid: int | None = None, root: Path = Path("/"), own: int = 0) -> Snapshot:
