@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.journal import FOLDER, Journal
+from torchperf_ci.bench.journal import Journal
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.records.own_folder import NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:
     journal = Journal.start(tmp_path, PLAN)
     journal.add("a", OUTCOME)
-    file = tmp_path / FOLDER / "journal.jsonl"
+    file = tmp_path / NAME / "journal.jsonl"
     with file.open("a") as torn:
         torn.write('{"case": "b", "outc')
     again = Journal.resume(tmp_path, PLAN)

@@ -10,13 +10,11 @@ from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
+from torchperf_ci.records.own_folder import NAME, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-FOLDER = ".torchperf"
-"""Below the records directory. Uploads take its ``*.json`` only, so they do not see it."""
 
 OTHERWISE = "repeat its options or start anew in --out"
 
@@ -72,7 +70,7 @@ class Journal:
             msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
             raise OutputDirectoryError(msg)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with open_journal(path) as file:
                 journal.entries(file, plan, OTHERWISE)
         except OSError as error:
@@ -99,4 +97,5 @@ class Journal:
 
 
 def _path(records: Path) -> Path:
-    return records / FOLDER / "journal.jsonl"
+    """Below the records, in a folder that no reader of records looks into."""
+    return records / NAME / "journal.jsonl"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
+from torchperf_ci.records.own_folder import make_folder
 from torchperf_ci.store.dsn import DATABASE, PASSWORD, Embedded, Server, parse_dsn
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _connect_embedded(location: Embedded) -> Store:
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
-        location.path.mkdir(parents=True, exist_ok=True)
+        make_folder(location.path)
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
         raise StoreError(msg) from error

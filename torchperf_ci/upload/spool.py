@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
 from torchperf_ci.records.files import open_regular, read_limited, replace_by, replace_file
 from torchperf_ci.records.limits import MAX_BYTES
+from torchperf_ci.records.own_folder import make_folder
 from torchperf_ci.records.quarantine import quarantine
 from torchperf_ci.upload.payload import Payload
 
@@ -111,7 +112,7 @@ class Spool:
 
     def _make_root(self) -> None:
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.root)
         except OSError as error:
             msg = f"{self.root}: cannot be made: {error.strerror}; name a writable directory with --spool"
             raise OutputDirectoryError(msg) from error

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.records.files import open_journal, open_regular
+from torchperf_ci.records.own_folder import make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ class Tried:
     def note(self, key: str, body: bytes, event: Event) -> None:
         """Remember what happens to ``body`` under ``key``."""
         line = {"url": self._url, "key": key, "content": _digest(body), "event": event}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         with open_journal(self._path) as file:
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
