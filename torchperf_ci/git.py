@@ -25,7 +25,10 @@ _ELSEWHERE = (
     "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )  # fmt: skip
-_SECRET = re.compile(r"(?<=://)[^/@\s]+@|(?i:(?<=basic )|(?<=bearer ))\S+")
+_SECRET = re.compile(
+    r"(?<=://)[^/@\s:]+:(?!\d+(?:[/\s]|$))[^/\n]*@|(?<=://)[^/@\s]+@|"
+    r"(?i:(?<=basic )|(?<=bearer )|(?<=[?&]token=)|(?<=[?&]password=))[^\s&]+"
+)
 
 # What somebody else's push at the same moment, a network or an overloaded server makes git say.
 _PASSING = re.compile(

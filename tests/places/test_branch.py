@@ -15,7 +15,7 @@ from contents import contents
 from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
 from torchperf_ci.places import Access, open_place
 from torchperf_ci.places.data_repository import DataRepository
 from torchperf_ci.places.remotes import Remote
@@ -266,3 +266,27 @@ def test_addresses_that_are_none(target: str, says: str, tmp_path: Path, git: Ru
     with pytest.raises(UsageError, match=says) as refused:
         open_place(target)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://[::1/o/r", "https://u:s3cret@[x]/o/r", "https://u:s3 cret@h]/o/r"])
+def test_a_malformed_remote_is_named_without_its_password(checkout: Path, git: Run, url: str) -> None:
+    git(checkout, "remote", "add", "broken", url)
+    with pytest.raises(UsageError, match="the repository's URL is malformed") as caught:
+        open_place("branch:data@broken", Access(git_token=TOKEN))
+    assert "s3" not in str(caught.value)
+
+
+def test_a_link_in_the_branch_is_named_and_not_followed(tmp_path: Path, remote: Path, git: Run) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=data")
+    (folder / "a.json").write_text("[]")
+    (folder / "b.json").symlink_to("/proc/self/environ")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "one")
+    git(folder, "push", "--quiet", str(remote), "data")
+    place = open_place(f"branch:data@{remote}")
+    assert list(place.keys()) == ["a.json", "b.json"]
+    assert place.get("a.json") == b"[]"
+    with pytest.raises(UnfitObjectError, match="it is a link, not a regular file"):
+        place.get("b.json")

@@ -70,6 +70,11 @@ def test_no_text_of_a_server_holds_its_password() -> None:
         (f"clickhouse://ann:{SECRET}@host/perf?secure=yes", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@host/perf?compress=1", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@[host/perf", "cannot be read"),
+        (f"clickhouse://ann:{SECRET}/x@host/perf", "%2F"),
+        (f"clickhouse://ann:{SECRET}#x@host/perf", "cannot be read"),
+        (f"clickhouse://host/perf?token={SECRET}", "secure=true or secure=false"),
+        (f"clickhouse://host/perf?secure=true&password={SECRET}", "secure=true or secure=false"),
+        (f"clickhouse:ann:{SECRET}@host", "a store without a kind is not known"),
     ],
 )
 def test_what_is_no_address_says_what_is_one(dsn: str, complaint: str) -> None:

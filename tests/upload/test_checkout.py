@@ -96,6 +96,9 @@ def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
         ("/srv/git/octo/perf.git", "octo/perf"),
         ("perf.git", ""),
         ("https://github.com", ""),
+        ("https://[::1/octo/perf", ""),
+        ("https://[x]/octo/perf", ""),
+        ("", ""),
     ],
 )
 def test_the_repositorys_name(url: str, name: str) -> None:

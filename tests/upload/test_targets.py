@@ -14,6 +14,15 @@ from torchperf_ci.upload.targets import address, open_target
     [
         ("s3://bucket/prefix", "s3://bucket/prefix"),
         ("clickhouse://me:pa@ss@host/db", "clickhouse://me@host/db"),
+        ("clickhouse://me:pa ss wo\trd@host/db", "clickhouse://me@host/db"),
+        ("clickhouse://me:pass\nword@host:8443/db?secure=true", "clickhouse://me@host:8443/db?secure=true"),
+        ("https://host:8443/api@v2", "https://host:8443/api@v2"),
+        ("https://host/api?token=s3cret&x=y", "https://host/api?token=***&x=***"),
+        ("https://host/api?s3cret", "https://host/api?***"),
+        (
+            "branch:perf@https://x:a b@host/octo/perf?token=s3cret",
+            "branch:perf@https://x@host/octo/perf?token=***",
+        ),
         (
             "branch:perf@https://x:ghp_token@github.com/octo/perf",
             "branch:perf@https://x@github.com/octo/perf",
@@ -32,11 +41,17 @@ def test_a_path_is_the_same_from_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "to", ["gs://bucket", "http://example.com", "https://a:b@example.com", "clickhouse://", "chdb://"]
+    "to",
+    [
+        *("gs://bucket", "http://example.com", "https://a:b@example.com", "clickhouse://", "chdb://"),
+        *("https://[::1", "https://example.com/?token=s3cret", "https://example.com/#s3cret"),
+        *("branch:perf@https://[::1/o/r", "branch:perf@https://[x]/o/r", "clickhouse://[::1"),
+    ],
 )
 def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as caught:
         open_target(to, Access(), tmp_path)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_what_is_no_target_says_what_there_is(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from torchperf_ci.places.reaching import reaching_settings, token_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from urllib.parse import SplitResult
 
     from torchperf_ci.git import Setting
     from torchperf_ci.places.access import Access
@@ -64,7 +65,7 @@ def _address(given: str) -> str:
             "or name the repository: branch:NAME@URL"
         )
         raise UsageError(msg)
-    parts = urlsplit(given)
+    parts = _split(given)
     if parts.password or (parts.username and parts.scheme.startswith("http")):
         msg = (
             f"the URL of {parts.hostname} holds a credential, which logs and files would show; "
@@ -72,6 +73,15 @@ def _address(given: str) -> str:
         )
         raise UsageError(msg)
     return given
+
+
+def _split(url: str) -> SplitResult:
+    """Raises :class:`UsageError`, which does not repeat the URL: it may hold a credential, wherever it comes apart."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        msg = "the repository's URL is malformed; correct the checkout's remote, or what is given as branch:NAME@URL"
+        raise UsageError(msg) from None
 
 
 def _settings(here: Git) -> list[Setting]:
@@ -84,7 +94,7 @@ def _settings(here: Git) -> list[Setting]:
 def _token(url: str, access: Access) -> list[Setting]:
     """The settings that show the job's token to the job's own server, whatever else is to be reached."""
     server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
-    if not access.git_token or urlsplit(url)[:2] != urlsplit(server)[:2]:
+    if not access.git_token or _split(url)[:2] != _split(server)[:2]:
         return []
     access.mask(access.git_token)
     settings = token_settings(access.git_token, server)

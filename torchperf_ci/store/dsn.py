@@ -18,6 +18,9 @@ DATABASE = "benchmark"
 PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
 FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
 _PORT, _SECURE_PORT = 8123, 8443
+_ENCODED = (
+    "it has host and port in another form, or a password with characters to write as %20 (space) or %2F (/)"
+)
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,19 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> Embedded | S
     if scheme == "chdb" and not rest:
         msg = f"the store's address names no directory; give {FORMS}"
         raise UsageError(msg)
-    msg = f"a store that begins with {scheme[:20]!r} is not known; give {FORMS}"
+    what = f"a store that begins with {scheme[:20]!r}" if rest else "a store without a kind"
+    msg = f"{what} is not known; give {FORMS}"
     raise UsageError(msg)
 
 
 def _server(dsn: str, password: str) -> Server:
     try:
         url = urlsplit(dsn)
-        port, secure = url.port, _is_secure(url)
-    except ValueError as error:
-        msg = f"the store's address cannot be read: {error}; give {FORMS}"
+        port = url.port
+    except ValueError:  # whose text may quote a password that came apart
+        msg = f"the store's address cannot be read: {_ENCODED}; give {FORMS}"
         raise UsageError(msg) from None
+    secure = _is_secure(url)
     if not url.hostname:
         msg = f"the store's address names no host; give {FORMS}"
         raise UsageError(msg)
@@ -84,10 +89,13 @@ def _server(dsn: str, password: str) -> Server:
 
 
 def _is_secure(url: SplitResult) -> bool:
-    """What ``secure`` says, else whether the port is the usual one for TLS. Raises ``ValueError``."""
+    """What ``secure`` says, else whether the port is the usual one for TLS. Raises :class:`UsageError`."""
     options = dict(parse_qsl(url.query))
     said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
     if options or said not in {"true", "false"}:
-        msg = "after the question mark stands secure=true or secure=false, nothing else"
-        raise ValueError(msg)
+        msg = (
+            "the store's address cannot be read: after the question mark stands secure=true or secure=false, nothing "
+            f"else; give {FORMS}"
+        )
+        raise UsageError(msg)
     return said == "true"

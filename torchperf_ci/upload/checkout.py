@@ -43,7 +43,10 @@ def _repository(folder: Path) -> str:
 
 def repository_name(url: str) -> str:
     """``owner/name`` of a remote such as ``https://host/owner/name.git`` or ``git@host:owner/name``, or empty."""
-    path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
+    try:
+        path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
+    except ValueError:
+        return ""
     parts = [part for part in path.removesuffix("/").removesuffix(".git").split("/") if part]
     return "/".join(parts[-2:]) if len(parts) > 1 else ""
 

@@ -25,7 +25,9 @@ _FORMS = (
     "an upload API (https://…), s3://BUCKET[/PREFIX], branch:NAME[@REMOTE], chdb://PATH, "
     "clickhouse://USER@HOST/DATABASE or a directory"
 )
-_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
+_PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
+"""From the colon that is none of a port to the last @: what has to be encoded in it is not always encoded."""
+_QUERY = re.compile(r"([?#&])(?!secure=(?:true|false)(?:&|$))([^=&]*=)?[^&]*")
 _TRIED = "requests.jsonl"
 
 
@@ -46,7 +48,7 @@ def address(to: str) -> str:
     if to.startswith(_STORE) and isinstance(location := parse_dsn(to), Embedded):
         return str(location)
     if "://" in to or to.startswith("branch:"):
-        return _PASSWORD.sub(r"\1@", to)
+        return _QUERY.sub(r"\1\2***", _PASSWORD.sub(r"\1@", to))
     return str(Path(to).absolute())
 
 
