@@ -29,12 +29,15 @@ MAY_IMPORT = {
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
     "series": {"series", "records", "config", "store", "stats.spread"},
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
-    "culprits": {"culprits", "verdicts.rows", "stats.effect", "json_file", "markdown", "actions", "console"},
+    "culprits": {
+        *("culprits", "verdicts.rows", "verdicts.again", "stats.effect"),
+        *("json_file", "markdown", "actions", "console"),
+    },
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},
     "environments": {"environments", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
-        *("machine", "records", "actions", "console", "config", "interruption"),
+        *("machine", "records", "git", "actions", "console", "config", "interruption"),
     },
     "bisect/reasoning": {"bisect.reasoning", "stats"},
     "bisect/line": {"bisect.line", "environments", "git", "deadline"},

@@ -97,6 +97,8 @@ def location(culprit: Culprit) -> Location:
         repo="https://github.com/octo/perf",
         machine="AMD EPYC 7763, 2 cores",
         command="torchperf bisect --good 900d --bad bad0 --command './measure  \"*.py\" @all'",
+        folder="perf",
+        torch="2.13.0+cu130",
         runs=57,
         builds=7,
         seconds=MachineTime(723.4, 90.2),
@@ -124,7 +126,7 @@ def hostile(location: Location) -> Location:
     )
     return replace(
         location,
-        **dict.fromkeys(("good", "bad", "why", "repo", "machine", "command"), HOSTILE),
+        **dict.fromkeys(("good", "bad", "why", "repo", "machine", "command", "folder", "torch"), HOSTILE),
         confirmed=effects,
         culprits=(culprit, replace(culprit, commit=None)),
         credible=(Suspect(HOSTILE, 0.5, HOSTILE),),

@@ -78,7 +78,7 @@ def locations(statuses: st.SearchStrategy[str], least: int) -> st.SearchStrategy
         Location,
         statuses,
         *[SHAS] * 2,
-        *[TEXT] * 4,
+        *[TEXT] * 6,
         *[COUNTS] * 2,
         seconds=st.builds(MachineTime, SECONDS, SECONDS),
         confirmed=st.dictionaries(TEXT, EFFECTS, max_size=2),

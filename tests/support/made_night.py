@@ -128,7 +128,10 @@ LOCATION = Location(
     why="What is left of the slowdown is below 1%.",
     repo="https://github.com/octo/perf",
     machine=f"{H100} (cuda)",
-    command=f"torchperf bisect --repo . --good {GOOD} --bad {BAD} --verdicts verdicts.json --build 'pip install -e .'",
+    command=(
+        f"torchperf bisect --good {GOOD} --bad {BAD} --python python --workload vision/resnet18 "
+        "--build 'pip install -e .'"
+    ),
     runs=57,
     builds=7,
     seconds=MachineTime(1223.4, 5490.2),
@@ -189,7 +192,9 @@ def hostile_night(text: str) -> tuple[Judgement, Location]:
         moved=(Moved(text, text, text),),
         inside=inside,
     )
-    words: dict[str, Any] = dict.fromkeys(("good", "bad", "why", "repo", "machine", "command"), text)
+    words: dict[str, Any] = dict.fromkeys(
+        ("good", "bad", "why", "repo", "machine", "command", "folder", "torch"), text
+    )
     location = replace(
         LOCATION,
         **words,

@@ -10,7 +10,7 @@ import pytest
 
 from torchperf_ci.series.series import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.verdict import Judgement, Suite, Verdict
+from torchperf_ci.verdicts.verdict import Again, Judgement, Suite, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,9 @@ HOSTILE = (
     "::error::pwned ##[error]pwned a|b\n::error::pwned ::error::pwned "
     "@octocat #1 <img src=x> [x](javascript:x) `$(x)` \x1b[31m https://evil.example"
 )
+
+
+OLD, NEW = "a" * 40, "b" * 40
 
 
 def a_verdict(word: Word = "unchanged", model: str = "vision/resnet18", **given: Any) -> Verdict:
@@ -61,6 +64,7 @@ def judgement() -> Judgement:
         ],
         [Suite("latency(ms)", Effect(1.002, 1.001, 1.003, 0), 64)],
         ["2 records were refused"],
+        Again(OLD, NEW, ("--suite", "bench/a suite.py"), "sub", "2.13.0+cpu"),
     )
 
 
@@ -76,6 +80,7 @@ def hostile(judgement: Judgement) -> Judgement:
         verdicts=[replace(verdict, series=series, why=HOSTILE) for verdict in judgement.verdicts],
         suites=[replace(judgement.suites[0], metric=HOSTILE)],
         notes=[HOSTILE],
+        again=Again(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
     )
 
 

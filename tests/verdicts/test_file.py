@@ -14,7 +14,7 @@ from torchperf_ci.errors import OutputDirectoryError, VerdictsError
 from torchperf_ci.series.series import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import file
-from torchperf_ci.verdicts.verdict import WORDS, Judgement, Suite, Verdict
+from torchperf_ci.verdicts.verdict import WORDS, Again, Judgement, Suite, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,15 @@ VERDICTS = st.builds(
     st.dictionaries(TEXT, JSON, max_size=2),
 )
 SUITES = st.builds(Suite, TEXT, EFFECTS, st.integers(0, 10**9))
+BUILDS = st.sampled_from(["", "a" * 40, "torch==2.13.0"])
+AGAIN = st.builds(Again, BUILDS, BUILDS, st.lists(TEXT, max_size=2).map(tuple), TEXT, TEXT)
 JUDGEMENTS = st.builds(
-    Judgement, TEXT, TEXT, TEXT, st.lists(VERDICTS, max_size=3), st.lists(SUITES, max_size=2), st.lists(TEXT)
+    Judgement,
+    *[TEXT] * 3,
+    st.lists(VERDICTS, max_size=3),
+    st.lists(SUITES, max_size=2),
+    st.lists(TEXT),
+    st.none() | AGAIN,
 )
 CORE = {
     "version": 1,

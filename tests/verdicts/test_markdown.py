@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
 ROOM = 65_536
+SHOWN = (
+    "--python python --suite 'bench/a suite.py' --filter vision/resnet18 --mode inference "
+    "--dtype bf16 --backend eager"
+)
 
 
 def rendered(text: str) -> str:
@@ -31,8 +35,16 @@ def test_the_verdict_is_first_then_the_next_step_then_one_table_and_the_rest_is_
     text = markdown([judgement], ROOM)
     title, _, step, *_ = text.splitlines()
     assert title.startswith("### ❌ Performance: 2 regressed, 1 broken, ")
-    assert step.startswith("**Next step:** measure the worst on your machine: <code>torchperf compare ")
-    assert "--filter vision/resnet18" in step
+    assert step == (
+        "**Next step:** measure the worst on your machine, in a clone of the repository, with PyTorch 2.13.0 in the "
+        "Python that is active (`pip install torch==2.13.0`). If it is meant to be slower, say why."
+    )
+    old, new = "a" * 40, "b" * 40
+    assert text.splitlines()[4:7] == [
+        "    cd sub",
+        f"    git fetch origin {old} {new}",
+        f"    torchperf compare --base {old} --head {new} {SHOWN}",
+    ]
     shown, *folded = text.split("<details>")
     assert re.findall(r"^\| (\S+ )?(regressed|broken|candidate|improved|fixed) ", shown, re.MULTILINE)
     assert not re.findall(r"^\| (noisy|missing|new) ", shown, re.MULTILINE)
@@ -68,8 +80,8 @@ def test_the_whole_suite_and_the_notes_are_there(judgement: Judgement) -> None:
 @pytest.mark.parametrize(
     ("word", "candidate", "step"),
     [
-        ("broken", False, "run it by itself and read its error: <code>torchperf run --filter"),
-        ("noisy", True, "<code>torchperf compare"),
+        ("broken", False, "run it by itself and read its error."),
+        ("noisy", True, "measure it again, which tells whether the change is real."),
         ("noisy", False, "none; “detectable” is the change"),
     ],
 )
@@ -89,7 +101,7 @@ def test_where_little_was_judged_the_next_step_is_what_it_takes(verdict: Callabl
     text = markdown([Judgement("compare", "a", "b", few)], ROOM)
     shown, _ = text.split("<details>", 1)
     assert shown.startswith("### ⚪ Performance: little could be judged: 1 unchanged, ")
-    assert "**Next step:** give it what it takes to judge: what the reasons of the missing" in shown
+    assert "**Next step:** give it what it takes to judge the rest: what the reasons of the missing" in shown
     assert (
         "Only 1 of 50 series were judged&#58; 44 missing &#40;no job&#41;; 5 noisy &#40;5 pairs&#41;."
         in shown
@@ -136,7 +148,9 @@ def test_text_from_outside_is_text(hostile: Judgement) -> None:
     assert "<img" not in html
     assert 'javascript:x"' not in html
     assert "<a " not in html
-    assert not re.search(r"@(?!<!-- -->)|(?<![#&])#(?!<!-- -->|#|\d+;| )", text.replace("### ", ""))
+    outside = re.sub(r"^### |^    .*", "", text, flags=re.MULTILINE)  # what is code is shown to the letter
+    assert not re.search(r"@(?!<!-- -->)|(?<![#&])#(?!<!-- -->|#|\d+;| )", outside)
+    assert rendered(text).count("<pre>") == 1
     assert not re.search(r"^::error", text, re.MULTILINE)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert {line.count("|") for line in rows} <= {8, 3}

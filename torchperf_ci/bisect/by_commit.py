@@ -63,7 +63,8 @@ def _search(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
     location = conclude(found, call.config.policy)
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
     culprits = tuple(told_of(culprit, known, url) for culprit in location.culprits)
-    location = replace(location, culprits=culprits, machine=found.setting.machine)
+    setting = found.setting
+    location = replace(location, culprits=culprits, machine=setting.machine, torch=setting.torch)
     return Account(location, limits.after(found.investigation.facts))
 
 

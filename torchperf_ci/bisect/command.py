@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,11 @@ from torchperf_ci.bisect.by_commit import Call, bisect_commits
 from torchperf_ci.bisect.by_nightly import bisect_nightlies
 from torchperf_ci.bisect.limits import Limits
 from torchperf_ci.bisect.measuring.probes import LATENCY, check_metric
+from torchperf_ci.bisect.repeating import repeatable
 from torchperf_ci.bisect.setting import builder_of, check_command
 from torchperf_ci.culprits.telling import tell
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
-from torchperf_ci.invocation import command_line
-from torchperf_ci.options.bisecting import BISECT_OPTIONS
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts import file as verdicts_file
 
@@ -42,12 +40,13 @@ def bisect_command(options: Mapping[str, Any]) -> int:
     builder = builder_of(options)
     if options["command"]:
         check_command(options["command"], builder)
+    asked = options
     options = {**options, "out": str(out), "min_effect": options["min_effect"] or _min_effect(options, given)}
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     location = bisect(Call(options, given, judgement), state, limits)
     if location is None:
         return 0
-    tell(replace(location, command=command_line(BISECT_OPTIONS)), out, json_output=bool(options["json"]))
+    tell(repeatable(location, asked, judgement), out, json_output=bool(options["json"]))
     return 0 if options["on_failure"] == "warn" else _exit_code(location)
 
 

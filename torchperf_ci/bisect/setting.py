@@ -41,7 +41,7 @@ class Setting:
     """What to measure and where.
 
     ``notes`` say what was asked for and cannot be measured, ``levels`` what series were like before and after, where
-    there are verdicts.
+    there are verdicts, and ``torch`` which version is there, where commits are imported as they are.
     """
 
     probes: tuple[Probe, ...]
@@ -49,6 +49,7 @@ class Setting:
     device: Device
     notes: tuple[str, ...] = ()
     levels: Mapping[str, Levels] = field(default_factory=dict)
+    torch: str = ""
 
     @property
     def machine(self) -> str:
@@ -107,14 +108,15 @@ def resolve(
         raise EnvironmentUnderTestError(msg) from error
     device = under_test.device
     settings = replace(settings, device=device.torch_type)
+    torch = under_test.environment["torch_version"] if builder_of(options) == "worktree" else ""
     if judgement is not None:
-        return _of_verdicts(judgement, Setting((), settings, device), under_test, config)
+        return _of_verdicts(judgement, Setting((), settings, device, torch=torch), under_test, config)
     _check_workloads(options["workload"] or (), under_test.known, good)
     wanted = {**options, "suite": options["suite"] or ["all"], "filter": options["workload"], "shard": None}
     cases = select(planning.selection(wanted, config), under_test.known, settings.device)
     metrics = (options["metric"] or LATENCY,)
     probes = tuple(WorkloadProbe(case, metrics, device.identity().name) for case in cases)
-    return Setting(probes, settings, device)
+    return Setting(probes, settings, device, torch=torch)
 
 
 def _check_workloads(patterns: Sequence[str], known: Known, good: Environment) -> None:

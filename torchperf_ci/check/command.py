@@ -23,8 +23,9 @@ from torchperf_ci.series.disturbance import disturbances
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.of_place import is_remote
+from torchperf_ci.verdicts.portable import portable
 from torchperf_ci.verdicts.telling import tell
-from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdict import Again, Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,9 +103,17 @@ def _judgement(collected: Collected, options: Mapping[str, Any], settings: confi
     verdicts = judge_all(others, new, settings.policy)
     absent = absences(Path(options["new_dir"]), collected.files, options["expect"] or ())
     notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
-    return Judgement(
-        "check", past.name, _head(options["new_dir"], new), verdicts, notes=[*filter(None, notes)]
-    )
+    again = _again(options, settings)
+    head = _head(options["new_dir"], new)
+    return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], again=again)
+
+
+def _again(options: Mapping[str, Any], settings: config.Config) -> Again | None:
+    """How to measure the same again; None where the configuration does not say which file it is in."""
+    if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
+        return None
+    words, folder = portable({"config": options["policy"]}, ("config",))
+    return Again(options=words, folder=folder)
 
 
 def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> None:

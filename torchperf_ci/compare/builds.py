@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.pairs import on_same_cpus
+from torchperf_ci.compare import repeating
 from torchperf_ci.compare.cases import known_to, one_sided, select_cases
 from torchperf_ci.compare.control import judge_control
 from torchperf_ci.compare.judging import judge, suites
@@ -60,7 +61,8 @@ def compare_builds(
         ]
         means = [] if control.void else list(suites(measured))
         notes = [*filter(None, [measured.disturbed]), *ending, str(control)]
-        judgement = told(Judgement("compare", base.words, head.words, verdicts, means, notes))
+        again = repeating.again(options, base, head)
+        judgement = told(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
             stopped.outcome = f"what was known until then is in {options['out']}; to start anew"
             raise stopped

@@ -31,11 +31,17 @@ UNBUILT = "\nif this repository has to be built before it is imported, say how w
 
 @dataclass(frozen=True)
 class Side:
-    """A build that can be measured. ``words`` say what it is."""
+    """A build that can be measured. ``words`` say what it is, ``spec`` what it was asked for as."""
 
     settings: Settings
     under_test: UnderTest
     words: str
+    spec: Spec
+
+    @property
+    def torch(self) -> str:
+        """The version of torch."""
+        return str(self.under_test.environment["torch_version"])
 
 
 def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> tuple[Side, Side]:
@@ -77,7 +83,7 @@ def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: S
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
         raise type(error)(msg) from error
     settings = replace(settings, device=under_test.device.torch_type)
-    return Side(settings, under_test, _words(environment, under_test))
+    return Side(settings, under_test, _words(environment, under_test), spec)
 
 
 def _words(environment: Environment, under_test: UnderTest) -> str:

@@ -137,8 +137,9 @@ class Location:
     and which effect would have been. ``credible`` is what is left of the suspects where no one commit could be proven,
     ``confirmed`` the effect of ``bad`` against ``good`` by series, ``moved`` what changed beside the code.
 
-    ``repo`` is the repository's URL, without credentials, ``machine`` the machine in words, ``command`` the command
-    line that repeats all of this, and ``notes`` are what a reader must know beside.
+    ``repo`` is the repository's URL, without credentials, ``machine`` the machine in words, and ``notes`` are what a
+    reader must know beside. ``command`` is the command line that repeats all of this in a clone of the repository, in
+    its ``folder``, with the version ``torch`` in the Python that is active, where that is not part of what is built.
     """
 
     status: Status
@@ -148,6 +149,8 @@ class Location:
     repo: str = ""
     machine: str = ""
     command: str = ""
+    folder: str = ""
+    torch: str = ""
     runs: int = 0
     builds: int = 0
     seconds: MachineTime = MachineTime()

@@ -12,6 +12,7 @@ from torchperf_ci.culprits.tables import changes, folded, inside, shown
 from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, asked, byline, details, name, spent
 from torchperf_ci.markdown import first, fitted, more, plain, table
 from torchperf_ci.markdown import folded as fold
+from torchperf_ci.verdicts.again import code, lines, where
 from torchperf_ci.verdicts.rows import short
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ def _document(
     parts = [
         f"### {_MARKS[location.status]} Bisection: {plain(headline(location))}",
         plain(asked(location)),
+        "\n>\n".join(first(notes, rows, "> ")),
         *(_culprit(culprit, rows, server) for culprit in location.culprits[:rows]),
         *more(len(location.culprits) - rows),
         *(f"**{title}**\n\n{_table(one, rows)}" for title, one in seen.items()),
-        "\n>\n".join(first(notes, rows, "> ")),
         *(fold(title, _table(one, rows)) for title, one in hidden.items()),
         f"<sub>{spent(location)}</sub>",
-        _again(location.command),
+        _again(location),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -116,9 +117,15 @@ def _table(content: Table, rows: int) -> str:
     return table(content.columns, [map(plain, cells) for cells in content.rows], rows)
 
 
-def _again(command: str) -> str:
-    """The command as indented code: shown to the letter, and one line of that cannot end it."""
-    return f"To repeat it:\n\n    {short(one_line(command), _COMMAND_LENGTH)}" if command else ""
+def _again(location: Location) -> str:
+    if not location.command:
+        return ""
+    return f"To repeat it, {where(location.torch)}:\n\n{code(again(location))}"
+
+
+def again(location: Location) -> list[str]:
+    """The lines for a shell that repeat a search."""
+    return lines(location.folder, (location.good, location.bad), location.command)
 
 
 def _plain(text: str) -> str:

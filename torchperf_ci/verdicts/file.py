@@ -9,7 +9,7 @@ from torchperf_ci import json_file
 from torchperf_ci.errors import VerdictsError
 from torchperf_ci.json_file import effect_of
 from torchperf_ci.series.series import Series
-from torchperf_ci.verdicts.verdict import Judgement, Suite, Verdict
+from torchperf_ci.verdicts.verdict import Again, Judgement, Suite, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,12 +49,17 @@ def read(path: Path) -> Judgement:
             for item in members.get("suites", [])
         ],
         notes=list(members.get("notes", [])),
+        again=_again(members.get("again")),
     )
 
 
 def schema() -> Mapping[str, Any]:
     """The JSON Schema of the file, as published in ``verdicts.schema.json``."""
     return _FORMAT.schema
+
+
+def _again(item: Mapping[str, Any] | None) -> Again | None:
+    return Again(**{**item, "options": tuple(item.get("options", ()))}) if item else None
 
 
 def _verdict(item: Mapping[str, Any]) -> Verdict:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from torchperf_ci.markdown import first, fitted, folded, plain, table
-from torchperf_ci.verdicts.again import command
-from torchperf_ci.verdicts.coverage import shortfall, takes
+from torchperf_ci.verdicts.coverage import shortfall
 from torchperf_ci.verdicts.groups import Group, counted, grouped
-from torchperf_ci.verdicts.headline import GREEN, headline, is_only_new, news, sign
+from torchperf_ci.verdicts.headline import headline, is_only_new, news, sign
+from torchperf_ci.verdicts.next_step import next_step
 from torchperf_ci.verdicts.rows import COLUMNS, shared, short
 from torchperf_ci.verdicts.rows import row as row_of
 from torchperf_ci.verdicts.showing import suite_line
@@ -23,7 +23,6 @@ _MOST_ROWS = 1000
 """Of one table: nobody reads more, and a program reads the file."""
 _WORDS_LENGTH = 300
 """Characters of a text from outside that stands alone."""
-_SUITE = " (with the suite that it is from)"
 _MARKS: Mapping[str, str] = {
     "regressed": "❌",
     "broken": "❌",
@@ -46,7 +45,7 @@ def markdown(judgements: Sequence[Judgement], room: int) -> str:
 
 
 def _document(judgements: Sequence[Judgement], rows: int) -> str:
-    parts = [_title(judgements), *_next_step(judgements)]
+    parts = [_title(judgements), *next_step(judgements)]
     for judgement in judgements:
         if len(judgements) > 1:
             parts.append(f"#### {sign([judgement])} {headline([judgement])}")
@@ -56,31 +55,6 @@ def _document(judgements: Sequence[Judgement], rows: int) -> str:
 
 def _title(judgements: Sequence[Judgement]) -> str:
     return f"### {sign(judgements)} Performance: {headline(judgements)}"
-
-
-def _next_step(judgements: Sequence[Judgement]) -> list[str]:
-    """What somebody should do now, where there is something to do."""
-    found = grouped(_all(judgements))
-    if found["regressed"]:
-        command = _command("compare", "--base OLD --head NEW", found["regressed"][0])
-        step = f"measure the worst on your machine: {command}{_SUITE}. If it is meant to be slower, say why."
-    elif found["broken"]:
-        step = f"run it by itself and read its error: {_command('run', '', found['broken'][0])}{_SUITE}."
-    elif found["candidate"]:
-        command = _command("compare", "--base OLD --head NEW", found["candidate"][0])
-        step = f"{command}{_SUITE} tells whether the change is real."
-    elif little := [one for one in judgements if shortfall(one)]:
-        step = f"give it what it takes to judge: {'; '.join(dict.fromkeys(map(takes, little)))}."
-    elif found["unjudged"] and sign(judgements) == GREEN:
-        step = "none; “detectable” is the change that would have been seen, and torchperf doctor says what disturbs."
-    else:
-        return []
-    return [f"**Next step:** {step}"]
-
-
-def _command(verb: str, between: str, verdict: Verdict) -> str:
-    line = command(verb, between, verdict.series)
-    return f"<code>{plain(short(line, _WORDS_LENGTH))}</code>"
 
 
 def _section(judgement: Judgement, rows: int) -> list[str]:

@@ -57,6 +57,12 @@ class Turn:
         """The first of :func:`ranges`; None where no repository has any."""
         return next(iter(ranges([self])), None)
 
+    @property
+    def own(self) -> Range | None:
+        """That of the repository whose job measured; None where nobody knows two different ends."""
+        good, bad = self.last_old.commit, self.first_new.commit
+        return Range(good, bad) if good and bad and good != bad else None
+
 
 def turn_of(verdict: Verdict) -> Turn:
     """What the evidence of a verdict says."""

@@ -56,12 +56,29 @@ class Suite:
 
 
 @dataclass(frozen=True)
+class Again:
+    """How somebody else measures the same again, in a clone of the repository.
+
+    ``base`` and ``head`` are what ``compare`` takes, empty where verdicts name the commits themselves. ``options`` are
+    the other words of the command line, without those that choose a series, and without any path of the machine that
+    measured. ``folder`` is where in the clone they hold, ``torch`` the version that the Python under test had, where
+    that is not part of what is built.
+    """
+
+    base: str = ""
+    head: str = ""
+    options: tuple[str, ...] = ()
+    folder: str = ""
+    torch: str = ""
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A whole ``verdicts.json``.
 
     ``command`` is the verb that judged (``check``, ``compare``); empty where somebody else's tool did and does not say.
     ``base`` and ``head`` say in words what was set against what. ``notes`` are what a reader must know beside: records
-    refused, a control that failed, a budget that ended.
+    refused, a control that failed, a budget that ended. ``again`` is None where nobody else can measure it.
     """
 
     command: str
@@ -70,6 +87,7 @@ class Judgement:
     verdicts: Sequence[Verdict]
     suites: Sequence[Suite] = ()
     notes: Sequence[str] = ()
+    again: Again | None = None
 
     @property
     def red(self) -> Sequence[Verdict]:

@@ -31,6 +31,7 @@ from torchperf_ci.report.issues.texts.body import LIMIT, body, renewed
 from torchperf_ci.report.issues.texts.context import Context
 from torchperf_ci.report.issues.texts.table import TABLE
 from torchperf_ci.report.issues.texts.title import title
+from torchperf_ci.verdicts.verdict import Again
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Location
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 CONTEXT = Context(NIGHT, RUN_URL)
+IN_A_FILE = replace(JUDGEMENT, again=Again(options=("--config", "ci/perf.yml")))
+"""Judged where the configuration names a file of workloads."""
 OURS = {
     *("p", "strong", "code", "pre", "a", "sub", "ul", "li"),
     *("table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
@@ -112,7 +115,7 @@ def test_nobody_is_pinged_but_who_is_meant() -> None:
 def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> None:
     (line,) = re.findall(r"^    (torchperf compare .*)$", written(found()[0]), re.MULTILINE)
     assert line == (
-        f"torchperf compare --base {BEFORE} --head {GUILTY} --repo . --build 'pip install -e .' "
+        f"torchperf compare --base {BEFORE} --head {GUILTY} --python python --build 'pip install -e .' "
         "--filter vision/resnet18 --mode inference --dtype bf16 --backend inductor"
     )
 
@@ -122,7 +125,7 @@ def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> 
 )
 def test_what_cannot_be_compared_is_bisected_again(command: str) -> None:
     text = written(found(replace(LOCATION, command=command))[0])
-    assert ("torchperf compare" in text) == (not command)
+    assert "torchperf compare" not in text
     assert f"    {command}\n" in text or not command
 
 
@@ -133,10 +136,30 @@ def test_where_no_commit_is_proven_it_is_said_with_what_it_takes() -> None:
     assert "61.0%" in Page(text).text, "the suspects are shown"
     (alone, *_) = found(None)
     assert "nobody has bisected" in written(alone)
+    assert f"bisect it between {'900d' * 10} and {'bad0' * 10}" in written(alone)
+    assert "To reproduce it" not in written(alone), "nobody says which files the workloads are in"
+
+
+def test_where_the_workloads_are_known_it_is_bisected_by_a_command() -> None:
+    (alone, *_) = found(None, IN_A_FILE)
+    assert "bisect it by the command below" in written(alone)
     assert (
-        f"    torchperf bisect --good {'900d' * 10} --bad {'bad0' * 10} --workload vision/resnet18 "
-        "--mode inference --dtype bf16 --backend inductor\n"
+        f"    git fetch origin {'900d' * 10} {'bad0' * 10}\n"
+        f"    torchperf bisect --good {'900d' * 10} --bad {'bad0' * 10} --python python --config ci/perf.yml "
+        "--workload vision/resnet18 --mode inference --dtype bf16 --backend inductor\n"
     ) in written(alone)
+
+
+def test_a_busy_machine_is_said_before_the_table_and_other_notes_are_folded() -> None:
+    judgement = replace(
+        JUDGEMENT, notes=["⚠ load 9 on 2 CPUs while this was measured", "2 records were refused"]
+    )
+    location = replace(LOCATION, notes=("⚠ load 7 on 2 CPUs while this was measured", "an aside"))
+    for text in (written(found(location, judgement)[0]), written(found(None, judgement)[0])):
+        assert "\n> ⚠ load 9 on 2 CPUs while this was measured\n" in text[: text.index("| benchmark")]
+        assert "records were refused" not in text
+    text = written(found(location, judgement)[0])
+    assert text.index("> ⚠ load 7 on 2 CPUs") < text.index("| benchmark") < text.index("an aside")
 
 
 def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_there() -> None:
@@ -149,20 +172,23 @@ def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_th
 
 def test_another_metric_is_bisected_as_such() -> None:
     memory = replace(RESNET, metric="peak_memory(MiB)")
-    (finding, *_) = found(None, replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], series=memory)]))
-    assert " --metric 'peak_memory(MiB)' --mode " in written(finding)
+    (finding, *_) = found(None, replace(IN_A_FILE, verdicts=[replace(REGRESSED[0], series=memory)]))
+    assert " --metric 'peak_memory(MiB)' --workload " in written(finding)
 
 
 def test_what_is_broken_says_since_when_and_its_error_to_the_letter() -> None:
     error = "oom: <b>tried</b> to allocate `2 GiB`\n```\n@octocat"
-    judgement = replace(JUDGEMENT, verdicts=[replace(BROKEN, why=f"still failing since 2026-11-19: {error}")])
+    judgement = replace(IN_A_FILE, verdicts=[replace(BROKEN, why=f"still failing since 2026-11-19: {error}")])
     (broken,) = found(None, judgement)
     text = written(broken)
     assert "in the last 3 runs" in text
     assert (
         "    still failing since 2026-11-19: oom: <b>tried</b> to allocate `2 GiB`\\n```\\n@octocat\n" in text
     )
-    assert "    torchperf run --filter speech/conformer --mode inference" in text
+    assert (
+        "    torchperf run --python python --config ci/perf.yml --filter speech/conformer --mode inference"
+        in text
+    )
     assert "b" not in Page(text).tags
 
 

@@ -39,7 +39,7 @@ def test_each_finding_is_a_row() -> None:
     culprit, broken, unlocated, _ = rows_of(text)
     assert culprit[0].startswith("vision/resnet18 and 2 more, up to 7.1% slower")
     assert "Check the shapes of every input twice" in culprit[2]
-    assert "<code>torchperf compare" in culprit[3]
+    assert "<code>git fetch origin" in culprit[3]
     assert broken[0] == "speech/conformer fails"
     assert unlocated[2].startswith("no commit is proven&#58; It would take about 40 more pairs")
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit, Location
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats.effect import Effect
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import Again, Verdict
 
 Kind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
 """A proven commit; a regression without one; a benchmark that fails night after night; what found no room; a nightly
@@ -44,7 +44,8 @@ class Row:
 class Finding:
     """What one issue would be about. ``fingerprint`` is of the cause, never of the run that found it.
 
-    ``why`` says in one sentence why no commit is named, or what is broken.
+    ``why`` says in one sentence why no commit is named, or what is broken. ``again`` is how its series are measured
+    again, where the file of their verdicts says so, and ``warnings`` are what was wrong while they were measured.
     """
 
     kind: Kind
@@ -54,3 +55,5 @@ class Finding:
     culprit: Culprit | None = None
     location: Location | None = None
     why: str = ""
+    again: Again | None = None
+    warnings: tuple[str, ...] = ()

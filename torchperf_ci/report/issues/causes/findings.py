@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from torchperf_ci.report.issues.causes.bisections import bisected
 from torchperf_ci.report.issues.causes.blaming import blamed
 from torchperf_ci.report.issues.causes.finding import Finding, Row
 from torchperf_ci.report.issues.causes.fingerprint import fingerprint
+from torchperf_ci.series.disturbance import MARK
 from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,22 @@ def findings_of(
     left = [one for one in worse if one.verdict == "regressed" and one.series not in explained]
     found += _unlocated(left, locations, night)
     ranked = sorted(found, key=lambda one: max((row.size for row in one.rows), default=0.0), reverse=True)
-    return [*ranked, *_broken(judgements, night, broken_nights)]
+    return [_told(one, judgements) for one in (*ranked, *_broken(judgements, night, broken_nights))]
+
+
+def _told(finding: Finding, judgements: Iterable[Judgement]) -> Finding:
+    """With what the files of its verdicts say of all their series."""
+    series = {one.series for one in finding.verdicts}
+    files = [one for one in judgements if any(verdict.series in series for verdict in one.verdicts)]
+    notes = [
+        *(finding.location.notes if finding.location else ()),
+        *(note for one in files for note in one.notes),
+    ]
+    return replace(
+        finding,
+        again=next((one.again for one in files if one.again), None),
+        warnings=tuple(dict.fromkeys(note for note in notes if note.startswith(MARK))),
+    )
 
 
 def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:

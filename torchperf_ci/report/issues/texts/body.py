@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torchperf_ci.culprits.markdown import again as search_again
 from torchperf_ci.culprits.markdown import moved_inside
 from torchperf_ci.culprits.words import asked, spent
 from torchperf_ci.markdown import fitted, size
@@ -13,11 +14,12 @@ from torchperf_ci.markdown import table as table_of
 from torchperf_ci.report.issues.life.hidden import MARKER, embed
 from torchperf_ci.report.issues.texts import log
 from torchperf_ci.report.issues.texts.chart import chart, mermaid
-from torchperf_ci.report.issues.texts.reproducing import code, reproducing
+from torchperf_ci.report.issues.texts.reproducing import reproducing
 from torchperf_ci.report.issues.texts.table import TABLE, marked
 from torchperf_ci.report.issues.texts.telling import said_first
 from torchperf_ci.report.issues.texts.title import title
 from torchperf_ci.report.issues.texts.words import plain
+from torchperf_ci.verdicts.again import code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +51,7 @@ def body(finding: Finding, memory: Memory, context: Context) -> str:
     top = [embed(memory), *said_first(finding, context)]
     suspects = [f"**{name}**\n\n{_table(one, _EACH)}" for name, one in log.shown(finding).items()]
     below = [
-        *([f"**To reproduce it:**\n\n{code(again)}"] if again else []),
+        *([f"**To reproduce it**, {again.where}:\n\n{code(again.lines)}"] if again.lines else []),
         fold("Environment", _table(log.environment(finding), _EACH)),
     ]
 
@@ -104,7 +106,7 @@ def _bisection(location: Location, steps: Mapping[str, Table], most: Sequence[in
     """Everything about it, folded as one."""
     parts = [
         f"{plain(asked(location))}.",
-        *([code(location.command)] if location.command else []),
+        *([code(search_again(location))] if location.command else []),
         *(
             f"**{name}**\n\n{_table(one, rows)}"
             for (name, one), rows in zip(steps.items(), most, strict=True)

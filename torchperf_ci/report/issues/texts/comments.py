@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.markdown import links
 from torchperf_ci.culprits.words import byline, name
-from torchperf_ci.report.issues.texts.reproducing import code
 from torchperf_ci.report.issues.texts.table import evidence, shown
 from torchperf_ci.report.issues.texts.words import (
     largest,
     plain,
     what_got_worse,
 )
+from torchperf_ci.verdicts.again import code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ def relapsed(memory: Memory, now: Mapping[Series, float], finding: Finding | Non
     """It is there again; ``finding`` is tonight's, which may name another culprit."""
     culprit = finding.culprit if finding else None
     who = f" This time because of {_who(culprit, context)}." if culprit else ""
-    why = f"\n\n{code(finding.why)}" if finding and memory.kind == "broken" else ""
+    why = f"\n\n{code([one_line(finding.why)])}" if finding and memory.kind == "broken" else ""
     said = f"It {'fails again' if memory.kind == 'broken' else 'is back'} since the night of {context.night}.{who}{why}"
     return "\n\n".join([said, *_evidence(memory, now)]) + "\n"
 
@@ -67,7 +68,7 @@ def accepted(memory: Memory, login: str, context: Context) -> str:
     return (
         f"Accepted as meant{by} in the night of {context.night}, so this is closed{more}: the new levels are taken for "
         "granted, and only what is worse than they are is told again. Who keeps a committed baseline renews it:\n\n"
-        f"{code(line)}\n"
+        f"{code([line])}\n"
     )
 
 

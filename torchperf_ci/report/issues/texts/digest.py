@@ -57,5 +57,5 @@ def _cells(finding: Finding) -> Iterator[str]:
             numbers(largest(finding.rows)[0])[1] if finding.rows else "",
         )
         who = name(finding.culprit) if finding.culprit else f"no commit is proven: {finding.why}"
-    again = reproducing(finding)
+    again = " && ".join(reproducing(finding).lines)
     yield from (plain(what), plain(change), plain(who), f"<code>{plain(again)}</code>" if again else "")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.markdown import links
 from torchperf_ci.culprits.words import byline, count, details, name
 from torchperf_ci.report.issues.causes.findings import failing
-from torchperf_ci.report.issues.texts.reproducing import code, reproducing
+from torchperf_ci.report.issues.texts.reproducing import reproducing
 from torchperf_ci.report.issues.texts.words import machines, plain, what_got_worse
+from torchperf_ci.verdicts.again import code
 from torchperf_ci.verdicts.rows import change
+from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from torchperf_ci.report.issues.texts.context import Context
 
 _DETAIL_LENGTH = 600
+_WARNINGS = 5
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[\w-]{0,38})", re.ASCII)
 _MEANT = "If this is meant: add the label `torchperf: expected`, or comment `torchperf: accept`."
 _CLOSES = "This issue closes itself when the numbers are back."
@@ -26,8 +30,11 @@ _CLOSES = "This issue closes itself when the numbers are back."
 def said_first(finding: Finding, context: Context) -> list[str]:
     """Paragraphs of Markdown."""
     if finding.culprit:
-        return _of_culprit(finding, finding.culprit, context)
-    return _of_broken(finding) if finding.kind == "broken" else _without_culprit(finding)
+        said = _of_culprit(finding, finding.culprit, context)
+    else:
+        said = _of_broken(finding) if finding.kind == "broken" else _without_culprit(finding)
+    warnings = "\n>\n".join(f"> {plain(warning)}" for warning in finding.warnings[:_WARNINGS])
+    return [*said, warnings] if warnings else said
 
 
 def _of_culprit(finding: Finding, culprit: Culprit, context: Context) -> list[str]:
@@ -49,8 +56,10 @@ def _without_culprit(finding: Finding) -> list[str]:
     credible = location.credible if location else ()
     if credible:
         step = "look at the suspects below"
-    elif reproducing(finding):
+    elif reproducing(finding).lines:
         step = "bisect it by the command below"
+    elif ends := turn_of(finding.verdicts[0]).range:
+        step = f"bisect it between {ends.good} and {ends.bad}"
     else:
         step = "find out between which commits it got worse, and bisect it"
     return [
@@ -68,6 +77,6 @@ def _of_broken(finding: Finding) -> list[str]:
     since = f", in the last {count(runs, 'run')}" if runs else ""
     return [
         f"**{plain(finding.rows[0].series.model)} fails** {plain(machines(finding.rows))}{since}. Its last error:",
-        code(finding.why),
+        code([one_line(finding.why)]),
         "**Next step:** run it by itself. This issue closes itself when it passes again.",
     ]
