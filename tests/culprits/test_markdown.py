@@ -60,11 +60,11 @@ def test_how_it_ended_is_first_then_the_commit_then_its_table_and_the_rest_is_fo
         page.text.index(part)
         for part in (
             "1 culprit found: 1a2b3c4d5e Check the shapes twice (#123)",
+            "What is left of the slowdown is below 1%.",
+            "one measurement was repeated",
             "by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure",
             "change (95%)",
             "Suspects that are left",
-            "What is left of the slowdown is below 1%.",
-            "one measurement was repeated",
             "57 runs, 7 builds",
         )
     ]
