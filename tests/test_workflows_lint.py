@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -172,6 +173,36 @@ def test_the_comment_follows_the_run_that_measures() -> None:
     (uploaded,) = uploads_of(measures)
     wanted = comments["jobs"]["comment"]["steps"][0]["with"]["pattern"]
     assert wanted.replace("github.event.workflow_run.run_attempt", "github.run_attempt") == uploaded["name"]
+
+
+def test_each_run_that_measured_has_its_own_place_in_the_queue_of_comments() -> None:
+    """Of those that wait in a group GitHub keeps one, and pull requests from two forks may have the same commit."""
+    group = load(PROJECT / "workflows-templates/pull-request-comment.yml")["concurrency"]["group"]
+    assert group == "${{ github.workflow }}-${{ github.event.workflow_run.id }}"
+
+
+@pytest.mark.parametrize("name", shell_sources())
+def test_what_ends_an_output_of_many_lines_is_random(name) -> None:
+    code = shell_sources()[name]
+    ends = re.findall(r"(?:echo|printf) ['\"][\w-]+<<(.+?)(?:['\"]|\\n)", code)
+    assert set(ends) <= {"$delimiter", "%s"}
+    assert not ends or "delimiter=$(od -An -N16 -tx1 /dev/urandom" in code
+
+
+def test_no_name_of_a_folder_in_an_artifact_becomes_an_output(tmp_path) -> None:
+    steps = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]["report"]["steps"]
+    (step,) = [step for step in steps if step.get("id") == "culprits"]
+    folder, output = tmp_path / "culprits", tmp_path / "output"
+    hostile = folder / "a\nend\npwned=1\nrest<<end\n"
+    hostile.mkdir(parents=True)
+    (hostile / "culprits.json").touch()
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    environ = {**os.environ, "CULPRITS": str(folder), "GITHUB_OUTPUT": str(output)}
+    subprocess.run(command, env=environ, timeout=60, check=True)
+    begin, *lines, end = output.read_text().splitlines()
+    assert begin == f"files<<{end}"
+    assert end not in lines
+    assert len(end) == 32
 
 
 def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:

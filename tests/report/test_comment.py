@@ -99,18 +99,45 @@ def test_a_workflow_with_a_hostile_name_has_a_marker(name: str) -> None:
     assert re.fullmatch(r"<!-- torchperf report [0-9a-f]{16} -->", marker(name))
 
 
-def test_where_nothing_was_judged_an_earlier_comment_says_so(job: Job, github: GitHub) -> None:
-    job.comment()
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        f"{MARKER}\n### ✅ Performance: 1 unchanged\n\n<sub>Measured at {SHA}.</sub>",
+        f"{MARKER}\n### ❌ Performance: 1 regressed\n\n<sub>Measured at {'b' * 40}.</sub>",
+        f"{MARKER}\n### ❌ Performance: 1 regressed\n\n<sub>Measured.</sub>",
+        f"{MARKER}\n### ❌ Performance: 1 regressed\n\n<sub>Measured at {SHA}.</sub>\n\nIn an artifact's words",
+        MARKER,
+    ],
+    ids=["green", "another commit", "no commit", "a commit elsewhere", "nothing"],
+)
+def test_where_nothing_was_judged_an_earlier_comment_says_so(job: Job, github: GitHub, earlier: str) -> None:
+    github.comment(7, earlier)
     job.after_run(head_repository=None, head_branch=None)
     assert job.unjudged() == 0
+    see = "see [the run](https://github.example/octo/perf/actions/runs/71)"
     (text,) = bodies(github)
-    assert text.startswith(f"{MARKER}\n### ⚠️ Performance: not compared\n")
-    assert (
-        f"Commit {SHA} could not be compared: see [the run](https://github.example/octo/perf/actions/runs/71)."
-        in text
+    assert text == (
+        f"{MARKER}\n### ⚠️ Performance: not compared\n\nCommit {SHA} could not be compared: {see}.\n"
     )
-    assert job.comment() == 0
-    assert "1 regressed" in bodies(github)[0]
+
+
+def test_a_rerun_without_verdicts_leaves_a_red_comment_on_its_commit_standing(
+    job: Job, github: GitHub
+) -> None:
+    job.comment()
+    (red,) = bodies(github)
+    job.after_run(head_repository=None, head_branch=None)
+    assert [job.unjudged(), job.unjudged()] == [0, 0]
+    (text,) = bodies(github)
+    assert text == (
+        f"{red}<sub>A later run at this commit could not compare: see [the run]"
+        "(https://github.example/octo/perf/actions/runs/71).</sub>\n"
+    )
+    assert github.written == ["POST", "PATCH"]
+    assert job.comment(ratio=1.07) == 0
+    (text,) = bodies(github)
+    assert "+7.0%" in text
+    assert "A later run" not in text
 
 
 def test_where_nothing_was_judged_no_comment_is_made(job: Job, github: GitHub, capsys: Any) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[2]
 STAND_INS = PROJECT / "tests/actions/stand_ins"
+OURS_BY_NAME = ("octo/torchperf-ci@v0", OURS, "OWNER/torchperf-ci@COMMIT")
 LABELS = ("ubuntu-24.04", "macos-15")
 DEADLINE = 900
 
@@ -74,6 +75,10 @@ class Runner:
     toolkits: Path
     folder: Path
 
+    def workflow(self, name: str) -> Path:
+        """The file of the one with this name."""
+        return self.caller / f".github/workflows/{name}.yml"
+
     def push(self, workflow: str, *arguments: str) -> Act:
         """Run one workflow to its end; ``arguments`` are further ones for ``act``."""
         return self.run(
@@ -87,15 +92,16 @@ class Runner:
             folder.mkdir(parents=True)
         event = home / "event.json"
         event.write_text(json.dumps(payload))
+        labels = {*LABELS, *re.findall(r"runs-on: ([\w.-]+)", self.workflow(workflow).read_text())}
         command = [
             *(str(Path(sys.executable).with_name("act")), trigger, "--json", "--eventpath", str(event)),
             f"--workflows=.github/workflows/{workflow}.yml",
             *("--action-cache-path", str(home / "cache"), "--no-cache-server", "--action-offline-mode"),
-            *(f"--platform={label}=-self-hosted" for label in LABELS),
+            *(f"--platform={label}=-self-hosted" for label in labels),
             *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
             *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={self.torch}"),
             *(f"--env=BASH_ENV={self.toolkits}", f"--env=TOOLKITS={self.toolkits.parent}"),
-            *(f"--local-repository={ours}={self.project}" for ours in ("octo/torchperf-ci@v0", OURS)),
+            *(f"--local-repository={ours}={self.project}" for ours in OURS_BY_NAME),
             *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
             *arguments,
         ]

@@ -11,6 +11,8 @@ from torchperf_ci.report.document import document
 from torchperf_ci.report.github import RefusedError, login
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from github.Issue import Issue
     from github.IssueComment import IssueComment
 
@@ -22,6 +24,11 @@ MARKER = "<!-- torchperf report -->"
 """Of a comment that no workflow made, or that was made before each workflow had its own."""
 LIMIT = 65_536
 """Characters that GitHub takes; as many bytes are always fewer."""
+_RED = "### ❌ "
+_MEASURED = "<sub>Measured at "
+_AGAIN = "<sub>A later run at this commit could not compare"
+_ROOM = 300
+"""Bytes that are left for :data:`_AGAIN` and the URL in it."""
 _GONE = (404, 410)
 _ROUNDS = 3
 
@@ -35,11 +42,11 @@ def marker(workflow: str) -> str:
 def body(told: Told, measured: Measured, server: str = GITHUB) -> str:
     """The whole comment, its marker first: verdicts, and the culprits below them."""
     mark = marker(measured.workflow)
-    where = f"Measured at {measured.sha}" if measured.sha else ""
+    where = f"{_MEASURED}{measured.sha}" if measured.sha else ""
     if measured.run_url:
-        where = f"{where or 'Measured'} in [this run]({measured.run_url})"
-    frame = f"{mark}\n{{}}\n<sub>{where}.</sub>\n" if where else f"{mark}\n{{}}"
-    return frame.replace("{}", document(told, LIMIT - len(frame.encode()), server))
+        where = f"{where or '<sub>Measured'} in [this run]({measured.run_url})"
+    frame = f"{mark}\n{{}}\n{where}.</sub>\n" if where else f"{mark}\n{{}}"
+    return frame.replace("{}", document(told, LIMIT - _ROOM - len(frame.encode()), server))
 
 
 def body_of_nothing(measured: Measured) -> str:
@@ -49,17 +56,31 @@ def body_of_nothing(measured: Measured) -> str:
     return f"{marker(measured.workflow)}\n### ⚠️ Performance: not compared\n\n{commit} could not be compared{see}.\n"
 
 
-def put(ask: Asking, number: int, text: str, *, create: bool = True) -> str:
+def after_nothing(earlier: str, measured: Measured) -> str:
+    """What an earlier comment says after a run without verdicts.
+
+    Red stays red for the commit that it is about, and a line beneath tells of the run; all else is no verdict any more.
+    """
+    above, *_ = _trimmed(earlier).partition(f"\n{_AGAIN}")
+    headline, where = "".join(above.splitlines()[1:2]), above.rpartition("\n")[2]
+    if not (measured.sha and headline.startswith(_RED) and where.startswith(f"{_MEASURED}{measured.sha}")):
+        return body_of_nothing(measured)
+    see = f": see [the run]({measured.run_url})" if measured.run_url else ""
+    return f"{above}\n{_AGAIN}{see}.</sub>\n"
+
+
+def put(ask: Asking, number: int, text: str, *, revised: Callable[[str], str] | None = None) -> str:
     """Have ``text`` be the one comment of ours on the pull request that begins with its marker; the comment's URL.
 
-    Where there is none and none is to be created, the URL is empty. Jobs that do this at the same moment all look again
-    after they have written: the oldest comment stays. Raises :class:`CredentialsError` where the token may not, and
+    With ``revised`` what it makes of an earlier comment takes the place of ``text``; where there is none, none is made,
+    and the URL is empty. Jobs that do this at the same moment all look again after they have written: the oldest
+    comment stays. Raises :class:`CredentialsError` where the token may not, and
     :class:`NotDeliveredError` where GitHub does not.
     """
     issue = ask.repository.get_issue(number)
     for _ in ask.deadline.tries(_ROUNDS):
         try:
-            return _put(ask, issue, text, create=create)
+            return _put(ask, issue, text, revised)
         except RefusedError as error:
             refusal = error
             if error.status not in _GONE:  # somebody deleted, since we looked, what was to be updated
@@ -67,11 +88,11 @@ def put(ask: Asking, number: int, text: str, *, create: bool = True) -> str:
     raise _explained(refusal, ask.name, number) from refusal
 
 
-def _put(ask: Asking, issue: Issue, text: str, *, create: bool) -> str:
+def _put(ask: Asking, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
     mark = _first_line(text)
     earlier = _ours(ask, issue, login(ask), mark)
     if not earlier:
-        if not create:
+        if revised:
             return ""
         created = ask(lambda: issue.create_comment(text), again=False)
         earlier = _ours(ask, issue, created.user.login, mark) or [created]
@@ -80,8 +101,9 @@ def _put(ask: Asking, issue: Issue, text: str, *, create: bool) -> str:
         _delete(ask, created)
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
-    if _trimmed(kept.body) != _trimmed(text):
-        ask(lambda: kept.edit(text))
+    wanted = revised(kept.body or "") if revised else text
+    if _trimmed(kept.body or "") != _trimmed(wanted):
+        ask(lambda: kept.edit(wanted))
     for other in others:
         _delete(ask, other)
     return kept.html_url

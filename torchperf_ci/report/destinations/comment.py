@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
@@ -37,6 +38,7 @@ def tell(told: Told, options: Mapping[str, Any]) -> None:
             say(f"nothing is commented: {reason}")
             actions.annotate([actions.Annotation("notice", str(reason), title="Nothing is commented")])
             return
-        urls = [url for pull in pulls if (url := comment.put(ask, pull.number, text, create=judged))]
+        revised = None if judged else partial(comment.after_nothing, measured=of)
+        urls = [url for pull in pulls if (url := comment.put(ask, pull.number, text, revised=revised))]
     say(f"commented: {', '.join(urls)}" if urls else "nothing is commented: there is no comment to update")
     actions.set_output("comment-url", "\n".join(urls))
