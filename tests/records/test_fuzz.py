@@ -19,11 +19,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
+HUGE = st.sampled_from([10**308, 10**309, -(10**400), 10**4299])
 EXTRA = {"extra_info": st.dictionaries(TEXT, JSON, max_size=3)}
 METRIC = st.fixed_dictionaries(
     {"name": TEXT},
     optional=EXTRA
-    | {"benchmark_values": st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers())},
+    | {
+        "benchmark_values": st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers() | HUGE),
+        "target_value": HUGE,
+    },
 )
 NAMED = st.fixed_dictionaries({"name": TEXT}, optional=EXTRA)
 RECORD = st.fixed_dictionaries(
@@ -33,7 +37,8 @@ RECORD = st.fixed_dictionaries(
         "model": st.fixed_dictionaries(
             {"name": TEXT}, optional=EXTRA | {"origins": st.lists(TEXT, max_size=2)}
         ),
-        "job_id": st.integers(0, 2**70),
+        "job_id": st.integers(0, 2**70) | HUGE.map(abs),
+        "timestamp": HUGE.map(abs),
         "runners": st.lists(NAMED, max_size=2),
         "something else": JSON,
     },
