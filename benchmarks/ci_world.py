@@ -1,8 +1,9 @@
 """Series like those of real continuous integration, with the changes that a person who looks at the plot would mark.
 
 Levels come, go and come back; values flicker between two to four modes; noise has heavy tails, spikes, bursts of
-outliers, memory, days that share an offset, a size that changes with the level, and a coarse grid; steady series wander
-and drift. There are two worlds, whose distributions differ: detectors may be developed on one; the other is looked at once.
+outliers, memory, days that share an offset, a size that changes with the level, and a coarse grid; steady series
+wander and drift. There are two worlds, whose distributions differ: detectors may be developed on one; the other is
+looked at when one is done.
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ def _series(world: World, rng: np.random.Generator, number: int) -> Made:
         values = np.maximum(np.round(values / grid), 1) * grid
     marked = [s for s, size in zip(starts, sizes, strict=True) if size == "marked"]
     unclear = [s for s, size in zip(starts, sizes, strict=True) if size == "unclear"]
-    return Made(Labelled(f"{number} {' '.join(kinds)}", values, marked, complete=True), unclear, " ".join(kinds))
+    return Made(
+        Labelled(f"{number} {' '.join(kinds)}", values, marked, complete=True), unclear, " ".join(kinds)
+    )
 
 
 def _noise(tails: str, rng: np.random.Generator, n: int) -> Floats:
@@ -168,7 +171,9 @@ def _noise(tails: str, rng: np.random.Generator, n: int) -> Floats:
         return rng.laplace(size=n) / np.sqrt(2)
     noise = rng.normal(size=n)
     if tails == "spikes":
-        noise += (rng.random(n) < rng.uniform(0.01, 0.1)) * rng.exponential(10, size=n) * rng.choice([1, 1, 1, -1])
+        noise += (
+            (rng.random(n) < rng.uniform(0.01, 0.1)) * rng.exponential(10, size=n) * rng.choice([1, 1, 1, -1])
+        )
     return noise
 
 
@@ -229,7 +234,13 @@ def _starts(world: World, rng: np.random.Generator, n: int) -> list[int]:
 
 
 def _levels(
-    world: World, rng: np.random.Generator, noise: Floats, starts: Sequence[int], sigma: float, *, uneven: bool
+    world: World,
+    rng: np.random.Generator,
+    noise: Floats,
+    starts: Sequence[int],
+    sigma: float,
+    *,
+    uneven: bool,
 ) -> tuple[Floats, Floats, list[str]]:
     """The log level of each run, the noise around it, and which steps a person marks."""
     n = noise.size

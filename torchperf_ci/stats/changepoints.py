@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.segments import segment
-from torchperf_ci.stats.splits import FEWEST, best_splits, may_have_changed
+from torchperf_ci.stats.splits import FEWEST, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,10 +41,9 @@ def _changed_rows(values: NDArray[np.float64], min_effect: float) -> Iterator[tu
         rows = np.flatnonzero(runs == n)
         for batch in np.array_split(rows, -(-rows.size * n // _BATCH)):
             compact = values[batch][known[batch]].reshape(-1, n)
-            suspects = np.flatnonzero(may_have_changed(compact))
-            splits = best_splits(compact[suspects])
-            for i, suspect in enumerate(suspects.tolist()):
-                changes = segment(compact[suspect], splits.of_row(i), min_effect)
+            seen = stretches(compact)
+            for suspect in np.flatnonzero(seen.may_have_changed()).tolist():
+                changes = segment(compact[suspect], seen, suspect, min_effect)
                 if changes:
                     row = int(batch[suspect])
                     yield row, np.flatnonzero(known[row])[changes]

@@ -33,7 +33,24 @@ def normal_scores(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return _put(scores, order), _put(squares, order)
 
 
-@lru_cache(maxsize=256)
+def scores_between(
+    below: NDArray[np.intp], upto: NDArray[np.intp], n: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores and their squares of values of which so many of n are ``below`` and so many below or equal."""
+    totals = total_scores(n)
+    scores, squares = (totals[:, upto] - totals[:, below]) / (upto - below)
+    return scores, squares
+
+
+@lru_cache(maxsize=1024)
+def total_scores(n: int) -> NDArray[np.float64]:
+    """Cumulative sums of the table of scores and of their squares, with a 0 before: shape (2, n + 1)."""
+    totals = np.zeros((2, n + 1))
+    np.cumsum([_table(n), _table(n) ** 2], axis=1, out=totals[:, 1:])
+    return totals
+
+
+@lru_cache(maxsize=1024)
 def _table(n: int) -> NDArray[np.float64]:
     """The scores of n values without ties, in rising order."""
     ranks = np.arange(1, n + 1, dtype=np.float64)

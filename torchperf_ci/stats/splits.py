@@ -8,18 +8,20 @@ noise is, the evidence of a stretch without change has one and the same distribu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
+from math import log1p, log2
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from torchperf_ci.stats.scores import normal_scores
+from torchperf_ci.stats.scores import normal_scores, scores_between, total_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 FEWEST = 5
 """Points on either side of a change, at least."""
@@ -29,84 +31,130 @@ GROWTH = 2**0.5
 """How much longer each length of stretches is than the one before."""
 OVERLAP = 8
 """The stretches of one length begin an eighth of it apart."""
+MOST_AROUND = 100
+"""Points around a change that say how large noise is, at most so many: more would outvote those at the change."""
 
 
 @dataclass(frozen=True)
-class Splits:
-    """The best split of each stretch: its first point, the end of it, the first point of the right part, the evidence.
-
-    Each of shape (stretches,) for one series; ``places`` and ``evidence`` of shape (stretches, rows) for several.
-    """
+class Stretches:
+    """Overlapping stretches of series: the first point and the end of each, shape (stretches,), and the evidence that
+    the level changes inside it, shape (stretches, rows)."""
 
     starts: NDArray[np.intp]
     ends: NDArray[np.intp]
-    places: NDArray[np.intp]
-    evidence: NDArray[np.float64]
+    evidence: Floats
+    sums: Floats
+    """Cumulative sums of each row's scores, with a 0 before, shape (n + 1, rows)."""
 
-    def of_row(self, row: int) -> Splits:
-        """Those of one of several series."""
-        return Splits(self.starts, self.ends, self.places[:, row], self.evidence[:, row])
+    def may_have_changed(self) -> NDArray[np.bool_]:
+        """Whether any stretch of each row has evidence above the threshold."""
+        return np.asarray((self.evidence > threshold(len(self.sums) - 1)).any(axis=0))
+
+    def place(self, stretch: int, row: int) -> int:
+        """The first point of the second level of a stretch, if it has two."""
+        start, end = int(self.starts[stretch]), int(self.ends[stretch])
+        sums = self.sums[start : end + 1, row]
+        return start + _best_split(sums - sums[0])[0]
 
 
 def threshold(n: int) -> float:
-    """The evidence that a change in a series of n points must exceed: 7 + 2·log₂ n, but no more than n.
+    """The evidence that a change in a series of n points must exceed: 8 + 2·log₂ n, but no more than n.
 
     More places to choose from need more evidence. Two cleanly separated halves of n < 16 points have evidence a little
     above n. By simulation (``benchmarks/changepoints.py``) fewer than 1% of series without change exceed it, and fewer
     than 0.1% of those with 60 points or more; the rest is a margin for noise that remembers the run before.
     """
-    return min(float(n), 7 + 2 * log2(n))
+    return min(float(n), 8 + 2 * log2(n))
 
 
-def may_have_changed(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether any stretch of each row of ``values``, (rows, n), n ≥ 2·FEWEST, has evidence above the threshold."""
-    n = values.shape[1]
-    scores, squares = _sums(values)
-    clear = np.zeros(values.shape[0], dtype=bool)
-    for length in _lengths(n):
-        _, between, whole = _weigh(scores, squares, length)
-        enough = -np.expm1(-threshold(n) / length)
-        clear |= (between.max(axis=1) > enough * whole).any(axis=0)
-    return clear
+def stretches(values: Floats) -> Stretches:
+    """The stretches of each row of ``values``, (rows, n), n ≥ 2·FEWEST.
 
-
-def best_splits(values: NDArray[np.float64]) -> Splits:
-    """The best split of each stretch of each row of ``values``, (rows, n), n ≥ 2·FEWEST.
-
-    The lengths of stretches grow from 2·FEWEST to 2·REACH by GROWTH, as in seeded binary segmentation (Kovács,
-    Bühlmann, Li & Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
+    Their lengths grow from 2·FEWEST to 2·REACH by GROWTH, as in seeded binary segmentation (Kovács, Bühlmann, Li &
+    Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
     """
     scores, squares = _sums(values)
     parts = []
     for length in _lengths(values.shape[1]):
         starts, between, whole = _weigh(scores, squares, length)
-        places = starts[:, None] + FEWEST + between.argmax(axis=1)
-        ratio = _likelihood_ratio(length, between.max(axis=1), whole)
-        parts.append((starts, starts + length, places, ratio))
-    return Splits(*map(np.concatenate, zip(*parts, strict=True)))
+        parts.append((starts, starts + length, _likelihood_ratio(length, between, whole)))
+    starts, ends, seen = map(np.concatenate, zip(*parts, strict=True))
+    return Stretches(starts, ends, seen, scores)
 
 
-def evidence(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """The evidence that the values of ``left`` and ``right`` have two levels; 0 with fewer than FEWEST on a side."""
+@dataclass(frozen=True)
+class Split:
+    """Where a stretch is split best, counted from its first point, and the evidence for it."""
+
+    place: int
+    evidence: float
+
+
+def best_split(scores: Floats) -> Split:
+    """The best split of a stretch by the scores, shape (n,), n ≥ 2·FEWEST, of its values."""
+    n = scores.size
+    place, between = _best_split(np.concatenate([[0.0], scores.cumsum()]))
+    whole = float(scores @ scores) - float(scores.sum()) ** 2 / n
+    return Split(place, n * -log1p(-min(between / max(whole, 1e-9), 1 - 1e-9)))
+
+
+def _best_split(sums: Floats) -> tuple[int, float]:
+    """Where a stretch is split best by cumulative ``sums``, from 0 on, and the sum of squares between its parts."""
+    n = sums.size - 1
+    k = np.arange(FEWEST, n - FEWEST + 1)
+    between = (sums[k] - sums[-1] * (k / n)) ** 2 * n / (k * (n - k))
+    best = int(between.argmax())
+    return FEWEST + best, float(between[best])
+
+
+def evidence(left: Floats, right: Floats, noise: Noise | None = None) -> float:
+    """The evidence that the values of ``left`` and ``right`` have two levels; 0 with fewer than FEWEST on a side.
+
+    ``noise`` are the deviations from their levels of the same series' other values. They share the ranks, and what they
+    vary counts as if up to MOST_AROUND of them were in the stretch: a step that is larger than all other noise is clear
+    however few runs it has, and one as large as they vary is none however well it is separated by itself.
+    """
     n, k = left.size + right.size, left.size
     if min(k, n - k) < FEWEST:
         return 0.0
-    scores, squares = normal_scores(np.concatenate([left, right])[None])
-    # Blom's scores, and the shared ones of ties, have the mean 0.
-    between = scores[0, :k].sum() ** 2 * n / (k * (n - k))
-    return float(_likelihood_ratio(n, np.array(between), squares.sum()))
+    values = np.concatenate([left, right])
+    ordered = np.sort(values)
+    below, upto = ordered.searchsorted(values), ordered.searchsorted(values, "right")
+    more = 0
+    if noise:
+        below += noise.all.searchsorted(values) - noise.own.searchsorted(values)
+        upto += noise.all.searchsorted(values, "right") - noise.own.searchsorted(values, "right")
+        more = noise.all.size - noise.own.size
+    scores, squares = scores_between(below, upto, n + more)
+    old, new = float(np.add.reduce(scores[:k])) / k, float(np.add.reduce(scores[k:])) / (n - k)
+    between = (old - new) ** 2 * k * (n - k) / n
+    inside = float(np.add.reduce(squares))
+    within = inside - k * old**2 - (n - k) * new**2
+    if more:
+        counted = min(more, MOST_AROUND)
+        within += counted * (float(total_scores(n + more)[1, -1]) - inside) / more
+        n += counted
+    return n * log1p(between / max(within, 1e-9))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Deviations from their levels, in rising order: of ``all`` values of a series, and those of a stretch itself."""
+
+    all: Floats
+    own: Floats
 
 
 def _lengths(n: int) -> Iterator[int]:
     longest = min(n, 2 * REACH)
     length = float(2 * FEWEST)
-    while round(length) < longest:
+    while length < 0.9 * longest:
         yield round(length)
         length *= GROWTH
     yield longest
 
 
-def _sums(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sums(values: Floats) -> tuple[Floats, Floats]:
     """Cumulative sums of each row's scores and of their squares, with a 0 before: two arrays of shape (n + 1, rows)."""
     sums = np.zeros((2, values.shape[1] + 1, values.shape[0]))
     for part, total in zip(normal_scores(values), sums, strict=True):
@@ -114,13 +162,11 @@ def _sums(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return sums[0], sums[1]
 
 
-def _weigh(
-    scores: NDArray[np.float64], squares: NDArray[np.float64], length: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.intp], Floats, Floats]:
     """The starts of the stretches of one length, and sums of squares of their scores around their mean.
 
-    Those between the two parts of a split have the shape (stretches, splits, rows), those of whole stretches
-    (stretches, rows): the rows come last, because that is where numpy is fast.
+    Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows): the
+    rows come last, because that is where numpy is fast.
     """
     step = max(1, length // OVERLAP)
     last = scores.shape[0] - 1 - length
@@ -133,11 +179,9 @@ def _weigh(
     between *= between
     between *= length / (k * (length - k))
     whole = squares[starts + length] - squares[starts] - total[:, 0] ** 2 / length
-    return starts, between, whole
+    return starts, between.max(axis=1), whole
 
 
-def _likelihood_ratio(
-    n: int, between: NDArray[np.float64], whole: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _likelihood_ratio(n: int, between: Floats, whole: Floats) -> Floats:
     """−n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
     return np.asarray(-n * np.log1p(-np.minimum(between / whole, 1 - 1e-9)))

@@ -1,0 +1,77 @@
+"""Levels among other levels: what was found must not be lost again, and what only looks like one is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torchperf_ci.stats.changepoints import change_points
+
+
+def levels(*lengths_and_levels: tuple[int, float], sigma: float = 0.01, seed: int = 0) -> np.ndarray:
+    """Normal noise around one level after the other, each for so many runs."""
+    lengths, heights = zip(*lengths_and_levels, strict=True)
+    return np.repeat(heights, lengths) + np.random.default_rng(seed).normal(scale=sigma, size=sum(lengths))
+
+
+def found(values: np.ndarray) -> list[int]:
+    return change_points(values[None])[0].tolist()
+
+
+def near(places: list[int], expected: list[int]) -> bool:
+    return len(places) == len(expected) and all(
+        abs(a - b) <= 2 for a, b in zip(places, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_short_levels_in_a_long_series_are_found(seed: int) -> None:
+    """By ranks among themselves, 10 against 12 runs are never clear enough in 800."""
+    values = levels((400, 0), (10, 0.1), (12, 0.2), (378, 0.06), seed=seed)
+    assert near(found(values), [400, 410, 422])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stair_of_short_levels_does_not_fall_together(seed: int) -> None:
+    stairs = [(11, 0.06 * step) for step in range(1, 9)]
+    values = levels((300, 0), *stairs, (300, 0.55), seed=seed)
+    expected = {300 + 11 * step for step in range(9)}
+    hits = [min(abs(place - other) for other in expected) <= 2 for place in found(values)]
+    assert all(hits)
+    assert len(hits) >= len(expected) - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_large_step_stays_whatever_is_dropped_beside_it(seed: int) -> None:
+    """An 18% step that stays for 330 runs, with bursts of outliers and small wandering on either side of it."""
+    values = levels((80, 0), (9, 0.02), (30, 0), (11, -0.02), (20, 0), (330, 0.165), seed=seed)
+    values[[121, 122, 123, 124, 160, 161, 162]] += 0.4
+    assert min(abs(place - 150) for place in found(values)) <= 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_of_a_series_that_flickers_is_found(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = 0.01 * rng.normal(size=500) + 0.08 * (rng.random(500) < 0.3) + 0.12 * (np.arange(500) >= 300)
+    assert near(found(values), [300])
+
+
+@pytest.mark.parametrize("modes", [2, 3, 4])
+def test_flicker_alone_is_no_change(modes: int) -> None:
+    rng = np.random.default_rng(modes)
+    values = 0.01 * rng.normal(size=(200, 400)) + 0.08 * rng.integers(modes, size=(200, 400))
+    assert sum(row.size > 0 for row in change_points(values)) <= 1
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_a_burst_of_fewer_outliers_than_a_level_has_runs_is_none(width: int) -> None:
+    values = levels((200, 0), (width, 0.5), (150, 0))
+    assert found(values) == []
+
+
+def test_noise_that_remembers_makes_few_changes_in_long_series() -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(300, 550))
+    for run in range(1, 550):
+        noise[:, run] += 0.4 * noise[:, run - 1]
+    assert sum(row.size > 0 for row in change_points(0.01 * noise[:, 50:], 1e-9)) <= 9
