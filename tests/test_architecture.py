@@ -34,7 +34,8 @@ MAY_IMPORT = {
         *("json_file", "markdown", "actions", "console"),
     },
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},
-    "environments": {"environments", "git", "deadline", "actions"},
+    "processes": {"processes"},
+    "environments": {"environments", "processes", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
         *("machine", "records", "git", "actions", "console", "config", "interruption"),
@@ -77,7 +78,7 @@ MAY_IMPORT = {
     },
     "options": {"options", "bench.case"},
     "bench": {
-        *("bench", "records", "machine", "stats", "journal", "json_file", "interruption"),
+        *("bench", "records", "machine", "stats", "journal", "json_file", "processes", "interruption"),
         *("actions", "console", "config"),
     },
 }

@@ -78,8 +78,12 @@ def _runs_out_of_memory(x):
     return torch.empty(2**60)
 
 
-def _half_only(x):
-    msg = "nothing here is implemented"
+def _of_no_kernel(x):
+    return x.to(torch.uint16) @ x.to(torch.uint16).T
+
+
+def _says_it_is_unsupported(x):
+    msg = "\"my_op\" not implemented for 'Half'"
     raise NotImplementedError(msg)
 
 
@@ -102,7 +106,8 @@ forks = _faulty("forks", _forks)
 straggles = _faulty("straggles", _forks_a_straggler)
 raises = _faulty("raises", _raises)
 oom = _faulty("oom", _runs_out_of_memory)
-unsupported = _faulty("unsupported", _half_only)
+unsupported = _faulty("unsupported", _of_no_kernel)
+pretends = _faulty("pretends", _says_it_is_unsupported)
 leaks = _faulty("leaks", _leaks)
 fine = _faulty("fine", _fine)
 if "ANCHOR" not in os.environ:

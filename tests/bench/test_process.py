@@ -75,7 +75,8 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("exits", "crashed", "exited with code 7 during first_step"),
         ("raises", "failed", "ZeroDivisionError: on purpose"),
         ("oom", "oom", "can't allocate memory"),
-        ("unsupported", "unsupported", "NotImplementedError"),
+        ("unsupported", "unsupported", "not implemented for 'UInt16'"),
+        ("pretends", "failed", "NotImplementedError"),
     ],
 )
 def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, status: str, reason: str) -> None:
@@ -93,7 +94,9 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torchperf_ci.bench.process.available", lambda: 2**31)
-    outcome = measure(faulty("allocates"), replace(quick, budget=60), device_of("cpu"), tmp_path, first=False)
+    # However steady the steps are, sampling must not end before the memory is full.
+    settings = replace(quick, budget=60, target_ci=1e-9)
+    outcome = measure(faulty("allocates"), settings, device_of("cpu"), tmp_path, first=False)
     assert outcome.status == "oom"
     assert "the limit is 1843 MiB" in outcome.reason
 
@@ -180,3 +183,43 @@ def _processes_mentioning(text: str) -> list[str]:
             if text in environ:
                 found.append(entry.name)
     return found
+
+
+KILLED = {
+    "worker": """
+from torchperf_ci.bench.client import Worker
+Worker(str(program), folder / "log", {}).ask("build", 600)
+""",
+    "command": """
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.command_arm import CommandArm
+from torchperf_ci.bench.user_command import run_command
+run_command(str(program), CommandArm(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
+""",
+    "build": """
+import os
+from torchperf_ci.environments.programs import run_program
+run_program([str(program)], "--build", 600, cwd=folder, environ=os.environ)
+""",
+}
+IN_A_FOLDER = (
+    "import sys\nfrom pathlib import Path\nfolder = Path(sys.argv[1])\nprogram = folder / 'program'\n"
+)
+
+
+@pytest.mark.parametrize("what", KILLED)
+def test_nothing_goes_on_where_torchperf_was_killed(what: str, tmp_path: Path) -> None:
+    program, told = tmp_path / "program", tmp_path / "pid"
+    program.write_text(f"#!/bin/sh\nsetsid sleep 600 & echo $! >{told}.new; mv {told}.new {told}; wait\n")
+    program.chmod(0o755)
+    command = [sys.executable, "-c", IN_A_FOLDER + KILLED[what], str(tmp_path)]
+    with subprocess.Popen(command) as parent:
+        while not told.exists():
+            assert parent.poll() is None
+            time.sleep(0.02)
+        parent.kill()
+    status = Path(f"/proc/{told.read_text().strip()}/stat")
+    deadline = time.monotonic() + 30
+    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices import host_memory
+from torchperf_ci.processes.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,15 +61,15 @@ class Worker:
         self._buffer = bytearray()
         self._socket, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
-            self._process = subprocess.Popen(
+            self._group = Group(
                 [python, str(BOOTSTRAP), str(theirs.fileno())],
+                {**without_rights(os.environ), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**without_rights(os.environ), **environment},
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,
             )
+        self._process = self._group.process
         self.pin(cpus)
         _offer_to_oom_killer(self._process.pid)
 
@@ -114,7 +115,7 @@ class Worker:
         return ok
 
     def close(self) -> None:
-        """Let an idle worker go; end its whole process group, so that nothing it forked stays behind."""
+        """Let an idle worker go; end all that it has started, so that nothing stays behind."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_SECONDS)
@@ -189,11 +190,7 @@ class Worker:
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        # A process stuck in a driver cannot even be killed; the run goes on without it.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_SECONDS)
+        self._group.end()
 
 
 def _offer_to_oom_killer(pid: int) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.client import GRACE_SECONDS, LOG_TAIL_LINES, LOOK_SECONDS, WorkerFailure
+from torchperf_ci.bench.client import LOG_TAIL_LINES, LOOK_SECONDS, WorkerFailure
 from torchperf_ci.bench.command_arm import environment, filled_in
+from torchperf_ci.processes.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,23 +61,18 @@ class _Run:
     def outcome(self, line: str, arm: CommandArm) -> tuple[str, str] | None:
         """A status word and a reason; None for a run that ended well."""
         with self.output.open("wb") as output, self._log.open("wb") as log, _pinned(arm.settings.cpus):
-            process = subprocess.Popen(
-                ["sh", "-c", line],  # noqa: S607  # the shell that the user's line is written for
+            group = Group(
+                ["sh", "-c", line],  # the shell that the user's line is written for
+                environment(arm),
                 cwd=arm.worktree or self._empty,
-                env=environment(arm),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
-                start_new_session=True,
             )
         try:
-            return self._end(process, arm.settings.timeout)
+            return self._end(group.process, arm.settings.timeout)
         finally:
-            # Also after a good end: what goes on in the background would disturb the next run.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
+            group.end()  # also after a good end: what goes on in the background would disturb the next run
 
     def _end(self, process: subprocess.Popen[bytes], timeout: float) -> tuple[str, str] | None:
         deadline = time.monotonic() + timeout

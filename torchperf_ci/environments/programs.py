@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import tempfile
-from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import without_secrets
+from torchperf_ci.processes.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,25 +43,16 @@ def _status(
     command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
 ) -> int | None:
     """The exit code; None when the time was up."""
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    group = Group(command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    status = None
     try:
-        return process.wait(seconds)
+        status = group.process.wait(seconds)
     except subprocess.TimeoutExpired:
-        return None
+        pass
     finally:
-        with suppress(
-            ProcessLookupError, PermissionError
-        ):  # nobody is left of the group; macOS says it the second way
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        # What a good build leaves running on purpose, such as the server of a compiler's cache, serves the next one.
+        group.end(daemons=status is None)
+    return status
 
 
 def _printed(log: IO[bytes]) -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torchperf_ci.bench.worker.agreement import agreement
-from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
+from torchperf_ci.bench.worker.errors import UnsupportedError
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.step import Request, build, set_precision
@@ -156,23 +156,3 @@ def test_what_does_not_exist_is_unsupported() -> None:
     function = workload("test/f", "", batch=1)(lambda _: Task(torch.sin, (torch.ones(2),)))
     with pytest.raises(UnsupportedError, match="training needs"):
         build(function, Request("training", "fp32", "eager", 1), CPU)
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), "oom"),
-        (MemoryError(), "oom"),
-        (
-            RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
-            "oom",
-        ),
-        (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "unsupported"),
-        (NotImplementedError("x"), "unsupported"),
-        (UnsupportedError("x"), "unsupported"),
-        (RuntimeError("shapes cannot be multiplied"), "failed"),
-        (ValueError("this is not supported"), "failed"),
-    ],
-)
-def test_failures_have_their_word(error: Exception, status: str) -> None:
-    assert status_of(error) == status

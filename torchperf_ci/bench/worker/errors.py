@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import dis
+import re
+
 import torch
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
-NOT_SUPPORTED = ("not implemented for", "invalidcxxcompiler", "no working c++ compiler")
+
+_NO_KERNEL = re.compile(r"""\"\w+\" not implemented for \\?'\w+""")
+"""What torch's kernels say of a dtype that they are not compiled for; a compiler quotes it."""
+_NO_COMPILER = re.compile(r"\bInvalidCxxCompiler\b|\bNo working C\+\+ compiler\b")
 
 
 class UnsupportedError(Exception):
@@ -19,8 +25,30 @@ def status_of(error: BaseException) -> str:
         mark in text for mark in OUT_OF_MEMORY
     ):
         return "oom"
-    if isinstance(error, (UnsupportedError, NotImplementedError)) or any(
-        mark in text for mark in NOT_SUPPORTED
-    ):
-        return "unsupported"
-    return "failed"
+    return "unsupported" if isinstance(error, UnsupportedError) or _is_lacking(error) else "failed"
+
+
+def _is_lacking(error: BaseException) -> bool:
+    """Whether torch says that it has no such kernel, or no compiler for one.
+
+    A run does not fail for that, so a workload's own errors must not pass for it, whatever they are called.
+    """
+    text = f"{type(error).__name__}: {error}"
+    if type(error).__module__.startswith("torch."):  # its compiler's, which may quote a kernel's
+        return bool(_NO_KERNEL.search(text) or _NO_COMPILER.search(text))
+    if _is_raised_in_python(error):
+        return False
+    return isinstance(error, NotImplementedError) or (
+        isinstance(error, RuntimeError) and bool(_NO_KERNEL.search(text))
+    )
+
+
+def _is_raised_in_python(error: BaseException) -> bool:
+    """Whether it comes from a ``raise``, and not out of a call: torch's kernels and its dispatcher are no Python."""
+    place = error.__traceback__
+    if place is None:
+        return True
+    while place.tb_next is not None:
+        place = place.tb_next
+    instruction = place.tb_frame.f_code.co_code[place.tb_lasti]
+    return dis.opname[instruction] in ("RAISE_VARARGS", "RERAISE")
