@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.series.store import points_of_store
 from torchperf_ci.store.ingest import ingest_objects
 from torchperf_ci.store.migrating import open_store
 from torchperf_ci.store.query import Question, ask
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.store.client import Store
 
+CHANGE = ("--repo-name", "pytorch/pytorch", "--head-branch", "main", "--head-sha", "aa" * 20)
 START = 1_790_000_000
 HOSTILE = "'; DROP TABLE oss_ci_benchmark_v3; --{x:String}\\'\n::error::\x1b[31m"
 
@@ -69,6 +71,12 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def outside_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever runs the tests."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
 @pytest.fixture(scope="module")
 def store(path: Path) -> Iterator[Store]:
     with open_store(f"chdb://{path}") as store:
@@ -85,6 +93,39 @@ def models(store: Store, **asked: Any) -> set[str]:
 
 def but(*names: str) -> set[str]:
     return set(NAMES) - set(names)
+
+
+@pytest.mark.usefixtures("outside_of_a_job")
+def test_a_run_that_reached_the_store_in_several_ways_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, git: Callable[..., str]
+) -> None:
+    """To the store itself, to a data branch and to a directory: other buckets, and another key."""
+    (tmp_path / "records").mkdir()
+    sizes = [{"name": "suite", "extra_info": {"batch_size": size}} for size in (1, 8)]
+    told = [record("a", benchmark=size, metric={"name": "status", "benchmark_values": [1]}) for size in sizes]
+    (tmp_path / "records/all.json").write_text(json.dumps([record("a"), record("b"), *told]))
+    git(tmp_path, "init", "--quiet", "--bare", "data.git")
+    monkeypatch.chdir(tmp_path)
+    dsn = f"chdb://{tmp_path}/store"
+    for to in (dsn, "branch:benchmarks@data.git", "kept"):
+        assert cli.main(["upload", "records", "--to", to, *CHANGE]) == 0
+    (tmp_path / "kept/v3").rename(tmp_path / "kept/moved")
+    assert cli.main(["ingest", "branch:benchmarks@data.git", "kept", "--store", dsn]) == 0
+    with open_store(dsn) as store:
+        assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(12,)]
+        found = points(store)
+        assert [point["model"] for point in found] == ["a", "a", "a", "b"], "two batch sizes are two"
+        assert sum(len(row) for row in points_of_store(store).values()) == 4
+
+
+def test_records_that_name_no_run_count_once_an_object(tmp_path: Path) -> None:
+    unnamed = {"model": {"name": "a"}, "metric": {"name": "m", "benchmark_values": [1.0]}, "runners": []}
+    body = f"{json.dumps(unnamed)}\n".encode()
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        ingest_objects(store, "here", [("a.json", body * 2), ("b.json", body)])
+        ingest_objects(store, "there", [("a.json", body)])
+        assert len(points(store)) == 3
+        assert sum(len(row) for row in points_of_store(store).values()) == 3
 
 
 def test_no_parameter_is_no_filter(store: Store) -> None:

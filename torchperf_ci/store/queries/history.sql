@@ -1,5 +1,5 @@
 -- One row a series with its newest points, oldest first; an empty parameter is no filter. A record that was taken in
--- twice counts once: where it names no run only within its object, since other runs may have measured the same.
+-- twice counts once. The object is told of one that names no run.
 WITH
     timestamp = 0 AND workflow_id = 0 AND job_id = 0 AND commit = '' AS is_nameless,
     arrayFilter(
@@ -16,7 +16,10 @@ WITH
     ) AS point
 SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric,
-    arraySlice(arraySort(groupUniqArray(point)), if({last:UInt64} = 0, 1, -toInt64({last:UInt64}))) AS points
+    arraySlice(
+        arrayMap(each -> each.1, arraySort(groupUniqArray((point, record_id)))),
+        if({last:UInt64} = 0, 1, -toInt64({last:UInt64}))
+    ) AS points
 FROM torchperf_points
 WHERE timestamp >= {since:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
     AND ({branch:String} = '' OR branch IN ('', replaceRegexpOne({branch:String}, '^refs/heads/', '')))

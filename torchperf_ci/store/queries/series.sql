@@ -1,4 +1,4 @@
--- The query API's question; an empty parameter is no filter.
+-- The query API's question; an empty parameter is no filter. A record that was taken in twice counts once.
 SELECT
     timestamp, repo, branch, commit, workflow_id, run_attempt, job_id, benchmark, model, mode, dtype, backend, device, arch,
     metric, value, repetitions, target_value
@@ -13,4 +13,5 @@ WHERE timestamp >= {start:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UI
     AND ({branch:String} = '' OR branch = replaceRegexpOne({branch:String}, '^refs/heads/', ''))
     AND ({commit:String} = '' OR startsWith(commit, {commit:String}))
 ORDER BY timestamp, workflow_id, job_id, benchmark, model, mode, dtype, backend, device, arch, metric
+LIMIT 1 BY record_id
 SETTINGS output_format_json_escape_forward_slashes = 0, output_format_json_quote_64bit_integers = 0

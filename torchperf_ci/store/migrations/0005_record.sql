@@ -1,0 +1,51 @@
+-- The view again, with what tells one record from another: a run may reach the store by several ways (a data branch, an
+-- upload to the store itself, two buckets), and counts once. Whoever counts points has each record_id once.
+CREATE OR REPLACE VIEW torchperf_points AS
+SELECT
+    result.timestamp AS timestamp,
+    result.repo AS repo,
+    replaceRegexpOne(result.head_branch, '^refs/heads/', '') AS branch,
+    result.head_sha AS commit,
+    result.workflow_id AS workflow_id,
+    result.run_attempt AS run_attempt,
+    result.job_id AS job_id,
+    result.benchmark.name AS benchmark,
+    result.model.name AS model,
+    result.benchmark.mode AS mode,
+    result.benchmark.dtype AS dtype,
+    result.model.backend AS backend,
+    -- The first machine's; else what the benchmark says of itself. What is not there is the empty string.
+    multiIf(
+        result.runners[1].name != '', result.runners[1].name,
+        result.benchmark.extra_info['device'] != '', result.benchmark.extra_info['device'],
+        'cpu'
+    ) AS device,
+    multiIf(
+        result.runners[1].type != '', result.runners[1].type,
+        result.benchmark.extra_info['arch'] != '', result.benchmark.extra_info['arch'],
+        result.runners[1].cpu_info
+    ) AS arch,
+    result.metric.name AS metric,
+    -- The median of the repetitions; null where a result is a word, not a number
+    if(empty(result.metric.benchmark_values), NULL, arrayReduce('median', result.metric.benchmark_values)) AS value,
+    result.metric.benchmark_values AS repetitions,
+    result.metric.target_value AS target_value,
+    result.metric.extra_info AS metric_info,
+    result.benchmark.extra_info AS benchmark_info,
+    result.model.extra_info AS model_info,
+    result.dependencies AS dependencies,
+    result._meta AS object,
+    result.runners[1].extra_info AS machine_info,
+    -- Who measured what, when, where, and the numbers, but not by which upload. One that names no run is only itself within
+    -- its object: another run may have measured the same.
+    cityHash64(
+        result.timestamp, result.repo, result.head_branch, result.head_sha, result.workflow_id, result.run_attempt,
+        result.job_id, result.servicelab_experiment_id, result.servicelab_trial_id, result.runners.name,
+        result.runners.type, result.benchmark, result.model, result.metric.name, result.metric.benchmark_values,
+        result.metric.target_value,
+        if(
+            result.timestamp = 0 AND result.workflow_id = 0 AND result.job_id = 0 AND result.head_sha = '',
+            result._meta, ('', '')
+        )
+    ) AS record_id
+FROM oss_ci_benchmark_v3 AS result;
