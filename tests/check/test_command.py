@@ -147,6 +147,14 @@ def test_what_was_uploaded_to_a_branch_is_a_past(
     assert list(temporary.iterdir()) == []
 
 
+def test_a_branch_that_is_not_there_yet_is_no_past_and_a_note_says_so(
+    slow: Path, remote: Path, tmp_path: Path
+) -> None:
+    assert check(slow, "--against", f"branch:benchmarks@{remote}") == 0
+    assert words(tmp_path) == ["new"]
+    assert f"branch:benchmarks@{remote} holds no record yet, so there is no past" in notes(tmp_path)
+
+
 def test_what_is_no_good_record_on_a_branch_is_left_out_and_counted(
     fine: Path, history: Path, remote: Path, tmp_path: Path
 ) -> None:

@@ -96,7 +96,8 @@ class Source:
         refused = [
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
         ]
-        return replace(past, name=self.against, refused=refused)
+        note = f"{self.against} holds no record yet, so there is no past" if outcome.is_empty else past.note
+        return replace(past, name=self.against, note=note, refused=refused)
 
     def _of_directory(self, path: Path, chosen: Callable[[Collection[Group]], Collection[Group]]) -> Past:
         collected = points_of_records([path])
