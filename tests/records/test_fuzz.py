@@ -19,7 +19,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-HUGE = st.sampled_from([10**308, 10**309, -(10**400), 10**4299])
+HUGE = st.sampled_from([10**309, -(10**400)])
 EXTRA = {"extra_info": st.dictionaries(TEXT, JSON, max_size=3)}
 METRIC = st.fixed_dictionaries(
     {"name": TEXT},
