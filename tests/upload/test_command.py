@@ -469,3 +469,28 @@ def test_neither_a_link_nor_a_strange_record_costs_its_neighbours_or_tells_a_sec
     for text in (told.out, told.err, *(path.read_text("utf-8", "replace") for path in spool)):
         assert "pa55word" not in text
         assert "t0ken" not in text
+
+
+def test_a_link_in_the_spool_is_taken_away_before_anybody_offers_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool, secret = tmp_path / "spool", tmp_path / "secret"
+    secret.write_text("secret")
+    (spool / "below").mkdir(parents=True)
+    (spool / "x.txt").symlink_to(secret)
+    (spool / "below/folder").symlink_to(tmp_path)
+    assert upload(folder, "--to", tmp_path / "kept", "--spool", spool, *CHANGE) == 0
+    told = capsys.readouterr().err
+    assert f"{spool}/x.txt: was a link or a pipe" in told
+    assert f"{spool}/below/folder: was a link or a pipe" in told
+    assert not [path for path in spool.rglob("*") if path.is_symlink()]
+    assert secret.read_text() == "secret"
+
+
+def test_a_default_spool_that_is_a_link_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".torchperf").mkdir()
+    Path(".torchperf/spool").symlink_to(tmp_path)
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 2
+    assert "is a link, and what it leads to would be offered as an artifact" in capsys.readouterr().err

@@ -65,6 +65,11 @@ def upload_command(options: Mapping[str, Any]) -> int:
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
     if options["dry_run"]:
         report = replace(report, quarantine=None)
+    else:
+        for path in way.spool.remove_irregular():
+            sys.stderr.write(
+                f"{actions.one_line(path)}: was a link or a pipe, which no spool holds; removed\n"
+            )
     error = _error(report, options)
     missing_matters = options["if_no_files_found"] == "warn"
     tell(report, error, json_output=bool(options["json"]), missing_matters=missing_matters)
@@ -94,9 +99,13 @@ def _way(to: str | None, options: Mapping[str, Any], settings: Config) -> Way:
 
 def _default_spool() -> Path:
     temporary = os.environ.get("RUNNER_TEMP")
-    return (
+    root = (
         Path(temporary, "torchperf-spool") if temporary and actions.in_actions() else Path(".torchperf/spool")
     )
+    if root.is_symlink():
+        msg = f"{root}: is a link, and what it leads to would be offered as an artifact; remove it, or give --spool"
+        raise UsageError(msg)
+    return root
 
 
 def _access(options: Mapping[str, Any], settings: Config) -> Access:

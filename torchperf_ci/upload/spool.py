@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
-from torchperf_ci.records.files import open_regular, read_limited, replace_by, replace_file
+from torchperf_ci.records.files import is_irregular, open_regular, read_limited, replace_by, replace_file
 from torchperf_ci.records.limits import MAX_BYTES
 from torchperf_ci.records.own_folder import make_folder
 from torchperf_ci.records.quarantine import quarantine
@@ -97,6 +97,13 @@ class Spool:
     def knows(self, source: str) -> bool:
         """Whether the files with this digest have been delivered to this target, or are in a batch for it."""
         return self._receipt(source).exists() or any(batch.source == source for batch in self.pending())
+
+    def remove_irregular(self) -> list[Path]:
+        """Take away what is neither file nor folder: a job offers the spool as an artifact, and links are followed."""
+        found = [path for path in sorted(self.root.rglob("*")) if is_irregular(path)]
+        for path in found:
+            path.unlink(missing_ok=True)
+        return found
 
     def _receipt(self, source: str) -> Path:
         return self.root / _DELIVERED / f"{_digest(self.target, source)[:_NAME_LENGTH]}.json"
