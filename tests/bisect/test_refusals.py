@@ -68,3 +68,18 @@ def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_envir
     said = capsys.readouterr().err
     assert f"unknown workload of the good build, {good[:10]} Change 0, 'language/berd': did you mean" in said
     assert not bisect.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"), [("empty", "is in no git checkout"), ("missing", "there is no directory")]
+)
+def test_where_there_is_no_checkout_that_is_said_and_nothing_else(
+    bisect, tmp_path, capsys, folder, why
+) -> None:
+    (tmp_path / "empty").mkdir()
+    bisect.repo = tmp_path / folder
+    assert bisect.code("--good", "v1", "--bad", "main") == 2
+    said = capsys.readouterr().err
+    assert why in said
+    assert str(bisect.repo) in said
+    assert said.endswith("go to the checkout whose commits are the suspects, or name it with --repo\n")

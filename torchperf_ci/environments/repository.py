@@ -44,8 +44,8 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
 
     A branch that was only fetched is found as well: on a runner, nothing but the commit under test is checked out.
     """
-    if not repo.is_dir():
-        return None, "there is no such directory"
+    if why_not := why_no_checkout(repo):
+        return None, why_not
     git, why_not = _git(repo, ASK_SECONDS), ""
     for candidate in (name, f"origin/{name}"):
         try:
@@ -58,6 +58,18 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
         else:
             return Revision(repo.absolute(), sha, subject), ""
     return None, f"{why_not} (a shallow checkout holds one commit only: fetch the others, too)"
+
+
+def why_no_checkout(repo: Path) -> str:
+    """Why git has no commits of the folder; empty where it is in a checkout, or is a repository itself."""
+    if not repo.is_dir():
+        return f"there is no directory {repo.absolute()}"
+    try:
+        _git(repo, ASK_SECONDS)("rev-parse", "--git-dir")
+    except GitError as error:
+        none = "not a git repository" in str(error)
+        return f"{repo.absolute()} is in no git checkout" if none else str(error)
+    return ""
 
 
 @contextmanager

@@ -223,7 +223,7 @@ def test_unknown_names_are_told_with_how_to_get_them(history) -> None:
     assert "--good 'nonsense' is no commit, branch or tag" in refusal(history.folder, "nonsense", sha)
     assert "fetch-depth: 0" in refusal(history.folder, sha, "f" * 40)
     assert "--bad '--all' is no commit" in refusal(history.folder, sha, "--all")
-    assert "no such directory" in refusal(history.folder / "missing", sha, sha)
+    assert "there is no directory" in refusal(history.folder / "missing", sha, sha)
 
 
 def test_one_commit_is_no_range(history) -> None:

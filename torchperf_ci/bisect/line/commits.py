@@ -16,7 +16,7 @@ from torchperf_ci.bisect.line.commit import Commit
 from torchperf_ci.bisect.line.pull_requests import pull_request
 from torchperf_ci.bisect.line.reverts import reverted
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.environments.repository import find_revision
+from torchperf_ci.environments.repository import find_revision, why_no_checkout
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 
@@ -50,6 +50,9 @@ def read_range(repo: Path, good: str, bad: str) -> Range:
     Raises :class:`UsageError` where one of them is unknown, no line of commits leads from good to bad, or the history
     that is here does not reach far enough.
     """
+    if why := why_no_checkout(repo):
+        msg = f"{why}: go to the checkout whose commits are the suspects, or name it with --repo"
+        raise UsageError(msg)
     with _asking(repo) as git:
         first, last = _find(git, "good", good), _find(git, "bad", bad)
         if first == last:
