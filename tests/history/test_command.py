@@ -218,3 +218,45 @@ def test_a_directory_without_a_record_is_told(tmp_path: Path, capsys: pytest.Cap
 def test_values_of_any_size_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (found,) = printed_json(capsys, "--csv", write_csv(tmp_path / "a.csv", [1e-300] * 20 + [1e300] * 20))
     assert [change["index"] for change in found["change_points"]] == [20]
+
+
+def test_whoever_gives_files_says_what_matters_and_which_way_is_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = [*noisy(10, 30, 0.002), *noisy(10.4, 30, 0.002, seed=1), *noisy(12, 30, 0.002, seed=2)]
+    file = write_csv(tmp_path / "a.csv", small)
+    (down,) = printed_json(capsys, "--csv", file, "--direction", "down")
+    assert [(one["index"], one["verdict"]) for one in down["change_points"]] == [
+        (30, "regressed"),
+        (60, "regressed"),
+    ]
+    (up,) = printed_json(capsys, "--csv", file, "--direction", "up", "--min-effect", "10%")
+    assert [(one["index"], one["verdict"]) for one in up["change_points"]] == [(60, "improved")]
+    (both,) = printed_json(capsys, "--csv", file, "--direction", "both")
+    assert [one["verdict"] for one in both["change_points"]] == ["changed", "changed"]
+
+
+def test_the_least_effect_goes_with_records_and_a_direction_does_not(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latency, _ = printed_json(capsys, "--records", records, "--min-effect", "0.2")
+    assert latency["change_points"] == []
+    assert main(["history", "--records", str(records), "--direction", "down"]) == 2
+    assert "--direction goes with --csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("runs", "told"), [(0, False), (2, True), (3, True), (30, False)])
+def test_what_check_sees_in_runs_that_are_no_level_yet_is_said(
+    runs: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_csv(tmp_path / "a.csv", [*noisy(10, 60), *noisy(15, runs, seed=1)])
+    (found,) = printed_json(capsys, "--csv", file)
+    assert ("newest" in found) == told
+    assert len(found["change_points"]) == (runs == 30)
+    assert main(["history", "--csv", str(file)]) == 0
+    out, _ = capsys.readouterr()
+    said = f"the last {runs} runs differ from those before by +5" in out and "no change of level yet" in out
+    assert said == told
+    if told:
+        assert found["newest"]["runs"] == runs
+        assert found["newest"]["ratio"] == pytest.approx(1.5, rel=0.02)

@@ -203,3 +203,18 @@ def test_a_run_in_which_one_of_several_failed_stands_for_its_outcome() -> None:
     ]
     (change,) = past(points, "status").changes
     assert (change.index, change.first.info["status"], change.last.info["status"]) == (11, "oom", "pass")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"), [([3] * 8 + [4], True), ([3] * 8, False), ([3] * 8 + [4] * 2, False)]
+)
+def test_one_run_with_another_count_is_said_though_it_is_no_change(values: list[int], told: bool) -> None:
+    found = past(row([float(value) for value in values]), "graph_breaks")
+    assert (found.newest is not None) == told
+    assert bool(found.changes) == (values[-2:] == [4, 4])
+
+
+def test_the_newest_runs_of_a_machine_that_is_gone_are_nobodys_news() -> None:
+    old = [*steps((10, 60)), 15.0, 15.1, 14.9]
+    assert past(row(old)).newest
+    assert not past(row(old) + row(steps((10, 20)), 63, fingerprint=OTHER)).newest

@@ -19,6 +19,7 @@ from torchperf_ci.series.kinds import numbers, suited
 from torchperf_ci.series.policy import Rule, rule
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import points_of_store
+from torchperf_ci.stats.changepoints import MIN_EFFECT
 from torchperf_ci.store.migrating import open_existing
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def history_command(options: Mapping[str, Any]) -> int:
     points, refused = _read(options)
     policy = config.find(options["config"]).policy
     pasts = [
-        _since(past, options["since"] or 0) for past in segment_all(points, partial(_rule, policy=policy))
+        _since(past, options["since"] or 0)
+        for past in segment_all(
+            points,
+            partial(_rule, policy=policy, direction=(options["direction"] or "both").replace("both", "")),
+            options["min_effect"] or MIN_EFFECT,
+        )
     ]
     if options["json"]:
         sys.stdout.write(actions.inert_json(json.dumps(document(pasts), indent=2, allow_nan=False)))
@@ -63,6 +69,9 @@ def _read(options: Mapping[str, Any]) -> tuple[Mapping[Name, Sequence[Point]], S
         raise UsageError(msg)
     if options["csv"]:
         return _of_files(options), ()
+    if options["direction"]:
+        msg = "--direction goes with --csv; of records the policy in torchperf.yml says it, else the metric's name"
+        raise UsageError(msg)
     since = max(0, (options["since"] or 0) - _BEFORE)
     branch = (options["branch"] or "").removeprefix("refs/heads/")
     if options["records"]:
@@ -102,10 +111,10 @@ def _chosen(points: Points, branch: str, since: int) -> Mapping[Name, Sequence[P
     return {series: row for series, row in chosen.items() if row}
 
 
-def _rule(name: Name, points: Sequence[Point], *, policy: Mapping[str, config.Rule]) -> Rule:
-    """Nobody knows which way is better in a CSV file. A target lies where it does from the first level."""
+def _rule(name: Name, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str) -> Rule:
+    """Which way is better in a CSV file, only the caller knows. A target lies where it does from the first level."""
     if isinstance(name, Path):
-        return Rule(direction="", min_effect=0.0, kind="ratio")
+        return Rule(direction=direction, min_effect=0.0, kind="ratio")
     first = next(iter(numbers(points)), None)
     return suited(rule(name.metric, policy, points[-1].target, first), points)
 

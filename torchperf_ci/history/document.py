@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_ci.history.found import Change, MachineChange, Past
+    from torchperf_ci.history.found import Change, MachineChange, Newest, Past
     from torchperf_ci.series.series import Point
 
 
@@ -21,6 +21,7 @@ def document(pasts: Iterable[Past]) -> list[dict[str, Any]]:
             "n": past.n,
             "change_points": [_change(change) for change in past.changes],
             "machine_changes": [_machine(change) for change in past.machines],
+            **({"newest": _newest(past.newest)} if past.newest else {}),
         }
         for past in pasts
     ]
@@ -40,6 +41,10 @@ def _change(change: Change) -> dict[str, Any]:
         "last_old": _named(change.last),
         **({"recovered": _named(change.recovered)} if change.recovered else {}),
     }
+
+
+def _newest(newest: Newest) -> dict[str, Any]:
+    return {"runs": newest.runs, **({"ratio": newest.effect.ratio} if newest.effect else {})}
 
 
 def _machine(change: MachineChange) -> dict[str, Any]:

@@ -50,10 +50,22 @@ class MachineChange:
 
 
 @dataclass(frozen=True)
+class Newest:
+    """So many of the newest ``runs`` differ from those before, as ``check`` judges, and are too few for a level.
+
+    ``effect`` says by how much, where that is a ratio; it has no direction of its own for a count or an outcome.
+    """
+
+    runs: int
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True)
 class Past:
-    """One series: ``n`` points, its changes of level and of machine, oldest first."""
+    """One series: ``n`` points, its changes of level and of machine, oldest first, and what is too new to be one."""
 
     name: Name
     n: int
     changes: Sequence[Change]
     machines: Sequence[MachineChange] = ()
+    newest: Newest | None = None

@@ -36,29 +36,29 @@ class Step:
     effect: Effect | None = None
 
 
-def ratio_steps(rows: Sequence[Sequence[float]]) -> list[list[Step]]:
-    """The steps of each row of positive values."""
+def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[Step]]:
+    """The steps of each row of positive values, by at least ``min_effect``."""
     return [
         [
             Step(place, float(np.exp(np.median(old))), float(np.exp(np.median(new))), shift_effect(old, new))
             for place, old, new in found
         ]
-        for found in _found([np.log(row) for row in rows])
+        for found in _found([np.log(row) for row in rows], min_effect)
     ]
 
 
-def amount_steps(rows: Sequence[Sequence[float]]) -> list[list[Step]]:
+def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[Step]]:
     """The steps of each row of values that may be zero or negative."""
-    units = [max(LEAST_AMOUNT / log1p(MIN_EFFECT), abs(median(row))) if row else 1.0 for row in rows]
+    units = [max(LEAST_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
         [Step(place, float(np.median(old)) * unit, float(np.median(new)) * unit) for place, old, new in found]
-        for found, unit in zip(_found(scaled), units, strict=True)
+        for found, unit in zip(_found(scaled, min_effect), units, strict=True)
     ]
 
 
 def _found(
-    rows: Sequence[NDArray[np.float64]],
+    rows: Sequence[NDArray[np.float64]], min_effect: float
 ) -> list[list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]]:
     """Of each row the places of change, each with the values before and after that tell about it."""
     found: list[list[int]] = [[] for _ in rows]
@@ -66,7 +66,7 @@ def _found(
         padded = np.full((len(some), rows[some[-1]].size), np.nan)
         for line, number in enumerate(some):
             padded[line, : rows[number].size] = rows[number]
-        for number, places in zip(some, change_points(padded), strict=True):
+        for number, places in zip(some, change_points(padded, min_effect), strict=True):
             found[number] = places.tolist()
     return [
         [(place, *sides(row, place, places)) for place in places]

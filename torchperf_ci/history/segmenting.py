@@ -9,11 +9,13 @@ from statistics import median, median_low
 from typing import TYPE_CHECKING
 
 from torchperf_ci.config import UP
-from torchperf_ci.history.found import Change, Name, Past, Word
+from torchperf_ci.history.found import Change, Name, Newest, Past, Word
 from torchperf_ci.history.levels import Step, amount_steps, ratio_steps
+from torchperf_ci.history.newest import newest_differing, newest_ratios
 from torchperf_ci.history.parts import Part, machine_changes, parts_of
 from torchperf_ci.history.settled import settled_steps
 from torchperf_ci.series.outcome import passed
+from torchperf_ci.stats.changepoints import MIN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,9 +47,11 @@ class _Row:
 
 
 def segment_all(
-    points: Mapping[Name, Sequence[Point]], rule_of: Callable[[Name, Sequence[Point]], Rule]
+    points: Mapping[Name, Sequence[Point]],
+    rule_of: Callable[[Name, Sequence[Point]], Rule],
+    min_effect: float = MIN_EFFECT,
 ) -> list[Past]:
-    """The changes of level of each series, in the order of ``points``."""
+    """The changes of level of each series by at least ``min_effect``, in the order of ``points``."""
     parts = {name: parts_of(row) for name, row in points.items()}
     rows = [
         _row(name, rule, points[name], part)
@@ -56,10 +60,18 @@ def segment_all(
         for part in found
     ]
     changes: dict[Name, list[Change]] = {name: [] for name in points}
-    for row, steps in _steps(rows):
+    found = list(_steps(rows, min_effect))
+    for row, steps in found:
         changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
+    newest = _newest([(row, steps) for row, steps in found if _is_current(row, points[row.name])], min_effect)
     return [
-        Past(name, len(row), _with_recoveries(changes[name]), machine_changes(row, parts[name]))
+        Past(
+            name,
+            len(row),
+            _with_recoveries(changes[name]),
+            machine_changes(row, parts[name]),
+            newest.get(name),
+        )
         for name, row in points.items()
     ]
 
@@ -92,11 +104,30 @@ def _value(point: Point, rule: Rule) -> float | None:
     return point.value
 
 
-def _steps(rows: Sequence[_Row]) -> Iterable[tuple[_Row, Sequence[Step]]]:
+def _is_current(row: _Row, points: Sequence[Point]) -> bool:
+    """Whether the newest run is one of this part."""
+    return bool(row.runs) and row.runs[-1].indices[-1] == len(points) - 1
+
+
+def _newest(found: Sequence[tuple[_Row, Sequence[Step]]], min_effect: float) -> dict[Name, Newest]:
+    ratios = [(row, steps) for row, steps in found if row.rule.kind == "ratio"]
+    proven = newest_ratios(
+        [row.values for row, _ in ratios],
+        [max(min_effect, row.rule.min_effect) for row, _ in ratios],
+        [steps[-1].place if steps else 0 for _, steps in ratios],
+    )
+    told = {row.name: newest for (row, _), newest in zip(ratios, proven, strict=True)}
+    told |= {
+        row.name: newest_differing(row.values) for row, _ in found if row.rule.kind in ("count", "outcome")
+    }
+    return {name: newest for name, newest in told.items() if newest}
+
+
+def _steps(rows: Sequence[_Row], min_effect: float) -> Iterable[tuple[_Row, Sequence[Step]]]:
     """The steps of all rows. Those that stand still, as most counts and outcomes do, are looked at one by one."""
     for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
         some = [row for row in rows if row.rule.kind == kind]
-        yield from zip(some, find([row.values for row in some]), strict=True)
+        yield from zip(some, find([row.values for row in some], min_effect), strict=True)
     for row in rows:
         if row.rule.kind in ("count", "outcome"):
             yield row, settled_steps(row.values)

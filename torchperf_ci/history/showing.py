@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.console import Column, print_line, print_table
+from torchperf_ci.history.settled import STAYS
 from torchperf_ci.series.outcome import word
+from torchperf_ci.stats.splits import FEWEST
 from torchperf_ci.verdicts.rows import case, short
 from torchperf_ci.verdicts.rows import change as ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.history.found import Change, Name, Past, Word
+    from torchperf_ci.history.found import Change, Name, Newest, Past, Word
     from torchperf_ci.series.series import Point
 
 _COLUMNS = (
@@ -41,13 +43,18 @@ _WORDS: Mapping[Word, str] = {
 
 
 def table(pasts: Sequence[Past], out: TextIO) -> None:
-    """Print a line for each change of level, then one for each change of machine."""
+    """Print a line for each change of level, for each change of machine, and for what is too new to be a level."""
     found = _ordered(pasts)
     print_table(_COLUMNS, [_row(name, change) for name, change in found[:_LISTED]], out, styles=_STYLES)
     if len(found) > _LISTED:
         print_line(f"and {len(found) - _LISTED} more, all of them with --json", out)
     for line in _machines(pasts):
         print_line(line, out)
+    too_new = [_too_new(past.name, past.newest) for past in pasts if past.newest]
+    for line in too_new[:_LISTED]:
+        print_line(line, out)
+    if len(too_new) > _LISTED:
+        print_line(f"and the newest runs of {len(too_new) - _LISTED} more, all of them with --json", out)
 
 
 def headline(pasts: Sequence[Past]) -> str:
@@ -116,6 +123,17 @@ def _when(point: Point) -> str:
     if not point.timestamp:
         return ""
     return f"{datetime.datetime.fromtimestamp(point.timestamp, datetime.timezone.utc):%Y-%m-%d}"
+
+
+def _too_new(name: Name, newest: Newest) -> str:
+    """Why ``check`` may be red where no change is listed."""
+    series = str(name) if isinstance(name, Path) else f"{case(name)} {short(name.metric, _NAME_LENGTH)}"
+    runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
+    by, fewest = (f" by {ratio(newest.effect)}", FEWEST) if newest.effect else ("", STAYS)
+    return (
+        f"{series}: the last {runs} from those before{by}, as `check` judges; that is no change of level yet, "
+        f"which takes {fewest} runs, and more where it is not clear"
+    )
 
 
 def _machines(pasts: Iterable[Past]) -> list[str]:

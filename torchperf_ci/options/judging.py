@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchperf_ci.options.common import CONFIG, JSON
 from torchperf_ci.options.keeping import STORE
 from torchperf_ci.options.option import Option
-from torchperf_ci.options.values import moment, truth
+from torchperf_ci.options.values import moment, share, truth
 
 CHECK_OPTIONS = (
     Option("NEW_DIR", "New records: a directory, or one file; several runs are all new", metavar="NEW_DIR"),
@@ -81,6 +81,14 @@ HISTORY_OPTIONS = (
         many=True,
     ),
     CONFIG,
+    Option("--min-effect", "The smallest relative change that is one", share, metavar="X", default="0.01"),
+    Option(
+        "--direction",
+        "Which way is better in the files of --csv; both: nobody knows",
+        metavar="up|down|both",
+        default="both",
+        choices=("up", "down", "both"),
+    ),
     Option("--branch", "Only what is of this branch, or does not say", metavar="NAME", default="all"),
     Option("--since", "Changes from this time on: Unix seconds, or a date in UTC", moment, metavar="TIME"),
     JSON,
