@@ -1,6 +1,7 @@
 """How good are the change points of `torchperf history`, on marked real series and on simulated ones, beside its peers?
 
 python benchmarks/changepoints.py SERIES --otava PYTHON
+python benchmarks/changepoints.py --worlds --otava PYTHON
 python benchmarks/changepoints.py --calibrate
 
 SERIES is a folder with sap_hana_small_2021 and mozilla_talos; PYTHON belongs to an environment that holds apache-otava.
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ci_world import DEVELOPED, HELD_OUT, made, outcome
 from detectors import Otava, OtavaOptions, linearly_weighted_t, medians_of_five, night_against_night
 from labelled import NEAR, Score, labelled_series, matched, score
 from report import print_table
@@ -47,6 +49,16 @@ def autocorrelated(rng: np.random.Generator, shape: tuple[int, int], memory: flo
     return noise[:, 50:]
 
 
+def in_sittings(rng: np.random.Generator, shape: tuple[int, int], share: float) -> NDArray[np.float64]:
+    """Normal noise of which the one to four runs of a sitting have a share of the variance in common."""
+    together = rng.random(shape) < 0.6
+    for run in range(4, shape[1]):
+        together[:, run] &= ~together[:, run - 3 : run].all(axis=1)
+    sitting = np.cumsum(~together, axis=1)
+    common = np.take_along_axis(rng.normal(size=(shape[0], shape[1] + 1)), sitting, axis=1)
+    return np.asarray(np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=shape))
+
+
 NOISES: dict[str, Noise] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "t₃": lambda rng, shape: rng.standard_t(3, size=shape) / np.sqrt(3),
@@ -54,7 +66,10 @@ NOISES: dict[str, Noise] = {
         rng.normal(size=shape) + 10 * (rng.random(shape) < 0.1) * rng.exponential(size=shape)
     ),
     "two modes": lambda rng, shape: rng.normal(size=shape) * 0.2 + 5 * (rng.random(shape) < 0.3),
+    "three modes": lambda rng, shape: rng.normal(size=shape) * 0.2 + 4 * rng.integers(3, size=shape),
     "coarse": lambda rng, shape: np.round(rng.normal(size=shape)),
+    "sittings .2": partial(in_sittings, share=0.2),
+    "sittings .5": partial(in_sittings, share=0.5),
     "memory .2": partial(autocorrelated, memory=0.2),
     "memory .4": partial(autocorrelated, memory=0.4),
 }
@@ -146,6 +161,34 @@ def on_simulated_steps(finders: dict[str, Finder], series: int = 200, n: int = 6
     )
 
 
+def on_worlds(finders: dict[str, Finder], series: int = 600) -> None:
+    """Both simulated worlds: one row a detector."""
+    for title, world in (("developed on", DEVELOPED), ("held out", HELD_OUT)):
+        some = made(world, series)
+        values = [one.labelled.values for one in some]
+        scores = {name: outcome(some, finder(values)) for name, finder in finders.items()}
+        print_table(
+            f"{series} simulated series of continuous integration, the world {title}",
+            [
+                "detector",
+                "marked found",
+                "precision",
+                "false beside marked ones",
+                "false per 60 stable series",
+            ],
+            [
+                [
+                    name,
+                    f"{result.found} of {result.labels} ({result.found / result.labels:.1%})",
+                    f"{result.precision:.1%}",
+                    str(result.false_beside),
+                    f"{60 * result.false / result.stable:.1f}",
+                ]
+                for name, result in scores.items()
+            ],
+        )
+
+
 def calibrate() -> None:
     """The share of series without change in which a change is found, however small."""
     rows = []
@@ -170,13 +213,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("series", type=Path, nargs="?")
     parser.add_argument("--otava", type=Path)
+    parser.add_argument("--worlds", action="store_true")
     parser.add_argument("--calibrate", action="store_true")
     given = parser.parse_args()
     if given.calibrate:
         calibrate()
         return
-    if not given.series or not given.otava:
-        parser.error("give the folder of marked series and --otava, or --calibrate")
+    if not given.otava or not (given.series or given.worlds):
+        parser.error("give the folder of marked series or --worlds, and --otava, or --calibrate")
+    if given.worlds:
+        with Otava(given.otava) as otava:
+            on_worlds(
+                {
+                    "torchperf history": ours,
+                    f"apache-otava {otava.version}": partial(_otava, otava, OtavaOptions()),
+                    "linearly weighted t > 7 (Perfherder)": lambda all_values: [
+                        list(linearly_weighted_t()(one)) for one in all_values
+                    ],
+                }
+            )
+        return
     series = list(labelled_series(given.series))
     with Otava(given.otava) as otava:
         finders: dict[str, Finder] = {"torchperf history": ours} | dict(peers(otava, series))

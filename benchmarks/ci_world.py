@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from labelled import Labelled
+from labelled import Labelled, Score, matched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +116,25 @@ class Made:
 def made(world: World, count: int) -> list[Made]:
     """The first ``count`` series of a world."""
     return [_series(world, np.random.default_rng([world.seed, number]), number) for number in range(count)]
+
+
+def outcome(series: Sequence[Made], found: Sequence[Sequence[int]]) -> Score:
+    """What a detector has made of the series; what it found of the unclear changes is neither right nor wrong."""
+    total = Score()
+    for one, points in zip(series, found, strict=True):
+        marks = one.labelled.labels
+        hits = matched(points, marks)
+        false = len(points) - max(hits, matched(points, [*marks, *one.unclear]))
+        stable = not marks and not one.unclear
+        total = Score(
+            labels=total.labels + len(marks),
+            found=total.found + hits,
+            stable=total.stable + stable,
+            hit=total.hit + (stable and false > 0),
+            false=total.false + false * stable,
+            false_beside=total.false_beside + false * (not stable),
+        )
+    return total
 
 
 def _series(world: World, rng: np.random.Generator, number: int) -> Made:
