@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 
 import numpy as np
@@ -54,6 +55,21 @@ def test_the_second_bad_night_is_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert verdict.verdict == "regressed"
     assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+
+
+def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when() -> None:
+    past = noisy(10, 90)
+    past[20:24] = [11.0, 11.1, 10.9, 11.0]
+    verdict = one([*past, 11.0], [11.05])
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    day = datetime.datetime.fromtimestamp(START + 23 * DAY, datetime.timezone.utc)
+    assert f"so did 4 runs until {day:%Y-%m-%d}, and it came back" in verdict.why
+
+
+def test_what_is_back_where_it_was_some_runs_ago_is_a_candidate_that_says_so() -> None:
+    verdict = one([*noisy(11, 60), *noisy(10, 12, seed=2), 11.0], [11.05])
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert "is back where it was 12 runs before" in verdict.why
 
 
 @pytest.mark.parametrize("metric", ["latency(ms)", "memory_leak(KiB/iter)", "graph_breaks"])
@@ -152,7 +168,7 @@ def test_five_runs_are_past_enough_for_a_newest_one() -> None:
 
 def test_two_runs_of_one_sitting_prove_less_than_two_nights() -> None:
     past = row(noisy(10, 30))
-    two = [point(10.38, 30), point(10.4, 31)]
+    two = [point(10.5, 30), point(10.52, 31)]
     hour = START + 30 * DAY
     at_once = [
         point(now.value, 30, timestamp=hour + 1800 * number, run=f"sitting.{number}")

@@ -154,6 +154,62 @@ def test_a_machine_of_two_speeds_is_not_told_time_and_again() -> None:
     assert found.up.proven[slow_now].mean() < 0.1
 
 
+def proven_rises(values: np.ndarray) -> list[int]:
+    return np.flatnonzero(judged(values).up.proven).tolist()
+
+
+def test_what_the_past_has_seen_and_left_again_is_no_proof_however_long_ago() -> None:
+    values = quiet(0.005, series=40, nights=300)
+    values[:6, -2:] += 0.10
+    for row, first in enumerate((50, 150, 250)):
+        values[row, first : first + 3] += 0.10
+    values[3, 100:110] += 0.10
+    values[4, :60] += 0.10  # the level of the beginning, and an improvement that is taken back
+    found = judged(values)
+    assert np.flatnonzero(found.up.proven).tolist() == [4, 5]
+    assert found.up.candidate[:6].all()
+    assert found.up.seen[:6].tolist() == [[3, 247], [3, 147], [3, 47], [10, 190], [0, 0], [0, 0]]
+
+
+def test_what_has_come_and_gone_at_another_level_is_no_proof_at_this_one() -> None:
+    values = quiet(0.005, series=40, nights=300)
+    values[0, 100:104] += 0.10
+    values[0, 200:] -= 0.40
+    values[0, -3:] += 0.10
+    assert proven_rises(values) == []
+
+
+def test_what_stays_twice_as_long_as_all_that_came_and_went_is_proof() -> None:
+    values = quiet(0.005, series=40, nights=300)
+    values[:, 100:102] += 0.10
+    for runs, row in ((3, 0), (5, 1), (8, 2)):
+        values[row, -runs:] += 0.10
+    assert proven_rises(values) == [1, 2]
+
+
+def test_a_level_of_a_few_nights_that_is_over_is_no_change_back() -> None:
+    values = quiet(0.005, series=40, nights=120)
+    values[0, -14:-2] -= 0.10
+    values[1, -40:-2] -= 0.10
+    found = judged(values)
+    assert np.flatnonzero(found.up.proven).tolist() == [1]
+    assert found.up.seen[:2].tolist() == [[12, 0], [0, 0]]
+
+
+def test_eight_runs_are_proof_where_five_are_not() -> None:
+    values = quiet(0.02)
+    values[:100, -8:] += 0.045
+    late = judged(values).up.proven[:100].mean()
+    values[:100, -8:-5] -= 0.045
+    assert late > judged(values).up.proven[:100].mean() + 0.15
+
+
+def test_who_asks_of_one_series_each_night_is_not_told_more_that_is_false() -> None:
+    values = 0.02 * np.random.default_rng(4).standard_t(4, (1500, NIGHTS))
+    alone = [judged(row[None]) for row in values]
+    assert sum(int(one.up.proven[0]) + int(one.down.proven[0]) for one in alone) <= 1
+
+
 def in_sittings(runs: int, seed: int, past: int) -> tuple[np.ndarray, np.ndarray]:
     """Values whose newest runs are of one sitting, which has half of the variance, as each of the past has; and the
     sittings."""
@@ -247,7 +303,7 @@ def test_windows_share_a_level_of_about_four_percent() -> None:
     """A change of LEVELS changes how many candidates there are in a night, which documentation and benchmarks tell."""
     values = quiet(0.03, series=20_000)
     assert judged(values).up.candidate.mean() == pytest.approx(0.037, abs=0.006)
-    assert sorted(LEVELS) == [1, 2, 3, 5]
+    assert sorted(LEVELS) == [1, 2, 3, 5, 8]
 
 
 def repetitions(newest: np.ndarray, spread: float = 0.01) -> Repetitions:

@@ -12,6 +12,8 @@ from torchperf_ci.stats.gate import FALSE_DISCOVERIES
 from torchperf_ci.stats.past import MIN_HISTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_ci.series.policy import Rule
     from torchperf_ci.stats.gate import Judged, Side
     from torchperf_ci.verdicts.verdict import Word
@@ -43,8 +45,11 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
     return past < MIN_HISTORY or isnan(judged.up.rate[row])
 
 
-def finding(judged: Judged, row: int, rule: Rule, past: int) -> Finding:
-    """What is said of the series in ``row``, which has so many comparable runs in the past."""
+def finding(judged: Judged, row: int, rule: Rule, past: int, day: Callable[[int], str]) -> Finding:
+    """What is said of the series in ``row``, which has so many comparable runs in the past.
+
+    ``day`` tells when the run was that so many runs came after.
+    """
     up, down = judged.up, judged.down
     if is_too_short(judged, row, past):
         return Finding("noisy", f"{past} comparable runs before; {MIN_HISTORY} tell what is noise")
@@ -54,7 +59,7 @@ def finding(judged: Judged, row: int, rule: Rule, past: int) -> Finding:
     if worse.proven[row]:
         return Finding("regressed", _proof(judged, worse, row))
     if worse.candidate[row]:
-        return Finding("noisy", _doubt(judged, worse, row), candidate=True)
+        return Finding("noisy", _doubt(judged, worse, row, day), candidate=True)
     if better.proven[row]:
         return Finding("improved", _proof(judged, better, row))
     return _quiet(judged, row, rule)
@@ -98,9 +103,16 @@ def _proof(judged: Judged, side: Side, row: int) -> str:
     )
 
 
-def _doubt(judged: Judged, side: Side, row: int) -> str:
+def _doubt(judged: Judged, side: Side, row: int, day: Callable[[int], str]) -> str:
     if judged.runs[row] == 1:
         return f"looks worse in the newest run; one alone is no proof, so measure again{_offset(judged, row)}"
+    runs, ago = side.seen[row].tolist()
+    if runs and ago:
+        seen = f"so did {runs} runs until {day(ago)}, and it came back: no proof, so measure again"
+        return f"looks worse in the last {int(judged.runs[row])} runs, but {seen}{_offset(judged, row)}"
+    if runs:
+        back = f"is back where it was {runs} runs before: no proof, so measure again"
+        return f"looks worse in the last {int(judged.runs[row])} runs, but {back}{_offset(judged, row)}"
     rate = f"{side.rate[row]:.1g}"
     proof = f"false-discovery rate {rate}, and {FALSE_DISCOVERIES} is proof"
     return f"looks worse in the last {int(judged.runs[row])} runs ({proof}){_offset(judged, row)}"

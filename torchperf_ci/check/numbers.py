@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from functools import partial
 from math import inf, log1p, nan
@@ -113,7 +114,7 @@ def _verdict(
     pairing: Pairing, judged: Judged, row: int, rule: Rule, restored: Callable[[float], float]
 ) -> Verdict:
     """``restored`` makes the gate's numbers the metric's own again."""
-    said = finding(judged, row, rule, _runs(pairing))
+    said = finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     return Verdict(
         pairing.series,
         said.word,
@@ -140,6 +141,14 @@ def _matrix(pairings: Sequence[Pairing]) -> Matrix:
 def _runs(pairing: Pairing) -> int:
     """How many runs the past has."""
     return len({point.run for point in pairing.old})
+
+
+def _day(pairing: Pairing, ago: int) -> str:
+    """When the run was that so many runs of the series came after."""
+    times = list({point.run: point.timestamp for point in (*pairing.old, *pairing.new)}.values())
+    if not times[-1 - ago]:
+        return f"{ago} runs ago"
+    return f"{datetime.datetime.fromtimestamp(times[-1 - ago], datetime.timezone.utc):%Y-%m-%d}"
 
 
 def _level(pairing: Pairing) -> float:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torchperf_ci.series.series import Group, Point, Points
 
 STORE = "store"
-NEWEST = 100
-"""Points of each series that are read from a store: more than twice what the gate looks at, if the machine changed."""
+NEWEST = 200
+"""Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def adjusted(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smallest false-discovery rate at which each test would be a discovery, shape as ``p``; NaN is no test.
+def adjusted(p: NDArray[np.float64], fewest: int = 0) -> NDArray[np.float64]:
+    """The smallest false-discovery rate at which each test would be a discovery, shape as ``p``; NaN is no test. Fewer
+    tests than ``fewest`` count as so many, the others of which are no discoveries.
 
     Benjamini & Hochberg, *Journal of the Royal Statistical Society B* 57, 1995. The rate also holds for positively
     dependent tests, as those of one machine are (Benjamini & Yekutieli, *Annals of Statistics* 29, 2001).
@@ -19,6 +20,6 @@ def adjusted(p: NDArray[np.float64]) -> NDArray[np.float64]:
     q = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]
-    ranked = p[order] * order.size / np.arange(1, order.size + 1)
+    ranked = p[order] * max(order.size, fewest) / np.arange(1, order.size + 1)
     q[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
     return q

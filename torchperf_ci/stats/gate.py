@@ -16,7 +16,7 @@ from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.normal import score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, is_one_sitting, of_current_level, past, without_gaps
 from torchperf_ci.stats.single_run import Repetitions, single_run_scores, smallest_proof
-from torchperf_ci.stats.window import Window, past_tails, window
+from torchperf_ci.stats.window import LATE, Runs, Window, past_memory, past_tails, settled_deviations, window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004}
+LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004, LATE: 0.0005}
 """How many of the newest runs are set against those before, and the tail probability that makes a candidate.
 
 Together they make candidates of 4% of what has not changed, at most. Most is given to two runs: one proves little.
 """
+LATE_FROM = 2.0
+"""The longest window is looked at only where the one before has this score: it is for late proof."""
 OVERLAP = 2.5
-"""The smallest of the four windows' tail probabilities counts this often, not four times: they share runs."""
+"""The smallest of the five windows' tail probabilities counts this often, not five times: they share runs."""
+FEWEST_TESTS = 10
+"""A family of fewer tests is judged as if it had so many: who has one series asks each night, and as many nights are a
+family as well."""
 FALSE_DISCOVERIES = 0.005
 """Share of false ones among the changes that history alone proves (Benjamini–Hochberg)."""
 DETECT_WITHIN, POWER = 2, 0.8
@@ -48,12 +53,14 @@ class Side:
     """One direction of change; arrays of shape (series,).
 
     ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
-    is the false-discovery rate at which it is, NaN where nothing could be judged.
+    is the false-discovery rate at which it is, NaN where nothing could be judged. ``seen``, shape (series, 2), is the
+    visit of the past that keeps a candidate from being proof, as :func:`last_visits` tells it, 0 where none does.
     """
 
     candidate: NDArray[np.bool_]
     proven: NDArray[np.bool_]
     rate: Floats
+    seen: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -107,16 +114,17 @@ def judge(
         np.broadcast_to(np.int64(0), values.shape) if jobs is None else jobs,
         alone if sittings is None else sittings,
     )
-    values = of_current_level(values)
+    whole, values = values, of_current_level(values)
     offsets = np.zeros(values.shape)
     if groups is not None:
         level, sigma = level_and_sigma(past(values, NEWEST))
         offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
-        values = values - offsets
-    tails = past_tails(values)
+        whole, values = whole - offsets, values - offsets
+    deviations = settled_deviations(values)
+    tails, memory = past_tails(deviations), past_memory(deviations)
     settled = past(values, NEWEST)
     is_one = is_one_sitting(settled, past(sittings, NEWEST), sittings[:, -1:])
-    windows = [window(values, runs, tails, sittings, is_one) for runs in LEVELS]
+    windows = _windows(Runs(values, whole, sittings, is_one, memory), tails)
     rise, fall = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
@@ -150,6 +158,14 @@ def judge(
     )
 
 
+def _windows(runs: Runs, tails: Tails) -> Sequence[Window]:
+    """One for each of the levels."""
+    windows = [window(runs, count, tails) for count in LEVELS if count != LATE]
+    rows = np.flatnonzero(np.abs(windows[-1].score) >= LATE_FROM)
+    late = window(runs.of_rows(rows), LATE, tails)
+    return [*windows, late.among(rows, len(runs.values))]
+
+
 def _single(
     newest: Window,
     repetitions: Repetitions | None,
@@ -173,9 +189,17 @@ def _sides(
     looks_down, tail_down = _evidence(windows, least, -1, fall)
     rate_up, rate_down = _rates(tail_up, tail_down, worse)
     return (
-        Side(looks_up, looks_up & (rate_up <= FALSE_DISCOVERIES), rate_up),
-        Side(looks_down, looks_down & (rate_down <= FALSE_DISCOVERIES), rate_down),
+        _side(looks_up, rate_up, [one.rise_seen for one in windows]),
+        _side(looks_down, rate_down, [one.fall_seen for one in windows]),
     )
+
+
+def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> Side:
+    proven = candidate & (rate <= FALSE_DISCOVERIES)
+    visit = seen[0]
+    for one in seen[1:]:  # that of the longest window counts
+        visit = np.where(one > 0, one, visit)
+    return Side(candidate, proven, rate, np.where((candidate & ~proven)[:, None], visit, 0))
 
 
 def _evidence(
@@ -207,7 +231,7 @@ def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats
     turned = worse < 0
     first, second = np.where(turned, fall, rise), np.where(turned, rise, fall)
     for members in (worse != 0, worse == 0):
-        first[members], second[members] = adjusted(first[members]), adjusted(second[members])
+        first[members], second[members] = (adjusted(side[members], FEWEST_TESTS) for side in (first, second))
     return np.where(turned, second, first), np.where(turned, first, second)
 
 

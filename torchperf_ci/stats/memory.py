@@ -30,7 +30,7 @@ def memories(deviations: Floats, history: NDArray[np.int64], fewest: int) -> tup
     (series,), is their number. One series with few runs says little, so its own correlation is drawn towards the mean
     of all that have ``fewest`` runs, the more the less they differ from each other: empirical Bayes by the method of
     moments (Efron & Morris, *Journal of the American Statistical Association* 70, 1975). The largest is that, or its
-    own where this is larger.
+    own where this is larger. Of a series with fewer runs nothing is known but that mean.
     """
     enough = history >= fewest
     if not enough.any():
@@ -38,6 +38,7 @@ def memories(deviations: Floats, history: NDArray[np.int64], fewest: int) -> tup
     runs = np.maximum(history, 2)
     own = _successive(deviations) + BIAS / runs
     mean = np.average(own[enough], weights=runs[enough])
+    own = np.where(enough, own, mean)
     spread = np.average((own[enough] - mean) ** 2 - 1 / runs[enough], weights=runs[enough])
     between = max(float(spread), 0.0)
     drawn = mean + between / (between + 1 / runs) * (own - mean)

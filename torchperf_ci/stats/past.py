@@ -89,7 +89,8 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
 
     The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative
     sums of the deviations in σ. Where successive values have the correlation r, a mean varies by ``(1 + r)/(1 - r)``
-    times as much, and so does the ratio.
+    times as much, and so does the ratio. A best split with the fewest runs behind it is not clear yet: the step may
+    be later.
     """
     known = ~np.isnan(values)
     level = row_median(values)[:, None]
@@ -103,7 +104,7 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
     ratios = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
     begins = ratios.argmax(axis=1) + 1
     ratio = ratios[np.arange(len(values)), begins - 1]
-    is_clear = ratio > CLEAR
+    is_clear = (ratio > CLEAR) & (begins < values.shape[1] - FEWEST)
     after_step = np.arange(values.shape[1]) >= begins[is_clear, None]
     memory = memory_beside_step(deviations[is_clear], after_step)
     is_clear[is_clear] = ratio[is_clear] > CLEAR * (1 + memory) / (1 - memory)

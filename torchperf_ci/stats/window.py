@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from torchperf_ci.stats.memory import memories, variance_of_mean
 from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SITTING, past
 from torchperf_ci.stats.tails import Tails, learn_tails
+from torchperf_ci.stats.visits import last_visits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,13 +26,32 @@ SIGMA_EFFICIENCY = 0.5
 measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
 LEAD = 0.5
 """A spike and an ordinary run are no two runs that agree."""
-BEYOND = 1.5
-"""So many times as far as any as many runs of the past several runs must be off to be proof: a machine that has two
-speeds shows either for some nights."""
-NO_PROOF = 1.0
+NO_PROOF = 2.8
 """Scores up to here are no proof anyway, so nothing like them is looked for in the past."""
+LATE = 8
+"""The most of the newest runs that are set against those before."""
 BACK = 4.0
 """Standard errors by which the newest run is off from those before it where what they have shown is over."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What windows are cut from; arrays of shape (series, runs), the newest run in the last column.
+
+    ``values`` are the logarithms of the current level, and ``whole`` also those before it, for what the past has seen.
+    ``sittings`` are those of :func:`judge`; ``is_one_sitting``, shape (series,), says whose past is of a single one.
+    ``memory``, shape (series, 2), is what :func:`past_memory` tells.
+    """
+
+    values: Floats
+    whole: Floats
+    sittings: Ints
+    is_one_sitting: NDArray[np.bool_]
+    memory: Floats
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Runs:
+        """Those of some series."""
+        return Runs(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -42,9 +62,9 @@ class Window:
     ``history`` the number of past runs. ``score`` is standard normal where nothing has changed, and ``spread`` the
     standard error of ``new - old``, in σ.
     ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
-    for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where as many
-    runs of the past were as far off by themselves. All scores are 0 where the newest run is back: what was seen in
-    those before it is over.
+    for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where the past
+    has been there and has left again, as ``rise_seen`` and ``fall_seen``, shape (series, 2), tell: the runs of
+    :func:`last_visits`. All scores are 0 where the newest run is back: what was seen in those before it is over.
     """
 
     runs: int
@@ -57,6 +77,13 @@ class Window:
     rise: Floats
     fall: Floats
     spread: Floats
+    rise_seen: Ints
+    fall_seen: Ints
+
+    def among(self, rows: NDArray[np.intp], series: int) -> Window:
+        """The same as that of the ``rows`` of so many series; the others have no past."""
+        known = (getattr(self, field.name) for field in fields(self)[1:])
+        return Window(self.runs, *(_among(part, rows, series) for part in known))
 
     def half_width(self, tails: Tails, score: float) -> Floats:
         """How far from the estimate an interval reaches, whose ends have this ``score``."""
@@ -68,35 +95,44 @@ class Window:
         return np.asarray(np.maximum(evident, least) + power * self.sigma * self.spread)
 
 
-def past_tails(values: Floats) -> Tails:
-    """Tails of the deviations of the past, (series, runs), from its own median, where there is enough of it."""
+def settled_deviations(values: Floats) -> Floats:
+    """How many σ the runs of the past of (series, runs) are off from its median; NaN where it is too short to tell."""
     before = past(values, NEWEST)
-    history = (~np.isnan(before)).sum(axis=1)
-    before, history = before[history >= MIN_HISTORY], history[history >= MIN_HISTORY]
     level, sigma = level_and_sigma(before)
-    deviations = (before - level[:, None]) / sigma[:, None]
+    sigma[(~np.isnan(before)).sum(axis=1) < MIN_HISTORY] = np.nan
+    return np.asarray((before - level[:, None]) / sigma[:, None])
+
+
+def past_tails(deviations: Floats) -> Tails:
+    """Tails of :func:`settled_deviations`."""
+    history = (~np.isnan(deviations)).sum(axis=1)
     # A value pulls the median towards itself.
-    return learn_tails(deviations / np.sqrt(1 - 1 / history)[:, None])
+    return learn_tails(deviations / np.sqrt(1 - 1 / np.maximum(history, 2))[:, None])
 
 
-def window(
-    values: Floats, runs: int, tails: Tails, sittings: Ints, is_one_sitting: NDArray[np.bool_]
-) -> Window:
-    """Set the newest ``runs`` of log ``values``, (series, runs), against their past.
+def past_memory(deviations: Floats) -> Floats:
+    """How much each series remembers, likely and at most, shape (series, 2), from its :func:`settled_deviations`.
 
-    ``sittings`` are those of :func:`judge`; ``is_one_sitting``, shape (series,), says whose past is of a single one.
+    The last of these may be of a change already, which would look like a memory.
     """
-    before, newest = past(values, runs), values[:, -runs:]
+    before = deviations[:, : max(0, deviations.shape[1] - (LATE - NEWEST))]
+    return np.stack(memories(before, (~np.isnan(before)).sum(axis=1), MIN_HISTORY), axis=1)
+
+
+def window(known: Runs, runs: int, tails: Tails) -> Window:
+    """Set the newest ``runs`` against the past of the current level."""
+    before, newest = past(known.values, runs), known.values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
-    told = np.where(is_one_sitting, np.minimum(history, ONE_SITTING), history)
+    told = np.where(known.is_one_sitting, np.minimum(history, ONE_SITTING), history)
     freedom = _freedom(told)
     old, sigma = level_and_sigma(before)
-    likely, largest = memories((before - old[:, None]) / sigma[:, None], history, MIN_HISTORY)
-    spread, cautious = (_spread(sittings[:, -runs:], told, memory) for memory in (likely, largest))
+    spread, cautious = (_spread(known.sittings[:, -runs:], told, memory) for memory in known.memory.T)
     z = (newest - old[:, None]) / sigma[:, None]
     scores = tails.score(z, freedom[:, None])
     scores[_is_over(z)] = 0.0
     scores[history < MIN_HISTORY] = np.nan
+    rise, rise_seen = _never_seen(_agreed(scores) / cautious, known.whole, runs, old)
+    fall, fall_seen = _never_seen(_agreed(-scores) / cautious, -known.whole, runs, -old)
     return Window(
         runs=runs,
         old=old,
@@ -105,10 +141,19 @@ def window(
         history=history,
         freedom=freedom,
         score=scores.mean(axis=1) / spread,
-        rise=_never_seen(_agreed(scores), newest, before, old) / cautious,
-        fall=_never_seen(_agreed(-scores), -newest, -before, -old) / cautious,
+        rise=rise,
+        fall=fall,
         spread=spread,
+        rise_seen=rise_seen,
+        fall_seen=fall_seen,
     )
+
+
+def _among(part: NDArray[Any], rows: NDArray[np.intp], series: int) -> NDArray[Any]:
+    missing = np.nan if part.dtype.kind == "f" else 0
+    found = np.full((series, *part.shape[1:]), missing, dtype=part.dtype)
+    found[rows] = part
+    return found
 
 
 def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
@@ -118,27 +163,26 @@ def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
 
 
 def _is_over(z: Floats) -> NDArray[np.bool_]:
-    """Rows of deviations, in σ, whose last is back: not half as far off as those before, by more than noise tells."""
-    if z.shape[1] == 1:
-        return np.zeros(len(z), dtype=bool)
-    before, newest = z[:, :-1].mean(axis=1), z[:, -1]
-    side, apart = np.sign(before), BACK * np.sqrt(1 + 1 / (z.shape[1] - 1))
-    return np.asarray((side * (before - newest) > apart) & (side * newest < side * before / 2))
+    """Rows of deviations, in σ, whose last is back: not half as far off as those before, by more than noise tells; or
+    whose last two are."""
+    over = np.zeros(len(z), dtype=bool)
+    for back in range(1, min(3, z.shape[1])):
+        before, newest = z[:, :-back].mean(axis=1), z[:, -back:]
+        side = np.sign(before)
+        is_back = (side[:, None] * newest < (side * before / 2)[:, None]).all(axis=1)
+        if back == 1:
+            is_back &= side * (before - newest[:, 0]) > BACK * np.sqrt(1 + 1 / (z.shape[1] - 1))
+        over |= is_back
+    return over
 
 
-def _never_seen(agreed: Floats, newest: Floats, past: Floats, level: Floats) -> Floats:
-    """``agreed``, but 0 in rows of whose past as many successive runs were all above the level by nearly as much."""
-    runs = newest.shape[1]
+def _never_seen(agreed: Floats, whole: Floats, runs: int, level: Floats) -> tuple[Floats, Ints]:
+    """``agreed``, but 0 in rows whose past has been as high as the newest ``runs`` and has left again; and when."""
+    seen = np.zeros((len(agreed), 2), dtype=np.int64)
     rows = np.flatnonzero(agreed > NO_PROOF)
-    if past.shape[1] < runs or not rows.size:
-        return agreed
-    together = past[rows, runs - 1 :]
-    for lag in range(1, runs):
-        together = np.minimum(together, past[rows, runs - 1 - lag : -lag])
-    seen = np.where(np.isnan(together), -np.inf, together).max(axis=1) - level[rows]
-    was_there = newest[rows].mean(axis=1) - level[rows] <= BEYOND * seen
-    agreed[rows[was_there]] = 0.0
-    return agreed
+    if runs > 1 and rows.size:
+        seen[rows] = last_visits(whole[rows], runs, level[rows])
+    return np.where(seen[:, 0] > 0, 0.0, agreed), seen
 
 
 def _agreed(scores: Floats) -> Floats:
