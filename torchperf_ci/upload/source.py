@@ -63,17 +63,17 @@ def read_source(folder: Path) -> Source:
     cannot be read.
     """
     files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
-    for path in _paths(folder):
+    for number, path in enumerate(_paths(folder)):
+        if number == MAX_FILES:
+            more = unread(one_line(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
+            files.append(RecordsFile(folder.name, 0, more))
+            break
         content, timestamp, reading = _read(path, folder, room)
         if is_own_file(reading):
             continue
         digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
         files.append(RecordsFile(path.name, timestamp, reading))
         room -= reading.size
-        if len(files) == MAX_FILES:
-            more = unread(one_line(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
-            files.append(RecordsFile(folder.name, 0, more))
-            break
     return Source(tuple(files), digest.hexdigest())
 
 
@@ -94,11 +94,8 @@ def _read(path: Path, folder: Path, room: int) -> tuple[bytes, int, Reading]:
     """The content of a file, when it was changed, and what it holds."""
     name = one_line(path)
     if room <= 0:
-        return (
-            b"",
-            0,
-            unread(name, f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"),
-        )
+        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
+        return b"", 0, unread(name, reason)
     try:
         with open_regular(path, folder) as file:
             content, changed = read_limited(file, MAX_BYTES), os.fstat(file.fileno()).st_mtime
