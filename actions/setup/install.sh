@@ -76,6 +76,7 @@ SH
 }
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+[[ -f $requirements ]] || fail "there is no extra '${TORCHPERF_EXTRA:-}': give store, or none"
 home=$RUNNER_TEMP/torchperf-$(fingerprint)${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}
 if [[ ! -x $home/torchperf ]]; then
   install

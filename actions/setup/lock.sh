@@ -17,8 +17,8 @@ build_requirements() {
 lock() {
   local file=actions/setup/$1
   build_requirements | "${UV:-uv}" pip compile --quiet --no-config --upgrade --universal --python-version 3.10 \
-    --generate-hashes --only-binary :all: --exclude-newer '7 days' --no-annotate --no-header \
-    --output-file "$file" "${@:2}" pyproject.toml -
+    --generate-hashes --only-binary :all: --exclude-newer '7 days' --no-annotate \
+    --custom-compile-command 'bash actions/setup/lock.sh' --output-file "$file" "${@:2}" pyproject.toml -
 }
 
 lock requirements.txt

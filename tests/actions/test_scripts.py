@@ -81,20 +81,6 @@ def test_windows_is_refused_with_a_sentence(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::Windows runners are not supported")
 
 
-def test_an_installation_that_fails_says_so_and_leaves_no_command(job) -> None:
-    environ = {
-        **job,
-        "PATH": os.environ["PATH"],
-        "PYTHON": sys.executable,
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": "",
-    }
-    done = run("setup/install.sh", environ)
-    assert done.returncode == 1
-    assert "\n::error title=torchperf cannot be installed::pip failed" in f"\n{done.stdout}"
-    assert not list(Path(job["RUNNER_TEMP"]).glob("torchperf-*/torchperf"))
-
-
 def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> None:
     first = (ACTIONS / "setup/requirements.txt").read_text().partition(" ")[0]
     with zipfile.ZipFile(tmp_path / f"{first.replace('==', '-')}-py3-none-any.whl", "w") as wheel:
@@ -103,7 +89,15 @@ def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> N
     done = run("setup/install.sh", {**environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)})
     assert done.returncode == 1
     assert "DO NOT MATCH THE HASHES" in done.stderr
-    assert not list(tmp_path.glob("torchperf-*/torchperf"))
+    assert "\n::error title=torchperf cannot be installed::pip failed" in f"\n{done.stdout}"
+    assert not list(tmp_path.glob("torchperf-*/torchperf")), "no command is left"
+
+
+def test_an_extra_that_is_none_is_told(job) -> None:
+    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable, "TORCHPERF_EXTRA": "web"}
+    done = run("setup/install.sh", environ)
+    assert done.returncode == 1
+    assert "::there is no extra 'web': give store, or none" in done.stdout
 
 
 @pytest.mark.parametrize(
