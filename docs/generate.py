@@ -31,6 +31,9 @@ from torchperf_ci.config_kinds import (
     key_name,
 )
 from torchperf_ci.records.checking import schema
+from torchperf_ci.report.comment import LIMIT as COMMENT_BYTES
+from torchperf_ci.verdicts import file as verdicts_file
+from torchperf_ci.verdicts.markdown import markdown as verdicts_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,8 +50,15 @@ def outputs() -> dict[Path, str]:
         DOCS / "actions.md": with_table(DOCS / "actions.md", actions_reference()),
         DOCS / "configuration.md": with_table(DOCS / "configuration.md", config_table()),
         DOCS / "record.md": with_table(DOCS / "record.md", record_table()),
+        DOCS / "pull-requests.md": with_table(DOCS / "pull-requests.md", comment_quoted()),
         DOCS / "security.md": with_table(DOCS / "security.md", permissions_table()),
     }
+
+
+def comment_quoted() -> str:
+    """The comment on a real comparison, as GitHub shows it: in a quotation, in which it is Markdown as well."""
+    text = verdicts_markdown([verdicts_file.read(DOCS / "img/verdicts.json")], COMMENT_BYTES)
+    return "\n".join(f"> {line}".rstrip() for line in text.rstrip().splitlines())
 
 
 def config_schema() -> str:
