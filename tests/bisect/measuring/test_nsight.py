@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import sys
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +17,6 @@ from torchperf_ci.environments.repository import Revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 OLD, NEW = "a" * 40, "b" * 40
 CASE = Case("vision/resnet18", "training", "bf16", "inductor", 32)
@@ -49,14 +51,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 def test_the_builds_are_made_again_and_the_case_is_profiled_on_each(tools, revisions, tmp_path: Path) -> None:
     tools("nsys", "ncu")
     old_tree, _, old, new, _, kernel = nsight_commands(revisions, CASE, KERNEL, ON_GPU, OPTIONS)
-    assert (
-        old_tree == f"git -C '{tmp_path}/my repo' worktree add --detach \"$PWD\"/torchperf-aaaaaaaaaa {OLD}"
-    )
+    assert old_tree == f'git worktree add --detach "$PWD"/torchperf-aaaaaaaaaa {OLD}'
     here = '"$PWD"/torchperf-aaaaaaaaaa'
     assert old == (
         f"PYTHONPATH={here}/src:{here} "
         "nsys profile --trace=cuda,nvtx,osrt --force-overwrite=true --output=aaaaaaaaaa "
-        f"{RUN} --python {tmp_path}/python3 --out {here}-records"
+        f"{RUN} --python python --out {here}-records"
     )
     assert new == old.replace("a" * 10, "b" * 10)
     assert " ncu --target-processes=all --kernel-name=regex:vectorized_elementwise_kernel " in kernel
@@ -76,16 +76,16 @@ def test_another_device_is_not_looked_at(tools, revisions) -> None:
 
 def test_a_build_runs_as_the_bisection_runs_it(tools, tmp_path: Path, git, monkeypatch) -> None:
     """The line is run; what it would install is looked at instead."""
-    git(tmp_path, "init", "--quiet", "repo")
-    repo, where = tmp_path / "repo", tmp_path / "a folder"
+    git(tmp_path, "init", "--quiet", "a repo")
+    where = repo = tmp_path / "a repo"
     git(repo, "commit", "--quiet", "--allow-empty", "--message", "First")
     sha = git(repo, "rev-parse", "HEAD").strip()
-    where.mkdir()
     build = "printf '%s\\n' {sha} {worktree} {env} \"$VIRTUAL_ENV\" > {env}/told"
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     options = {**OPTIONS, "build": build, "python": "python3"}
     [line, run] = nsight_commands([Revision(repo, sha, "")], CASE, "", ON_GPU, options)
-    subprocess.run(["sh", "-c", line], cwd=where, check=True, timeout=120, capture_output=True)
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", line], cwd=where, env=environ, check=True, timeout=120, capture_output=True)
     env = where / f"torchperf-{sha[:10]}-env"
     assert (env / "told").read_text().splitlines() == [
         sha,

@@ -1,4 +1,7 @@
-"""How to look at both sides of a culprit with NVIDIA's Nsight tools, by hand: the bisection's own builds are gone."""
+"""How to look at both sides of a culprit with NVIDIA's Nsight tools, by hand: the bisection's own builds are gone.
+
+The lines are for a clone of the repository, with the Python active that the bisection was given.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bench import planning
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.git import without_secrets
+from torchperf_ci.verdicts.portable import portable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 SYSTEMS, COMPUTE = "nsys", "ncu"
 LAUNCHES = 10
 """Of the kernel that are looked at: each is run some forty times, to read all counters."""
+PYTHON = "python"
 SHORT = 10
 """Digits of a commit in the names of folders and reports."""
 
@@ -61,8 +65,16 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
 
 def _run(case: Case, settings: Settings, options: Mapping[str, Any]) -> str:
     """The case as ``torchperf run`` measures it, in one process and briefly."""
-    suites = options["suite"] or ["all"]
-    chosen = ["--suite", *suites, "--filter", case.workload, "--mode", case.mode, "--dtype", case.dtype]
+    words = portable({**options, "suite": options["suite"] or ["all"]}, ("suite",)).words
+    chosen = [
+        *words[words.index("--suite") :],
+        "--filter",
+        case.workload,
+        "--mode",
+        case.mode,
+        "--dtype",
+        case.dtype,
+    ]
     how = ["--backend", case.backend, "--batch-size", str(case.batch_size), "--device", settings.device]
     brief = ["--threads", str(settings.threads), "--processes", "1", "--budget", "1"]
     return shlex.join(["torchperf", "run", *chosen, *how, *brief])
@@ -70,11 +82,11 @@ def _run(case: Case, settings: Settings, options: Mapping[str, Any]) -> str:
 
 def _rebuild(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
     place = _place(build)
-    environment = f"{shlex.quote(planning.python_under_test(options['python']))} -m venv {place}-env"
+    environment = f"{PYTHON} -m venv {place}-env"
     if options["wheels"]:
         return f"{environment} && {place}-env/bin/pip install {_wheel(build, without_secrets(options['wheels']))}"
     assert isinstance(build, Revision)
-    worktree = f"git -C {shlex.quote(str(build.repo.absolute()))} worktree add --detach {place} {build.sha}"
+    worktree = f"git worktree add --detach {place} {build.sha}"
     if not options["build"]:
         return worktree
     command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options["build"])
@@ -96,7 +108,7 @@ def _wheel(build: Revision | Nightly, wheels: str) -> str:
 def _python(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
     if options["wheels"] or options["build"]:
         return f"{_place(build)}-env/bin/python"
-    return shlex.quote(planning.python_under_test(options["python"]))
+    return PYTHON
 
 
 def _path(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
