@@ -73,3 +73,12 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path)
     with pytest.raises(OutputDirectoryError, match="--out"):
         Journal.start(tmp_path / "file" / "out", PLAN)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_journal_that_is_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
+    Journal.start(tmp_path, PLAN)
+    file = tmp_path / NAME / "journal.jsonl"
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ResumeError, match="it is a link, not a regular file"):
+        Journal.resume(tmp_path, PLAN)

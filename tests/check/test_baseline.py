@@ -156,6 +156,15 @@ def test_another_file_is_neither_read_nor_overwritten(
     assert (tmp_path / "baseline.json").read_text() == content
 
 
+def test_a_baseline_that_is_a_link_is_neither_read_nor_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "baseline.json").symlink_to("/proc/self/environ")
+    assert update(measure(tmp_path / "runs", [1.0])) == 2
+    assert "it is a link, not a regular file" in capsys.readouterr().err
+    assert (tmp_path / "baseline.json").is_symlink()
+
+
 @pytest.mark.parametrize("argv", [[], ["--reason", "x"], ["runs"]])
 def test_a_reason_and_records_are_needed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["baseline", "update", *argv]) == 2

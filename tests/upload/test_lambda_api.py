@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
-from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.errors import (
+    ConflictError,
+    CredentialsError,
+    NotDeliveredError,
+    RecordsError,
+    UsageError,
+)
 from torchperf_ci.places.directory import DirectoryPlace
 from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
 from torchperf_ci.upload.post import checked_url
@@ -242,3 +248,19 @@ def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) 
     assert told[:2] == ["written", "already there"]
     assert isinstance(told[2], ConflictError)
     assert list(place.keys()) == [KEY]
+
+
+def test_what_is_no_line_of_the_journal_is_passed_over_and_a_link_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    Tried(path, "https://api").note(KEY, BODY, "sending")
+    with path.open("a") as file:
+        file.write(
+            '[]\n{"url": "https://api"}\n{"url": "https://api", "key": [], "content": 1}\n'
+            + "[" * 9999
+            + "\n"
+        )
+    assert Tried(path, "https://api").may_be_there(KEY, BODY)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RecordsError, match="it is a link, not a regular file"):
+        Tried(path, "https://api")

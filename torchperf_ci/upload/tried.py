@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.files import open_journal, open_regular
 from torchperf_ci.records.own_folder import make_folder
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Event = Literal["sending", "kept", "refused"]
+_MEMBERS = ("url", "key", "content", "event")
 
 
 class Tried:
@@ -48,17 +50,21 @@ class Tried:
                 lines = file.read().decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            msg = f"{self._path}: cannot be read: {error.strerror}; move it out of the spool"
+            raise RecordsError(msg) from error
         events = [event for line in lines if (event := _decoded(line)).get("url") == self._url]
         return [((event["key"], event["content"]), event["event"]) for event in events]
 
 
 def _decoded(line: str) -> dict[str, str]:
-    """The event; empty for a line that a kill cut short."""
+    """The event; empty for a line that a kill cut short, and for any other that is none."""
     try:
-        event: dict[str, str] = json.loads(line)
-    except ValueError:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
         return {}
-    return event
+    whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in _MEMBERS)
+    return event if whole else {}
 
 
 def _digest(body: bytes) -> str:
