@@ -35,7 +35,7 @@ MAY_IMPORT = {
     },
     "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},
     "processes": {"processes"},
-    "environments": {"environments", "processes", "git", "deadline", "actions"},
+    "environments": {"environments", "processes", "records.files", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
         *("machine", "records", "git", "actions", "console", "config", "interruption"),
@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "bisect/line": {"bisect.line", "environments", "git", "deadline"},
     "bisect": {
         *("bisect", "culprits", "verdicts", "series", "stats", "bench", "environments"),
-        *("machine", "git", "journal", "deadline", "interruption", "invocation"),
+        *("records.files", "machine", "git", "journal", "deadline", "interruption", "invocation"),
         *("actions", "console", "config", "options"),
     },
     "plan": {

@@ -251,5 +251,5 @@ def test_a_link_or_a_pipe_is_neither_followed_nor_waited_for(path: Path, tmp_pat
     assert (tmp_path / "precious").read_text() == "mine"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(OutputDirectoryError, match="no plain file"):
+    with pytest.raises(OutputDirectoryError, match="no regular file"):
         State.open(path, PLAN)

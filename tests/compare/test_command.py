@@ -255,3 +255,19 @@ def test_the_exit_code_says_whether_head_is_worse_and_whether_that_is_known(
 ) -> None:
     verdicts = [Verdict(naming(a_case(), "m"), word, "") for word in words]
     assert command._exit_code(Judgement("compare", "", "", verdicts)) == code
+
+
+def test_directories_that_are_called_like_commits_do_not_stand_for_them(
+    checkout, git, tmp_path, monkeypatch, capsys
+) -> None:
+    """A pull request may add both, with the records that it likes."""
+    monkeypatch.chdir(checkout.folder)
+    git(checkout.folder, "branch", "feature", checkout.first)
+    for name in (checkout.first, "feature"):
+        (checkout.folder / name).mkdir()
+        (checkout.folder / name / "records.json").write_text("[]")
+    out = ("--out", str(tmp_path / "verdicts.json"))
+    assert cli.main(["compare", "--base", checkout.first, "--head", "feature", *out]) == 2
+    assert "nothing is measured that these commits could change" in capsys.readouterr().err
+    assert cli.main(["compare", "--base", f"./{checkout.first}", "--head", "./feature", *out]) == 2
+    assert "holds no records" in capsys.readouterr().err

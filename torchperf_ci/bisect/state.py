@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from torchperf_ci import journal
 from torchperf_ci.bisect.events import Reader, UnfitEventError
 from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Note, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.records.files import open_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class State:
         """
         with _writing(path), ExitStack() as until_read:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = until_read.enter_context(open(path, "ab+", opener=_opened))
+            file = until_read.enter_context(open_journal(path))
             _lock(file)
             events, anew = _known(file, plan, forget_others=forget_others)
             until_read.pop_all()
@@ -125,15 +125,6 @@ def _lock(file: IO[bytes]) -> None:
 def _entry(event: Event) -> journal.Entry:
     members = {k: dict(v) if isinstance(v, Mapping) else v for k, v in vars(event).items()}
     return {type(event).__name__.lower(): members}
-
-
-def _opened(path: str, flags: int) -> int:
-    """As ``opener`` of :func:`open`. A link or a pipe in the file's place is neither followed nor waited for."""
-    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise OSError(errno.EINVAL, "it is no plain file")
-    return number
 
 
 def _known(file: IO[bytes], plan: Mapping[str, Any], *, forget_others: bool) -> tuple[list[Event], str]:

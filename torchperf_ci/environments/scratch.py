@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.records.files import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -59,10 +61,6 @@ def _remove_leftover(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
-    lock = os.open(folder / _OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
+    with open_regular(folder / _OWNER) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if stat.S_ISREG(os.fstat(lock).st_mode):
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
