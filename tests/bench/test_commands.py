@@ -228,14 +228,19 @@ def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], me
     assert not (tmp_path / "torchperf-records").exists()
 
 
-def test_the_table_is_data_when_asked(tmp_path: Path) -> None:
+def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "torchperf.yml").write_text(
+        f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
+    )
     filters = ("--filter", "faulty/fine", "faulty/exits", "--on-failure", "warn")
-    done = torchperf("run", "--suite", FAULTY, *filters, "--processes", "1", *FAST, "--json", cwd=tmp_path)
+    done = torchperf("run", *filters, "--processes", "1", *FAST, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     fine, exits = sorted(json.loads(done.stdout), key=lambda case: case["status"] != "pass")
     assert fine["metrics"]["latency(ms)"] > 0
     assert (exits["status"], exits["metrics"]) == ("crashed", {"status": 0.0})
     assert "faulty/fine" in done.stderr
+    record = records_in(tmp_path / "torchperf-records")["faulty/fine latency(ms)"]
+    assert (record["benchmark"]["name"], record["benchmark"]["dtype"]) == ("mine", "bf16")
 
 
 def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
@@ -258,13 +263,3 @@ def test_list_is_data_when_asked(tmp_path: Path) -> None:
     listed = json.loads(done.stdout)
     assert {entry["name"].split("/")[0] for entry in listed["workloads"]} == {"vision"}
     assert {"quick", "core", "operators", "all"} <= set(listed["suites"])
-
-
-def test_the_config_names_benchmark_and_suites(tmp_path: Path) -> None:
-    (tmp_path / "torchperf.yml").write_text(
-        f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
-    )
-    done = torchperf("run", "--filter", "faulty/fine", "--processes", "1", *FAST, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    record = records_in(tmp_path / "torchperf-records")["faulty/fine latency(ms)"]
-    assert (record["benchmark"]["name"], record["benchmark"]["dtype"]) == ("mine", "bf16")

@@ -1,4 +1,8 @@
-"""A compiled workload end to end, with torch's real compiler."""
+"""A compiled workload end to end, with torch's real compiler.
+
+All are matrix products, forward and backward: whatever is elementwise becomes C++, which takes g++ some ten seconds,
+and which tests/bench/test_profiles.py looks at.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,14 @@ from torchperf_ci.suite import Task, workload
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(16, 16)
+        self.first, self.second = (torch.nn.Linear(16, 16, bias=False) for _ in range(2))
         self.calls = 0
 
     def forward(self, x):
         self.calls += 1
-        y = self.linear(x).relu()
+        y = self.first(x)
         torch._dynamo.graph_break()
-        return y.square()
+        return self.second(y)
 
 @workload("compiled/breaks", "one graph break", batch=4)
 def breaks(batch_size):
@@ -42,7 +46,7 @@ def skipped(batch_size):
 
 class Wrong(torch.nn.Module):
     def forward(self, x):
-        return x.sin() if torch.compiler.is_compiling() else x.cos()
+        return x @ x.T if torch.compiler.is_compiling() else x @ (x.T + 1)
 
 @workload("compiled/wrong", "computes something else when compiled", batch=4, modes=("inference",))
 def wrong(batch_size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import planted_changes
@@ -9,6 +10,8 @@ import pytest
 from slowed_repository import Repository, make_repository
 
 from torchperf_ci.bench import pairs
+from torchperf_ci.bench.pairs import Pair
+from torchperf_ci.bisect.measuring import pairing
 from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.culprits.file import read
 from torchperf_ci.series.series import Series
@@ -78,9 +81,12 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
 
 
 def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
-    bisect_verdicts, bisect, repository: Repository
+    bisect_verdicts, bisect, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slower = verdict(old=1e-9, new=1e-4)  # in ms: whatever this machine takes is nearer to the second
+    """The builds are real, and asked what they can run; no pair of them is measured, since none differs."""
+    noise = itertools.cycle([0.001, -0.001, 0.002])
+    monkeypatch.setattr(pairing, "measure_pair", lambda *_: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
+    slower = verdict(old=1e-9, new=1e-4)  # in ms, as those seconds are
     ends = ("--good", repository.sha(1), "--bad", repository.sha(2), "--min-effect", "0.5")
     assert bisect_verdicts(slower, more=ends)
     location = read(bisect.out)
