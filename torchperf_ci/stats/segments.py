@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from torchperf_ci.stats.scores import normal_scores
-from torchperf_ci.stats.splits import FEWEST, REACH, Noise, Stretches, best_split, evidence, threshold
+from torchperf_ci.stats.splits import FEWEST, REACH, Noise, Ranked, Stretches, best_split, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,8 @@ SUSPECT = 0.65
 dropped there, one that is missing makes its neighbours look unclear."""
 NEARER = REACH // 2
 """Where a change is not clear among REACH runs, because another level is among them, it may be among so many."""
+MAYBE = 0.5
+"""Of the threshold; what is less clear is not looked at nearer."""
 AGAIN = 0.8
 """Of the threshold, where the evidence is taken a second time, with the longer side as the level that was there."""
 CLIP = 2.0
@@ -41,19 +44,33 @@ def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -
     such left.
     """
     changes = _suspected(values, stretches, row)
-    changes = sorted(changes + _overlooked(_noise(values, changes), changes))
-    look = _SecondLook(values, _noise(values, changes))
+    noise = _noise(values, changes)
+    if overlooked := _overlooked(noise, changes):
+        changes = sorted(changes + overlooked)
+        noise = _noise(values, changes)
+    look = _SecondLook(values, noise)
     least = float(np.log1p(min_effect))
     while changes:
         changes = look.placed(changes)
         found = [look.at(*around) for around in _neighbours(changes, values.size)]
-        weakest = min(found, key=lambda change: change.clearness)
-        if weakest.clearness > 1:
+        dropped = _weaker_than_neighbours([change.clearness for change in found], 1.0)
+        if not dropped:
             weakest = min(found, key=lambda change: change.step)
             if weakest.step >= least:
                 break
-        changes.remove(weakest.place)
+            dropped = {found.index(weakest)}
+        changes = [place for i, place in enumerate(changes) if i not in dropped]
     return changes
+
+
+def _weaker_than_neighbours(clearness: Sequence[float], enough: float) -> set[int]:
+    """Which changes are not clear enough and less so than the one before and the one after."""
+    around = [inf, *clearness, inf]
+    return {
+        i
+        for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False))
+        if one <= enough and one < before and one <= after
+    }
 
 
 def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, Floats]:
@@ -72,8 +89,7 @@ def _suspected(values: Floats, stretches: Stretches, row: int) -> list[int]:
     free = np.ones(suspect.size, dtype=bool)
     while free.any():
         first = int(free.argmax())
-        place = stretches.place(int(suspect[first]), row)
-        found = _best_place(values, *_between(place, changes, values.size))
+        found = stretches.place(int(suspect[first]), row)
         free[first] = False
         free &= (starts >= found) | (ends <= found)
         changes.append(found)
@@ -131,7 +147,7 @@ class _SecondLook:
         if around not in self.looks:
             start, end = max(before, place - REACH), min(after, place + REACH)
             clearness = self._clearness(start, place, end)
-            if clearness <= 1 and end - start > 2 * FEWEST:
+            if MAYBE < clearness <= 1:
                 near = max(start, place - NEARER), min(end, place + NEARER)
                 clearness = max(clearness, self._clearness(near[0], place, near[1]))
             step = abs(_level(self.values[place:end]) - _level(self.values[start:place]))
@@ -143,13 +159,12 @@ class _SecondLook:
         old, new = _level(left), _level(right)
         if not _are_levels(left, right, old, new):
             return 0.0
-        around = Noise(self.ordered, np.sort(self.noise[start:end]))
+        ranked, noise = Ranked(left, right), Noise(self.ordered, np.sort(self.noise[start:end]))
         middle = (left.size * old + right.size * new) / (left.size + right.size)
-        clearness = self.forgets * evidence(left - middle, right - middle, around) / self.needed
+        clearness = self.forgets * ranked.evidence(noise, middle) / self.needed
         if clearness > 1 and end - start < self.values.size:
             there = old if left.size >= right.size else new
-            again = evidence(left - there, right - there, around) / (AGAIN * self.needed)
-            clearness = min(clearness, again)
+            clearness = min(clearness, ranked.evidence(noise, there) / (AGAIN * self.needed))
         return clearness
 
 

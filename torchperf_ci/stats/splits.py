@@ -114,27 +114,43 @@ def evidence(left: Floats, right: Floats, noise: Noise | None = None) -> float:
     vary counts as if up to MOST_AROUND of them were in the stretch: a step that is larger than all other noise is clear
     however few runs it has, and one as large as they vary is none however well it is separated by itself.
     """
-    n, k = left.size + right.size, left.size
-    if min(k, n - k) < FEWEST:
-        return 0.0
-    values = np.concatenate([left, right])
-    ordered = np.sort(values)
-    below, upto = ordered.searchsorted(values), ordered.searchsorted(values, "right")
-    more = 0
-    if noise:
-        below += noise.all.searchsorted(values) - noise.own.searchsorted(values)
-        upto += noise.all.searchsorted(values, "right") - noise.own.searchsorted(values, "right")
-        more = noise.all.size - noise.own.size
-    scores, squares = scores_between(below, upto, n + more)
-    old, new = float(np.add.reduce(scores[:k])) / k, float(np.add.reduce(scores[k:])) / (n - k)
-    between = (old - new) ** 2 * k * (n - k) / n
-    inside = float(np.add.reduce(squares))
-    within = inside - k * old**2 - (n - k) * new**2
-    if more:
-        counted = min(more, MOST_AROUND)
-        within += counted * (float(total_scores(n + more)[1, -1]) - inside) / more
-        n += counted
-    return n * log1p(between / max(within, 1e-9))
+    return Ranked(left, right).evidence(noise)
+
+
+class Ranked:
+    """The values on both sides of a change in rising order, ready to be ranked with noise from one level or another."""
+
+    def __init__(self, left: Floats, right: Floats) -> None:
+        values = np.concatenate([left, right])
+        order = values.argsort()
+        self.left = left.size
+        self.values = values[order]
+        self.is_left = (order < left.size).astype(np.float64)
+        self.below = self.values.searchsorted(self.values)
+        self.upto = self.values.searchsorted(self.values, "right")
+
+    def evidence(self, noise: Noise | None = None, level: float = 0.0) -> float:
+        """:func:`evidence`, of the values less ``level``."""
+        n, k = self.values.size, self.left
+        if min(k, n - k) < FEWEST:
+            return 0.0
+        below, upto, more = self.below, self.upto, 0
+        if noise and noise.all.size > noise.own.size:
+            more = noise.all.size - noise.own.size
+            values = self.values - level
+            below = below + noise.all.searchsorted(values) - noise.own.searchsorted(values)
+            upto = upto + noise.all.searchsorted(values, "right") - noise.own.searchsorted(values, "right")
+        scores, squares = scores_between(below, upto, n + more)
+        before = float(scores @ self.is_left)
+        old, new = before / k, (float(np.add.reduce(scores)) - before) / (n - k)
+        between = (old - new) ** 2 * k * (n - k) / n
+        inside = float(np.add.reduce(squares))
+        within = inside - k * old**2 - (n - k) * new**2
+        if more:
+            counted = min(more, MOST_AROUND)
+            within += counted * (float(total_scores(n + more)[1, -1]) - inside) / more
+            n += counted
+        return n * log1p(between / max(within, 1e-9))
 
 
 @dataclass(frozen=True)
