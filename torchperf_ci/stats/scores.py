@@ -37,8 +37,12 @@ def scores_between(
     below: NDArray[np.intp], upto: NDArray[np.intp], n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scores and their squares of values of which so many of n are ``below`` and so many below or equal."""
+    shared = upto - below
+    if (shared == 1).all():
+        scores = _table(n)[below]
+        return scores, scores * scores
     totals = total_scores(n)
-    scores, squares = (totals[:, upto] - totals[:, below]) / (upto - below)
+    scores, squares = (totals[:, upto] - totals[:, below]) / shared
     return scores, squares
 
 

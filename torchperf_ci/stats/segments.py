@@ -45,10 +45,11 @@ def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -
     """
     changes = _suspected(values, stretches, row)
     noise = _noise(values, changes)
-    if overlooked := _overlooked(noise, changes):
+    scores = normal_scores(noise[None])[0][0]
+    if overlooked := _overlooked(scores, changes):
         changes = sorted(changes + overlooked)
         noise = _noise(values, changes)
-    look = _SecondLook(values, noise)
+    look = _SecondLook(values, noise, _forgetting(scores))
     least = float(np.log1p(min_effect))
     while changes:
         changes = look.placed(changes)
@@ -96,14 +97,14 @@ def _suspected(values: Floats, stretches: Stretches, row: int) -> list[int]:
     return sorted(set(changes))
 
 
-def _overlooked(noise: Floats, changes: Sequence[int]) -> list[int]:
-    """Where short levels may be two: beside levels far off all of their values have nearly the same rank."""
-    scores = normal_scores(noise[None])[0][0]
+def _overlooked(scores: Floats, changes: Sequence[int]) -> list[int]:
+    """Where short levels may be two, by the ``scores`` of the noise: beside levels far off all values of a level have
+    nearly the same rank."""
     found = []
-    for start, end in pairwise([0, *changes, noise.size]):
+    for start, end in pairwise([0, *changes, scores.size]):
         if changes and 2 * FEWEST <= end - start <= 2 * REACH:
             split = best_split(scores[start:end])
-            if split.evidence > SUSPECT * threshold(noise.size):
+            if split.evidence > SUSPECT * threshold(scores.size):
                 found.append(start + split.place)
     return found
 
@@ -123,13 +124,13 @@ class _SecondLook:
 
     values: Floats
     noise: Floats
+    forgets: float
     places: dict[tuple[int, int, int], int] = field(default_factory=dict)
     looks: dict[tuple[int, int, int], _Change] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.needed = threshold(self.values.size)
         self.ordered = np.sort(self.noise)
-        self.forgets = _forgetting(self.noise)
 
     def placed(self, changes: Sequence[int]) -> list[int]:
         """The changes, each where it fits best between the one before and the one after it."""
@@ -175,15 +176,15 @@ def _noise(values: Floats, changes: Sequence[int]) -> Floats:
     )
 
 
-def _forgetting(noise: Floats) -> float:
+def _forgetting(scores: Floats) -> float:
     """How much less the evidence of values is worth, the more they remember of the one before, 1 where nothing.
 
     The mean of many values that have the correlation r with the next varies by (1 + r)/(1 - r) times as much. The
-    correlation is that of scores; fewer than a month of runs on either side of a change do not tell it.
+    correlation is that of the noise's ``scores``; fewer than a month of runs on either side of a change do not tell it.
     """
-    if noise.size < 2 * REACH:
+    if scores.size < 2 * REACH:
         return 1.0
-    scores = np.clip(normal_scores(noise[None])[0][0], -CLIP, CLIP)
+    scores = np.minimum(np.maximum(scores, -CLIP), CLIP)
     correlation = float(scores[1:] @ scores[:-1]) / max(float(scores @ scores), 1e-9)
     memory = min(max(0.0, correlation), MOST)
     return (1 - memory) / (1 + memory)

@@ -12,7 +12,6 @@ from math import log1p, log2
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from torchperf_ci.stats.scores import normal_scores, scores_between, total_scores
 
@@ -185,16 +184,22 @@ def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.int
     rows come last, because that is where numpy is fast.
     """
     step = max(1, length // OVERLAP)
-    last = scores.shape[0] - 1 - length
-    starts = np.arange(last % step, last + 1, step)
-    sums = np.moveaxis(sliding_window_view(scores, length + 1, axis=0)[starts[0] :: step], -1, 1)
-    total = sums[:, -1:] - sums[:, :1]
+    n, rows = scores.shape[0] - 1, scores.shape[1]
+    first = (n - length) % step
+    starts = np.arange(first, n - length + 1, step)
     k = np.arange(FEWEST, length - FEWEST + 1)[:, None]
-    between = sums[:, FEWEST : length - FEWEST + 1] - sums[:, :1]
-    between -= total * (k / length)
+    # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
+    one, row = scores.strides
+    sums: Floats = np.ndarray(
+        (starts.size, k.size, rows), buffer=scores, offset=(first + FEWEST) * one, strides=(step * one, one, row)
+    )
+    start, end = scores[first : n - length + 1 : step], scores[first + length :: step]
+    total = end - start
+    between = sums - start[:, None]
+    between -= total[:, None] * (k / length)
     between *= between
     between *= length / (k * (length - k))
-    whole = squares[starts + length] - squares[starts] - total[:, 0] ** 2 / length
+    whole = squares[first + length :: step] - squares[first : n - length + 1 : step] - total**2 / length
     return starts, between.max(axis=1), whole
 
 
