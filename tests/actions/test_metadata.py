@@ -202,6 +202,16 @@ def test_the_root_action_hands_each_input_on() -> None:
     assert inputs == of_run | {"upload-to", "role", "region", "github-token", "against", "store"}
 
 
+@pytest.mark.parametrize("action", [ROOT, CHECK])
+def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_one(action) -> None:
+    extra = step(action, "toolkit")["env"]["TORCHPERF_EXTRA"]
+    for past in (
+        "inputs.against == 'store'",
+        *(f"startsWith(inputs.against, '{x}')" for x in ("branch:", "s3://")),
+    ):
+        assert past in extra
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 def test_no_expression_reaches_a_shell(action) -> None:
     scripts = [step["run"] for step in ACTIONS[action]["runs"]["steps"] if "run" in step]
