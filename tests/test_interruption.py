@@ -7,11 +7,13 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from torchperf_ci.cli import COMMANDS, main
+from torchperf_ci.interruption import Stopped, stoppable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,10 +119,40 @@ def wait_for_a_child(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_call_in_a_thread_has_no_signals_and_works() -> None:
-    import threading
 
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(main(["plan", "--config", "/nonexistent"])))
     thread.start()
     thread.join()
     assert codes == [2]
+
+
+STUCK = """
+import hashlib, os, signal, sys, threading
+from torchperf_ci import interruption
+
+interruption.STUCK_SECONDS = 0.1
+with interruption.stoppable(lambda stopped: print(stopped, file=sys.stderr, flush=True)):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+
+
+def test_in_the_middle_of_what_is_no_python() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, "stopped by SIGTERM\n")
+
+
+def interrupt_this() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    pytest.fail("it went on")
+
+
+def test_what_was_before_is_there_again() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    threads = threading.active_count()
+    with pytest.raises(Stopped), stoppable(print):
+        interrupt_this()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert threading.active_count() == threads
+    assert signal.set_wakeup_fd(-1) == -1

@@ -73,14 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
     options: Sequence[Option] = ()
     try:
-        with stoppable():
+        with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
             options = command.options
             return command.run(read_all(options, namespace, os.environ))
     except Stopped as stopped:
-        message = _how_to_go_on(stopped, options)
-        _complain(message)
-        _annotate(message)
+        _tell_how_to_go_on(stopped, options)
         return stopped.exit_code
     except WorkloadsFailedError as error:  # each has its annotation already
         _complain(str(error))
@@ -97,10 +95,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BUG
 
 
-def _how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> str:
+def _tell_how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> None:
     from torchperf_ci.invocation import command_line, program
 
-    return f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
+    message = f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
+    _complain(message)
+    _annotate(message)
 
 
 def _complain(message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -9,12 +10,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CLEANING_SECONDS = 10.0
 """After the first signal, in which no other disturbs the cleaning up. A runner that cancels a job sends two."""
+
+
+STUCK_SECONDS = 3.0
+"""From a signal to its exception, at most; the interpreter raises it between two of its own instructions."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -32,23 +37,45 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Inside, signals raise :class:`Stopped`. Only the main thread has signals."""
+def stoppable(tell: Callable[[Stopped], object]) -> Iterator[None]:
+    """Inside, signals raise :class:`Stopped`. Only the main thread has signals.
+
+    Where that is in the middle of something that is no Python and takes long, as a query of the embedded engine may, it
+    is told by ``tell``, and the process ends as if it was killed: what is kept is kept so that it outlives that.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    undisturbed = 0.0
+    undisturbed, raised = 0.0, threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
         nonlocal undisturbed
+        raised.set()
         if time.monotonic() < undisturbed:
             return
         undisturbed = time.monotonic() + _CLEANING_SECONDS
         raise Stopped(signal.Signals(number))
 
+    def watch() -> None:
+        for number in iter(lambda: os.read(arrived, 1), b""):
+            is_ours = signal.getsignal(number[0]) is stop  # a server ends in its own way
+            if is_ours and not raised.wait(STUCK_SECONDS):
+                stopped = Stopped(signal.Signals(number[0]))
+                tell(stopped)
+                os._exit(stopped.exit_code)
+
+    arrived, arriving = os.pipe()
+    os.set_blocking(arriving, False)
     before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    woken = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(arriving)
+        watcher.join()
+        os.close(arrived)
