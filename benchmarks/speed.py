@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ci_world import DEVELOPED, HELD_OUT, made
 from detectors import Otava, OtavaOptions
 from report import print_table
 
@@ -21,6 +23,7 @@ from torchperf_ci.stats.gate import judge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ci_world import World
     from numpy.typing import NDArray
 
     Method = Callable[[NDArray[np.float64]], object]
@@ -66,12 +69,40 @@ def row(otava: Otava, what: str, method: Method, series: int, points: int, sampl
     return [what, f"{series:,} × {points}", seconds, f"{rate:,.0f}", f"{peer:,.0f}", f"{rate / peer:.0f}×"]
 
 
+def row_of_ci(otava: Otava, what: str, world: World, series: int = 60) -> list[str]:
+    """The same of series of many lengths, most of which change, one call each; otava on all of them."""
+    values = [one.labelled.values for one in made(world, series)]
+    ours, theirs = [], []
+    for _ in range(TURNS):
+        start = time.perf_counter()
+        for one in values:
+            change_points(np.log(one)[None])
+        ours.append(series / (time.perf_counter() - start))
+        theirs.append(series / otava.analyze(values, OtavaOptions())[1])
+    rate, peer = median(ours), median(theirs)
+    points = f"{min(map(len, values))}–{max(map(len, values)):,}"
+    return [
+        what,
+        f"{series} × {points}",
+        f"{series / rate:.1f}",
+        f"{rate:,.0f}",
+        f"{peer:,.0f}",
+        f"{rate / peer:.1f}×",
+    ]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--otava", type=Path, required=True)
     with Otava(parser.parse_args().otava) as otava:
         rows = [row(otava, *given) for given in ROWS]
+        rows += [
+            row_of_ci(otava, "`history`, series like those of CI, one by one", DEVELOPED),
+            row_of_ci(
+                otava, "`history`, the same with up to 40 steps each", replace(HELD_OUT, stable=0, many=1)
+            ),
+        ]
         print_table(
             "Series a second",
             [
