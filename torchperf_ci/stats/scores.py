@@ -33,6 +33,12 @@ def normal_scores(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return _put(scores, order), _put(squares, order)
 
 
+def scores_of_one(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores of a single row, shape (n,), in less time."""
+    ordered = np.sort(values)
+    return scores_between(ordered.searchsorted(values), ordered.searchsorted(values, "right"), values.size)[0]
+
+
 def scores_between(
     below: NDArray[np.intp], upto: NDArray[np.intp], n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.scores import normal_scores
+from torchperf_ci.stats.scores import scores_of_one
 from torchperf_ci.stats.splits import FEWEST, REACH, Noise, Ranked, Stretches, best_split, threshold
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -
     """
     changes = _suspected(values, stretches, row)
     noise = _noise(values, changes)
-    scores = normal_scores(noise[None])[0][0]
+    scores = scores_of_one(noise)
     if overlooked := _overlooked(scores, changes):
         changes = sorted(changes + overlooked)
         noise = _noise(values, changes)

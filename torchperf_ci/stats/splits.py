@@ -191,7 +191,10 @@ def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.int
     # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
     one, row = scores.strides
     sums: Floats = np.ndarray(
-        (starts.size, k.size, rows), buffer=scores, offset=(first + FEWEST) * one, strides=(step * one, one, row)
+        (starts.size, k.size, rows),
+        buffer=scores,
+        offset=(first + FEWEST) * one,
+        strides=(step * one, one, row),
     )
     start, end = scores[first : n - length + 1 : step], scores[first + length :: step]
     total = end - start
