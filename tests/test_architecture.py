@@ -48,7 +48,7 @@ MAY_IMPORT = {
         *("actions", "console", "config", "options"),
     },
     "plan": {
-        *("plan", "series", "verdicts", "bench.costs", "store", "records"),
+        *("plan", "series", "verdicts", "bench.costs", "store", "records", "suite.registry"),
         *("markdown", "actions", "console", "config"),
     },
     "report/issues/causes": {

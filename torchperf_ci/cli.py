@@ -127,7 +127,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         raise UsageError(msg)
     flags = [option.flag for option in command.options if not option.is_positional]
     what = f"option of torchperf {command.name}"
-    raise UnknownNameError(what, unknown[0].partition("=")[0], flags)
+    raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:
@@ -139,7 +139,7 @@ def _check_words(argv: Sequence[str]) -> None:
             return
         if " ".join(words) not in known:
             what = "command"
-            raise UnknownNameError(what, " ".join(words), known)
+            raise UnknownNameError(what, " ".join(words), known, "torchperf --help")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_MOST_TOLD = 12
+"""Names that a message tells at most."""
+
+
 class TorchperfError(Exception):
     """Base of all errors a user can meet. ``exit_code`` is what the process ends with."""
 
@@ -20,12 +24,20 @@ class UsageError(TorchperfError):
 
 
 class UnknownNameError(UsageError):
-    """A name that is not among the known ones; the message offers the nearest."""
+    """A name that is not among the known ones; the message offers the nearest.
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    Where none is near, few are told, and of many the number, and what lists them (``listed_by``, a command).
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+        if near:
+            hint = f"did you mean {' or '.join(near)}?"
+        elif len(names) <= _MOST_TOLD:
+            hint = f"known: {', '.join(names)}"
+        else:
+            hint = f"none of {len(names)}" + (f"; `{listed_by}` lists them" if listed_by else "")
         super().__init__(f"unknown {what} {name!r}: {hint}")
 
 

@@ -206,13 +206,12 @@ def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
     assert [note[:41] for note in judged["notes"]] == ["the past has nothing of what was measured"]
 
 
-def test_another_branch_is_told(slow: Path, dsn: str, tmp_path: Path) -> None:
-    assert check(slow, "--store", dsn, "--branch", "release/2.13") == 0
-    judged = json.loads((tmp_path / "verdicts.json").read_text())
-    assert [verdict["verdict"] for verdict in judged["verdicts"]] == ["new"]
-    assert judged["notes"] == [
-        "the past has nothing of branch release/2.13, only of main: choose with --branch"
-    ]
+def test_a_branch_that_is_not_there_is_refused(
+    slow: Path, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for branch, hint in (("release/2.13", "known: main"), ("mian", "did you mean main?")):
+        assert check(slow, "--store", dsn, "--branch", branch) == 2
+        assert f"unknown --branch '{branch}': {hint}" in capsys.readouterr().err
     assert check(slow, "--store", dsn, "--branch", "refs/heads/main") == 1
 
 

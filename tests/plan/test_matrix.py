@@ -78,6 +78,15 @@ def test_a_suite_that_cannot_be_asked_for_is_refused(name: str, tmp_path: Path) 
         jobs_of(given)
 
 
+def test_a_built_in_suite_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    text = f"{RUNNERS}suites:\n  mine: {{workloads: [WORKLOADS]}}\n"
+    with pytest.raises(
+        UsageError, match=r"unknown suite in suites\.mine\.workloads 'cores': did you mean core\?"
+    ):
+        jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "quick, cores")))
+    assert jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py")))
+
+
 def test_names_are_taken_as_they_are_where_they_can_be(tmp_path: Path) -> None:
     given = loaded(tmp_path, f'{RUNNERS}suites:\n  "$(id) {{x}}": {{runners: [spr]}}\n')
     assert [(job.name, job.suite) for job in jobs_of(given)] == [("spr-id-x", "$(id) {x}")]

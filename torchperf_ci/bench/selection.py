@@ -37,7 +37,7 @@ class Known:
             ]
             if not found:
                 msg = "suite or workload"
-                raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads])
+                raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")
             wanted.update(found)
         return [name for name in self.workloads if name in wanted]
 

@@ -123,7 +123,7 @@ def _check_workloads(patterns: Sequence[str], known: Known, good: Environment) -
     for pattern in patterns:
         if not any(matches(name, [pattern]) for name in known.workloads):
             msg = f"workload of the good build, {good.description},"
-            raise UnknownNameError(msg, pattern, known.workloads)
+            raise UnknownNameError(msg, pattern, known.workloads, "torchperf list")
 
 
 def _of_verdicts(

@@ -137,7 +137,12 @@ def _past(new: Points, options: Mapping[str, Any], settings: config.Config) -> P
     times = {point.timestamp for row in new.values() for point in row}
     stop = max(times) + 1 if times and all(times) else 0
     dsn = options["store"] or settings.store
-    source = Source(against, dsn, branch.removeprefix("refs/heads/"), stop, settings.upload.role)
+    branch = branch.removeprefix("refs/heads/")
+    # The first run of a new branch has no past there.
+    is_asked = bool(options["branch"]) and branch not in {
+        point.branch for row in new.values() for point in row
+    }
+    source = Source(against, dsn, branch, stop, settings.upload.role, is_asked)
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.check.baseline import points_of
 from torchperf_ci.check.baseline_file import read
-from torchperf_ci.errors import RecordsError, UsageError
+from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
 from torchperf_ci.records.problems import Problem
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import groups_of_store, points_of_store
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 STORE = "store"
 NEWEST = 200
 """Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
+_SHOWN = 3
+"""Branches that are named where the past has nothing of the one that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Source:
     stop: int = 0
     role: str | None = None
     """To assume where a place is a bucket."""
+    is_asked: bool = False
+    """Whether somebody has named the branch, so that it has to be there."""
 
     def read(
         self, benchmarks: Collection[str], chosen: Callable[[Collection[Group]], Collection[Group]]
@@ -136,4 +140,8 @@ class Source:
         branches = sorted({point.branch for row in points.values() for point in row})
         if not branches:
             return ""
-        return f"the past has nothing of branch {self.branch}, only of {', '.join(branches)}: choose with --branch"
+        if self.is_asked:
+            what = "--branch"
+            raise UnknownNameError(what, self.branch, branches)
+        only = f"{', '.join(branches[:_SHOWN])}{' and more' if len(branches) > _SHOWN else ''}"
+        return f"the past has nothing of branch {self.branch}, only of {only}: choose with --branch"

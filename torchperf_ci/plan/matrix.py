@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.plan.naming import Names
+from torchperf_ci.suite.registry import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,14 +47,15 @@ class Job:
 def jobs_of(given: config.Config) -> Sequence[Job]:
     """Every job that ``given`` asks for, suite by suite.
 
-    Raises :class:`UsageError` where there is no runner, a suite cannot be asked for by its name, or GitHub would not
-    make so many jobs.
+    Raises :class:`UsageError` where there is no runner, a suite cannot be asked for by its name or is of a built-in one
+    that does not exist, or GitHub would not make so many jobs.
     """
     if not given.runners:
         raise UsageError(_EXAMPLE.rstrip())
     suites = given.suites or _WITHOUT_SUITES
-    for name in suites:
+    for name, suite in suites.items():
         _check_name(name)
+        _check_workloads(name, suite)
     names = Names()
     jobs = [
         _job(names, (runner, given.runners[runner]), name, (number, suite.shards))
@@ -91,6 +93,17 @@ def _check_name(suite: str) -> None:
     if suite != suite.strip() or not suite or "," in suite or len(suite.splitlines()) != 1:
         msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: take a name without commas and line ends"
         raise UsageError(msg)
+
+
+def _check_workloads(name: str, suite: config.Suite) -> None:
+    """Refuse a built-in suite that does not exist. Workloads have a slash in their names; only torch knows them all.
+
+    Raises :class:`UnknownNameError`.
+    """
+    for wanted in suite.workloads:
+        if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
+            what = f"suite in suites.{name}.workloads"
+            raise UnknownNameError(what, wanted, SUITES, "torchperf list")
 
 
 def _largest(suites: Mapping[str, config.Suite], given: config.Config) -> str:

@@ -44,6 +44,10 @@ QUICK = (
 )
 
 
+SUITES = ("quick", "core", "operators", "all")
+"""The built-in suites."""
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """All workloads by name, the names in each suite, and why a provider's workloads are missing."""
@@ -94,12 +98,9 @@ def _built_in(providers: Sequence[str]) -> tuple[dict[str, Workload], dict[str, 
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
-    return {
-        "quick": tuple(name for name in QUICK if name in workloads),
-        "core": tuple(name for name in workloads if name not in operators),
-        "operators": operators,
-        "all": tuple(workloads),
-    }
+    core = tuple(name for name in workloads if name not in operators)
+    quick = tuple(name for name in QUICK if name in workloads)
+    return dict(zip(SUITES, (quick, core, operators, tuple(workloads)), strict=True))
 
 
 def _workloads_of(module: ModuleType) -> Iterator[Workload]:
