@@ -29,7 +29,7 @@ ONE_SITTING = 10
 it."""
 CLEAR = 18.0
 """Likelihood ratio (twice its logarithm) above which a step is clear: 4.2 standard errors, and what
-:func:`change_points` asks of 45 runs; more where runs remember those before. A step that is missed for it is too small
+:func:`change_points` asks of 32 runs; more where runs remember those before. A step that is missed for it is too small
 to mislead a median."""
 CLIP = 4.0
 """Deviations count up to so many σ where a level is looked for, so that a spike is no step."""
