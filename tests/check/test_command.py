@@ -164,7 +164,7 @@ def test_what_is_no_good_record_on_a_branch_is_left_out_and_counted(
     assert check(fine, "--against", f"branch:benchmarks@{remote}") == 0
     assert words(tmp_path) == ["unchanged"]
     (note,) = notes(tmp_path)
-    assert note.startswith("1 elements of branch:benchmarks@")
+    assert note.startswith("1 element of branch:benchmarks@")
 
 
 def test_the_store_is_the_configurations(slow: Path, dsn: str, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_refused_records_are_told_and_the_rest_judged(
     assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
     assert words(tmp_path) == ["unchanged"]
     assert json.loads((tmp_path / "verdicts.json").read_text())["notes"] == [
-        "1 elements are no good records, and are not judged"
+        "1 element is no good record, and not judged"
     ]
     assert check(slow, "--against", history) == 1
 
@@ -286,14 +286,14 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         (["empty"], "empty: holds no record, so there is nothing to do"),
         (["nowhere"], "nowhere: there is no such file or directory"),
         (["fine", "--against", "nowhere"], "--against nowhere: there is no such directory or file"),
-        (["strange", "--against", "fine"], "1 elements are no good records; strange has no other"),
+        (["strange", "--against", "fine"], "1 element is no good record; strange has no other"),
         (["fine"], "there is no store; `torchperf ingest` makes one"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: is no baseline: $"),
         (["--sensitivity", "--calibrate"], "are two questions"),
         (["fine", "--against", "empty"], "--against empty: holds no record, so there is no past"),
         (["fine", "--against", "strange"], "--against strange: holds no record (strange/package.json:1: $: "),
         (["--sensitivity", "--against", "empty"], "--against empty: holds no record, so there is no past"),
-        (["--calibrate", "--against", "fine"], "the past has 1 runs, and calibrating takes at least 10"),
+        (["--calibrate", "--against", "fine"], "the past has 1 run, and calibrating takes at least 10"),
     ],
 )
 @pytest.mark.usefixtures("fine")
@@ -391,7 +391,7 @@ def test_what_is_refused_in_the_past_is_told(
 ) -> None:
     (history / "bad.json").write_text('{"no": "metric"}')
     assert check(fine, "--against", history) == 0
-    said = f"1 elements of {history} are no good records, and are left out of the past"
+    said = f"1 element of {history} is no good record, and left out of the past"
     assert notes(tmp_path) == [said]
     assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
     assert check("--sensitivity", "--against", history) == 0

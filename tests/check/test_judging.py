@@ -157,7 +157,7 @@ def test_a_short_past_tells_nothing_about_noise(runs: int) -> None:
     assert verdict.effect.ratio == pytest.approx(2)
     assert (verdict.effect.low, verdict.effect.high) == (0, math.inf)
     assert verdict.new == pytest.approx(20.0)
-    assert f"{runs} comparable runs before" in verdict.why
+    assert f"{runs} comparable run{'' if runs == 1 else 's'} before" in verdict.why
 
 
 def test_five_runs_are_past_enough_for_a_newest_one() -> None:

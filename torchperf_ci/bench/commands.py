@@ -25,6 +25,7 @@ from torchperf_ci.machine.placement import quiet_cpus
 from torchperf_ci.machine.runner import runner_entry
 from torchperf_ci.machine.tuning import TuningReport, tuned
 from torchperf_ci.records.record import Dependency
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,8 +107,8 @@ def _device_to_examine(options: Mapping[str, Any]) -> Device:
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
     console.say(*map(str, cases), out=sys.stdout)
     pairs = f" and pairs with {anchor.build}" if anchor else ""
-    each = f"{summary.counted(settings.processes, 'process', 'processes')}{pairs} each"
-    print(f"{summary.counted(len(cases), 'case')}, {each}, on {settings.device}, records to {out}")
+    each = f"{counted(settings.processes, 'process', 'processes')}{pairs} each"
+    print(f"{counted(len(cases), 'case')}, {each}, on {settings.device}, records to {out}")
 
 
 def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:

@@ -12,6 +12,7 @@ from torchperf_ci.console import Column, print_table, say
 from torchperf_ci.machine.disturbance import MARK, disturbance
 from torchperf_ci.machine.doctor import Finding, verdict
 from torchperf_ci.stats.spread import spread, wide
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,11 +44,6 @@ def headline(results: Sequence[CaseResult]) -> str:
     passed = counts.pop("pass", 0)
     rest = "".join(f", {count} {status}" for status, count in counts.most_common())
     return f"{passed} of {counted(len(results), 'case')} measured{rest}"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """``1 case``, ``2 cases``."""
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def conditions(results: Sequence[CaseResult]) -> str:

@@ -14,6 +14,7 @@ from torchperf_ci.series.matrix import matrix
 from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 from torchperf_ci.stats.single_run import FEWEST_REPETITIONS, Repetitions
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,7 @@ def calibrate(points: Points, rules: Mapping[Series, Rule]) -> tuple[Alarms, Ala
     found = matrix(points)
     runs = found.values.shape[1]
     if runs < FEWEST_RUNS:
-        msg = f"the past has {runs} runs, and calibrating takes at least {FEWEST_RUNS}"
+        msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
         raise UsageError(msg)
     past = Recorded(
         values=log_values(found.values),

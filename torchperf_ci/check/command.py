@@ -26,6 +26,7 @@ from torchperf_ci.store.of_place import is_remote
 from torchperf_ci.verdicts.portable import portable
 from torchperf_ci.verdicts.telling import tell
 from torchperf_ci.verdicts.verdict import Again, Judgement
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,12 +160,12 @@ def _head(folder: str, new: Points) -> str:
 
 def _notes(collected: Collected, past: Past) -> Sequence[str]:
     """What is not as expected in the new records and in the past; empty texts where nothing is."""
-    refused = (
-        f"{len(collected.refused)} elements are no good records, and are not judged"
-        if collected.refused
+    refused = f"{_no_good(len(collected.refused))}, and not judged" if collected.refused else ""
+    twice = (
+        f"there twice, and counted once: {counted(collected.duplicates, 'record')}"
+        if collected.duplicates
         else ""
     )
-    twice = f"{collected.duplicates} records are there twice, and count once" if collected.duplicates else ""
     strange = "the past has nothing of what was measured, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
@@ -172,9 +173,12 @@ def _notes(collected: Collected, past: Past) -> Sequence[str]:
 
 def _left_out(past: Past) -> str:
     count = len(past.refused)
-    return (
-        f"{count} elements of {past.name} are no good records, and are left out of the past" if count else ""
-    )
+    return f"{_no_good(count, f' of {past.name}')}, and left out of the past" if count else ""
+
+
+def _no_good(count: int, where: str = "") -> str:
+    kind = "is no good record" if count == 1 else "are no good records"
+    return f"{counted(count, 'element')}{where} {kind}"
 
 
 def _only_own(past: Points, others: Points) -> str:
@@ -191,13 +195,13 @@ def _show_refused(refused: Sequence[Problem]) -> None:
 
 def _raise_refused(collected: Collected, rest: str) -> None:
     if collected.refused:
-        msg = f"{len(collected.refused)} elements are no good records; {rest}"
+        msg = f"{_no_good(len(collected.refused))}; {rest}"
         raise RecordsRefusedError(msg)
 
 
 def _told(one: Baseline) -> str:
     device = one.machine.get("device_type") or one.machine.get("device") or "machines that are not described"
-    text = f"{len(one.rows)} series of {one.runs} runs on {device} ({one.digest})"
+    text = f"{len(one.rows)} series of {counted(one.runs, 'run')} on {device} ({one.digest})"
     few = (
         f"; at least {MIN_HISTORY} runs tell what is noise, so measure more" if one.runs < MIN_HISTORY else ""
     )

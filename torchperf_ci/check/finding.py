@@ -10,6 +10,7 @@ from torchperf_ci.check.logs import share
 from torchperf_ci.config import DOWN
 from torchperf_ci.stats.gate import FALSE_DISCOVERIES
 from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ def finding(judged: Judged, row: int, rule: Rule, past: int, day: Callable[[int]
     """
     up, down = judged.up, judged.down
     if is_too_short(judged, row, past):
-        return Finding("noisy", f"{past} comparable runs before; {MIN_HISTORY} tell what is noise")
+        return Finding("noisy", f"{counted(past, 'comparable run')} before; {MIN_HISTORY} tell what is noise")
     if not rule.direction:
         return _undirected(judged, row)
     worse, better = (up, down) if rule.direction == DOWN else (down, up)

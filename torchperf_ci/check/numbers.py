@@ -21,6 +21,7 @@ from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.stats.single_run import FEWEST_REPETITIONS, Repetitions
 from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -147,7 +148,7 @@ def _day(pairing: Pairing, ago: int) -> str:
     """When the run was that so many runs of the series came after."""
     times = list({point.run: point.timestamp for point in (*pairing.old, *pairing.new)}.values())
     if not times[-1 - ago]:
-        return f"{ago} runs ago"
+        return f"{counted(ago, 'run')} ago"
     return f"{datetime.datetime.fromtimestamp(times[-1 - ago], datetime.timezone.utc):%Y-%m-%d}"
 
 

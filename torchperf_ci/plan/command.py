@@ -15,6 +15,7 @@ from torchperf_ci.plan import showing
 from torchperf_ci.plan.costs import measured_costs
 from torchperf_ci.plan.matrix import jobs_of, matrix, unused_runners
 from torchperf_ci.plan.tonight import tonight, write
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -58,7 +59,7 @@ def _plan_measuring(jobs: Sequence[Job], given: config.Config, options: Mapping[
     if options["costs"]:
         notes += _write_costs(Path(options["costs"]), options["store"] or given.store, given.name)
     _tell(jobs, options, showing.show_jobs)
-    showing.say([*notes, f"{len(jobs)} jobs"])
+    showing.say([*notes, counted(len(jobs), "job")])
     actions.annotate(actions.Annotation("notice", note, title="torchperf plan") for note in notes)
     actions.set_output("names", "\n".join(job.name for job in jobs))
 
@@ -74,7 +75,7 @@ def _write_costs(path: Path, dsn: str, benchmark: str) -> list[str]:
     write_costs(path, known)
     actions.set_output("costs", str(path.absolute()))
     if known:
-        counts = ", ".join(f"{len(cases)} cases on {device}" for device, cases in known.items())
+        counts = ", ".join(f"{counted(len(cases), 'case')} on {device}" for device, cases in known.items())
         showing.say([f"costs of {counts} in {path}"])
         return wrong
     return [*wrong, f"no costs of {benchmark!r} are known yet: shards get equally many cases"]

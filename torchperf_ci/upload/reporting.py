@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,8 +138,3 @@ def records(deliveries: Iterable[Delivery]) -> int:
 
 def _amount(deliveries: list[Delivery]) -> str:
     return f"{counted(records(deliveries), 'record')} in {counted(len(deliveries), 'object')}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 record``, ``2 records``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import actions
 from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations, markdown_cell, one_line
 from torchperf_ci.places.content import is_gzip
-from torchperf_ci.upload.reporting import counted, records
+from torchperf_ci.upload.reporting import records
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
