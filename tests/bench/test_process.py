@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.client import Worker, WorkerFailure
-from torchperf_ci.bench.process import Inquiry, Outcome, measure
+from torchperf_ci.bench.process import Inquiry, Outcome, build_arguments, measure, open_worker
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -101,10 +101,15 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     assert "the limit is 1843 MiB" in outcome.reason
 
 
-def test_a_hang_in_c_ends_with_the_timeout(outcome_of: Measure) -> None:
-    outcome = outcome_of("hangs", timeout=6.0)
-    assert outcome.status == "timeout"
-    assert outcome.reason.startswith("first_step took longer than")
+def test_a_hang_in_c_ends_with_the_timeout(
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
+) -> None:
+    case = faulty("hangs")
+    with open_worker(case, quick, tmp_path) as worker:
+        worker.ask("build", 120, **build_arguments(case, quick))
+        with pytest.raises(WorkerFailure, match="first_step took longer than 1 s") as failure:
+            worker.ask("first_step", 1.0)
+    assert failure.value.status == "timeout"
 
 
 def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
