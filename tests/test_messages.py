@@ -1,0 +1,62 @@
+"""What messages tell people to do can be done."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import torchperf_ci
+from torchperf_ci.cli import COMMANDS
+
+PACKAGE = Path(torchperf_ci.__file__).parent
+OTHERS = re.compile(r"`?(?:torchperf|git|pip|uv) [a-z]+ [^`]*`?")
+"""A command that is told with its options."""
+
+
+def options_of_rooms() -> dict[str, set[str]]:
+    """The options of the commands that each room has."""
+    found: dict[str, set[str]] = defaultdict(lambda: {"--help"})
+    for command in COMMANDS:
+        for option in command.options:
+            found[command.action.partition(".")[0]] |= {option.flag, *option.aliases}
+    for room in ("compare", "bisect"):  # they measure with it
+        found["bench"] |= found[room]
+    return found
+
+
+def messages(path: Path) -> list[str]:
+    """The texts of errors: what is assigned to ``msg``."""
+    assigned = [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign) and "msg" in {getattr(target, "id", "") for target in node.targets}
+    ]
+    return [
+        " ".join(
+            part.value
+            for part in ast.walk(value)
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        )
+        for value in assigned
+    ]
+
+
+def test_messages_name_options_that_the_command_has() -> None:
+    told, wrong = 0, []
+    for room, options in options_of_rooms().items():
+        for path in (PACKAGE / room).rglob("*.py"):
+            for message in messages(path):
+                named = re.findall(r"(?<![\w-])--[a-z][a-z-]+", OTHERS.sub("", message))
+                told += len(named)
+                wrong += [(path.name, name, message) for name in named if name not in options]
+    assert not wrong
+    assert told > 20
+
+
+def test_whoever_reads_the_configuration_takes_its_path() -> None:
+    """Its errors tell ``--config``, whichever command reads it."""
+    for room, options in options_of_rooms().items():
+        if any("config.find(" in path.read_text() for path in (PACKAGE / room).rglob("*.py")):
+            assert "--config" in options, room
