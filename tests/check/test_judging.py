@@ -179,6 +179,12 @@ def test_two_runs_of_one_sitting_prove_less_than_two_nights() -> None:
     assert (found.verdict, found.candidate) == ("noisy", True)
 
 
+def test_a_series_alone_needs_more_than_one_night_in_two_hundred() -> None:
+    verdict = one([*noisy(10, 30), 10.38], [10.4])
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert one([*noisy(10, 30), 10.5], [10.52]).verdict == "regressed"
+
+
 def test_what_became_better_excuses_nothing_that_is_worse() -> None:
     """Throughputs that rose are no reason to believe more of the latencies that did."""
     old, new = {}, {}

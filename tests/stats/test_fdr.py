@@ -42,3 +42,9 @@ def test_without_any_effect_there_is_a_discovery_in_as_many_families_as_the_rate
     random = np.random.default_rng(3)
     families = [(adjusted(random.random(200)) <= 0.1).any() for _ in range(2000)]
     assert 0.07 < np.mean(families) < 0.13
+
+
+def test_fewer_tests_than_the_fewest_count_as_so_many() -> None:
+    p = np.array([0.001, np.nan, 0.5])
+    np.testing.assert_allclose(adjusted(p, 10), [0.01, np.nan, 1.0])
+    np.testing.assert_allclose(adjusted(p, 2), adjusted(p))

@@ -204,12 +204,6 @@ def test_eight_runs_are_proof_where_five_are_not() -> None:
     assert late > judged(values).up.proven[:100].mean() + 0.15
 
 
-def test_who_asks_of_one_series_each_night_is_not_told_more_that_is_false() -> None:
-    values = 0.02 * np.random.default_rng(4).standard_t(4, (1500, NIGHTS))
-    alone = [judged(row[None]) for row in values]
-    assert sum(int(one.up.proven[0]) + int(one.down.proven[0]) for one in alone) <= 1
-
-
 def in_sittings(runs: int, seed: int, past: int) -> tuple[np.ndarray, np.ndarray]:
     """Values whose newest runs are of one sitting, which has half of the variance, as each of the past has; and the
     sittings."""
