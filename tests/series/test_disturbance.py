@@ -55,4 +55,4 @@ def test_of_many_runs_the_first_are_named_and_the_rest_counted() -> None:
     new = {series: [run[series][0] for run in runs] for series in runs[0]}
     *named, last = disturbances(new)
     assert len(named) == 5
-    assert last == "⚠ 25 more runs were disturbed while they were measured"
+    assert last == "⚠ 25 more runs were disturbed while measuring"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcome import STATUS
 from torchperf_ci.stats.spread import wide
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,11 @@ def disturbances(points: Points) -> Sequence[str]:
     more = len(notes) - MOST
     return [
         *notes[:MOST],
-        *([f"{MARK}{more} more runs were disturbed while they were measured"] if more > 0 else []),
+        *(
+            [f"{MARK}{counted(more, 'more run was', 'more runs were')} disturbed while measuring"]
+            if more > 0
+            else []
+        ),
     ]
 
 
@@ -45,7 +50,7 @@ def _found(taken: Mapping[Series, Point]) -> Iterator[str]:
     cases = [point for series, point in taken.items() if series.metric == STATUS]
     said = [point.info["disturbed"] for point in cases if "disturbed" in point.info]
     if said:
-        yield f"{len(said)} of {len(cases)} case{'s' * (len(cases) != 1)}, such as: {said[0][:LONGEST]}"
+        yield f"{len(said)} of {counted(len(cases), 'case')}, such as: {said[0][:LONGEST]}"
     if apart := wide(point.repetitions for series, point in taken.items() if series.metric == LATENCY):
         yield f"processes of a case differ by {apart:.0%}"
 

@@ -14,6 +14,7 @@ from torchperf_ci.bisect.reasoning.facts import Build, Failure, Reading
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.disturbance import note
+from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +66,7 @@ class Laboratory(Generic[State]):
     @property
     def disturbed(self) -> str:
         """A note, where the machine is known not to have been left alone while pairs were measured."""
-        return note(self._observed, f" ({len(self._observed)} pairs)")
+        return note(self._observed, f" ({counted(len(self._observed), 'pair')})")
 
     def build(self, position: int) -> Build:
         """Make an environment, if it is not there; that it cannot be made is a fact as well."""
