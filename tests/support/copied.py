@@ -118,7 +118,11 @@ def _whole(text: str) -> str:
     content, text = yaml.safe_load(text), textwrap.dedent(text)
     job = {"runs-on": "ubuntu-24.04", "strategy": {"matrix": "${{ fromJSON(vars.MATRIX) }}"}, "steps": []}
     if isinstance(content, list):
-        jobs = {"copied": {**job, "steps": yaml.safe_load(text)}}
+        earlier = {*re.findall(r"\bsteps\.([\w-]+)\.", text)} - {step.get("id") for step in content}
+        before = [
+            {"id": name, "uses": f"OWNER/torchperf-ci/actions/{name}@COMMIT"} for name in sorted(earlier)
+        ]
+        jobs = {"copied": {**job, "steps": [*before, *content]}}
     elif all(isinstance(value, dict) and "runs-on" in value for value in content.values()):
         outputs = {"matrix": "${{ vars.MATRIX }}", "count": "1"}
         plan = {"runs-on": "ubuntu-24.04", "outputs": outputs, "steps": [{"run": "true"}]}
