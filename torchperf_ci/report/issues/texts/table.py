@@ -19,7 +19,7 @@ from torchperf_ci.report.issues.texts.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.report.issues.causes.finding import Row
     from torchperf_ci.report.issues.life.memory import Memory
@@ -46,7 +46,7 @@ def shown(rows: Sequence[Row], most: int) -> str:
     """The first ``most`` rows, and how many are left out."""
     differing, names = _differing(rows), machine_names(rows)
     columns = (_header(rows, differing), "metric", "device", "old → new", "change (95%)", "known from")
-    return table(columns, [_cells(row, differing, names, _source(row)) for row in rows], most)
+    return _without_empty(columns, [_cells(row, differing, names, _source(row)) for row in rows], most)
 
 
 def evidence(rows: Sequence[Row], now: Mapping[Series, float], most: int) -> str:
@@ -61,6 +61,13 @@ def _outcomes(rows: Sequence[Row], most: int) -> str:
     differing, names = _differing(rows), machine_names(rows)
     columns = (_header(rows, differing), "device", "outcome")
     return table(columns, [_outcome(row, differing, names) for row in rows], most)
+
+
+def _without_empty(columns: Sequence[str], rows: Iterable[Iterable[str]], most: int) -> str:
+    """The table, less the columns that hold nothing: where no verdicts were given, nobody knows the levels."""
+    cells = [[*row] for row in rows]
+    kept = [place for place in range(len(columns)) if not cells or any(row[place] for row in cells)]
+    return table([columns[place] for place in kept], [[row[place] for place in kept] for row in cells], most)
 
 
 def _cells(row: Row, differing: Sequence[str], names: Mapping[str, str], last: str) -> Iterator[str]:
