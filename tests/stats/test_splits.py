@@ -8,7 +8,7 @@ import pytest
 from torchperf_ci.stats.changepoints import change_points
 from torchperf_ci.stats.scores import normal_scores
 from torchperf_ci.stats.shift import shift_effect
-from torchperf_ci.stats.splits import FEWEST, MOST_AROUND, Noise, evidence, stretches, threshold
+from torchperf_ci.stats.splits import FEWEST, MOST_AROUND, evidence, stretches, threshold
 
 BEFORE = np.log([20.1, 19.8, 20.0, 20.3, 19.9, 20.2])
 AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
@@ -63,31 +63,25 @@ def test_too_few_points_on_a_side_are_no_evidence() -> None:
     assert evidence(np.zeros(FEWEST - 1), np.ones(20)) == 0
 
 
-def around(noise: np.ndarray, n: int) -> Noise:
-    """Noise of a series of which the first ``n`` values are the stretch itself."""
-    return Noise(np.sort(noise), np.sort(noise[:n]))
-
-
 def test_other_noise_shares_the_ranks_and_counts_as_if_it_were_in_the_stretch() -> None:
     rng = np.random.default_rng(7)
     left, right, others = rng.normal(size=(3, 12))
-    noise = around(np.concatenate([left, right, others]), 24)
     scores, squares = normal_scores(np.concatenate([left, right, others])[None])
     between = 6 * (scores[0, :12].mean() - scores[0, 12:24].mean()) ** 2
     within = squares.sum() - 12 * (scores[0, :12].mean() ** 2 + scores[0, 12:24].mean() ** 2)
     assert others.size < MOST_AROUND
-    assert evidence(left, right, noise) == pytest.approx(36 * np.log1p(between / within))
+    assert evidence(left, right, np.sort(others)) == pytest.approx(36 * np.log1p(between / within))
 
 
 def test_a_short_level_beyond_all_noise_is_clearer_than_its_own_runs_tell() -> None:
     rng = np.random.default_rng(3)
     old, new = rng.normal(size=10), 8 + rng.normal(size=12)
-    noise = around(np.concatenate([old, new - 8, rng.normal(size=300)]), 22)
-    assert evidence(old, new) < threshold(800) < evidence(old - 4, new - 4, noise)
+    others = np.sort(rng.normal(size=300))
+    assert evidence(old, new) < threshold(800) < evidence(old - 4, new - 4, others)
 
 
 def test_two_modes_that_all_noise_has_are_less_clear_than_by_themselves() -> None:
     rng = np.random.default_rng(3)
     old, new = rng.normal(size=10), 8 + rng.normal(size=12)
-    noise = around(np.concatenate([old, new, rng.normal(size=300) + 8 * (rng.random(300) < 0.5)]), 22)
-    assert evidence(old, new, noise) < evidence(old, new)
+    others = np.sort(rng.normal(size=300) + 8 * (rng.random(300) < 0.5))
+    assert evidence(old, new, others) < evidence(old, new)

@@ -21,16 +21,16 @@ def normal_scores(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     expected if chance ordered them. So ties never look like certainty.
     """
     table = _table(values.shape[1])
-    order = np.argsort(values, axis=1, kind="stable")
+    order = np.argsort(values, axis=1)
+    scores = _put(table, order)
+    squares = scores * scores
     ordered = np.take_along_axis(values, order, axis=1)
-    scores = np.tile(table, (values.shape[0], 1))
-    squares = scores**2
     tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if tied.size:
         first, last = _runs(ordered[tied])
-        scores[tied] = _means(table, first, last)
-        squares[tied] = _means(table**2, first, last)
-    return _put(scores, order), _put(squares, order)
+        scores[tied] = _put(_means(table, first, last), order[tied])
+        squares[tied] = _put(_means(table**2, first, last), order[tied])
+    return scores, squares
 
 
 def scores_of_one(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -44,7 +44,7 @@ def scores_between(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scores and their squares of values of which so many of n are ``below`` and so many below or equal."""
     shared = upto - below
-    if (shared == 1).all():
+    if not np.count_nonzero(shared > 1):
         scores = _table(n)[below]
         return scores, scores * scores
     totals = total_scores(n)
@@ -87,6 +87,6 @@ def _means(
 
 
 def _put(ordered: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
-    placed = np.empty_like(ordered)
-    np.put_along_axis(placed, order, ordered, axis=1)
+    placed = np.empty(order.shape)
+    np.put_along_axis(placed, order, ordered.reshape(-1, order.shape[1]), axis=1)
     return placed

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from torchperf_ci.stats.scores import scores_of_one
-from torchperf_ci.stats.splits import FEWEST, REACH, Noise, Ranked, Stretches, best_split, threshold
+from torchperf_ci.stats.splits import FEWEST, REACH, Ranked, Stretches, best_split, split_of_sums, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,12 +87,10 @@ def _suspected(values: Floats, stretches: Stretches, row: int) -> list[int]:
     suspect = np.flatnonzero(seen > SUSPECT * threshold(values.size))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
     starts, ends = stretches.starts[suspect], stretches.ends[suspect]
-    free = np.ones(suspect.size, dtype=bool)
-    while free.any():
-        first = int(free.argmax())
-        found = stretches.place(int(suspect[first]), row)
-        free[first] = False
-        free &= (starts >= found) | (ends <= found)
+    while suspect.size:
+        found = stretches.place(int(suspect[0]), row)
+        free = (starts >= found) | (ends <= found)
+        suspect, starts, ends = suspect[free], starts[free], ends[free]
         changes.append(found)
     return sorted(set(changes))
 
@@ -118,6 +116,13 @@ class _Change:
     step: float
 
 
+class _Level(NamedTuple):
+    """The median of some values in a row, and these in rising order."""
+
+    middle: float
+    ordered: list[float]
+
+
 @dataclass
 class _SecondLook:
     """Each change between its neighbours, beside the ``noise`` of the whole series; no look is taken twice."""
@@ -125,54 +130,85 @@ class _SecondLook:
     values: Floats
     noise: Floats
     forgets: float
+    levels: dict[tuple[int, int], _Level] = field(default_factory=dict)
     places: dict[tuple[int, int, int], int] = field(default_factory=dict)
     looks: dict[tuple[int, int, int], _Change] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.needed = threshold(self.values.size)
-        self.ordered = np.sort(self.noise)
+        self.in_time = self.values.tolist()
+        order = self.noise.argsort()
+        self.ordered = self.noise[order]
+        self.rank = np.empty_like(order)
+        self.rank[order] = np.arange(order.size)
 
     def placed(self, changes: Sequence[int]) -> list[int]:
         """The changes, each where it fits best between the one before and the one after it."""
         placed = [0, *changes, self.values.size]
         for i in range(1, len(placed) - 1):
-            around = (placed[i - 1], placed[i], placed[i + 1])
+            around = _within_reach(placed[i - 1], placed[i], placed[i + 1])
             if around not in self.places:
-                self.places[around] = _best_place(self.values, *around)
+                self.places[around] = self._best_place(*around)
             placed[i] = self.places[around]
         return placed[1:-1]
 
     def at(self, before: int, place: int, after: int) -> _Change:
         """The change at ``place``, with the neighbours ``before`` and ``after``."""
-        around = (before, place, after)
+        around = start, _, end = _within_reach(before, place, after)
         if around not in self.looks:
-            start, end = max(before, place - REACH), min(after, place + REACH)
             clearness = self._clearness(start, place, end)
             if MAYBE < clearness <= 1:
                 near = max(start, place - NEARER), min(end, place + NEARER)
                 clearness = max(clearness, self._clearness(near[0], place, near[1]))
-            step = abs(_level(self.values[place:end]) - _level(self.values[start:place]))
+            step = abs(self._level(place, end).middle - self._level(start, place).middle)
             self.looks[around] = _Change(place, clearness, step)
         return self.looks[around]
 
     def _clearness(self, start: int, place: int, end: int) -> float:
-        left, right = self.values[start:place], self.values[place:end]
-        old, new = _level(left), _level(right)
-        if not _are_levels(left, right, old, new):
+        left, right = self._level(start, place), self._level(place, end)
+        if not _are_levels(left, right):
             return 0.0
-        ranked, noise = Ranked(left, right), Noise(self.ordered, np.sort(self.noise[start:end]))
-        middle = (left.size * old + right.size * new) / (left.size + right.size)
-        clearness = self.forgets * ranked.evidence(noise, middle) / self.needed
-        if clearness > 1 and end - start < self.values.size:
-            there = old if left.size >= right.size else new
-            clearness = min(clearness, ranked.evidence(noise, there) / (AGAIN * self.needed))
+        old, new, k, n = left.middle, right.middle, place - start, end - start
+        ranked, others = Ranked(self.values[start:end], k), self._noise_but(start, end)
+        clearness = self.forgets * ranked.evidence(others, (k * old + (n - k) * new) / n) / self.needed
+        if clearness > 1 and others.size:
+            there = old if k >= n - k else new
+            clearness = min(clearness, ranked.evidence(others, there) / (AGAIN * self.needed))
         return clearness
+
+    def _best_place(self, start: int, place: int, end: int) -> int:
+        """Where two levels fit best (least squares) between ``start`` and ``end``, now at ``place``.
+
+        Values are clipped to the two levels and one step beyond, so a spike counts for little more than the step.
+        """
+        if place - start < FEWEST or end - place < FEWEST:
+            return place
+        low, high = sorted((self._level(start, place).middle, self._level(place, end).middle))
+        step = high - low
+        clipped = np.minimum(np.maximum(self.values[start:end], low - step), high + step)
+        return start + split_of_sums(clipped.cumsum())[0]
+
+    def _level(self, start: int, end: int) -> _Level:
+        if (start, end) not in self.levels:
+            ordered = sorted(self.in_time[start:end])
+            n = end - start
+            self.levels[start, end] = _Level((ordered[(n - 1) // 2] + ordered[n // 2]) / 2, ordered)
+        return self.levels[start, end]
+
+    def _noise_but(self, start: int, end: int) -> Floats:
+        """All noise but that of a stretch, in rising order."""
+        others = np.ones(self.ordered.size, dtype=bool)
+        others[self.rank[start:end]] = False
+        return self.ordered[others]
 
 
 def _noise(values: Floats, changes: Sequence[int]) -> Floats:
     """The deviation of each value from the level that it belongs to."""
     return np.concatenate(
-        [values[start:end] - _level(values[start:end]) for start, end in pairwise([0, *changes, values.size])]
+        [
+            values[start:end] - _median(values[start:end])
+            for start, end in pairwise([0, *changes, values.size])
+        ]
     )
 
 
@@ -190,11 +226,11 @@ def _forgetting(scores: Floats) -> float:
     return (1 - memory) / (1 + memory)
 
 
-def _are_levels(left: Floats, right: Floats, old: float, new: float) -> bool:
+def _are_levels(left: _Level, right: _Level) -> bool:
     """Whether at least FEWEST values on either side lie nearer to its own level."""
-    middle = (old + new) / 2
-    below, above = (left, right) if old < new else (right, left)
-    nearer = int(np.count_nonzero(below < middle)), int(np.count_nonzero(above > middle))
+    below, above = (left, right) if left.middle < right.middle else (right, left)
+    between = (left.middle + right.middle) / 2
+    nearer = bisect_left(below.ordered, between), len(above.ordered) - bisect_right(above.ordered, between)
     return min(nearer) >= FEWEST
 
 
@@ -209,22 +245,11 @@ def _neighbours(changes: Sequence[int], n: int) -> list[tuple[int, int, int]]:
     return list(zip([0, *changes[:-1]], changes, [*changes[1:], n], strict=True))
 
 
-def _best_place(values: Floats, before: int, place: int, after: int) -> int:
-    """Where two levels fit best (least squares) around a change that is now at ``place``, between its neighbours.
-
-    Values are clipped to the two levels and one step beyond, so a spike counts for little more than the step itself.
-    """
-    start, end = max(before, place - REACH), min(after, place + REACH)
-    if place - start < FEWEST or end - place < FEWEST:
-        return place
-    left, right = _level(values[start:place]), _level(values[place:end])
-    step = abs(right - left)
-    clipped = np.minimum(np.maximum(values[start:end], min(left, right) - step), max(left, right) + step)
-    sums = clipped.cumsum()
-    k = np.arange(FEWEST, clipped.size - FEWEST + 1)
-    excess = sums[FEWEST - 1 : clipped.size - FEWEST] - sums[-1] * (k / clipped.size)
-    return start + FEWEST + int((excess**2 / (k * (clipped.size - k))).argmax())
+def _within_reach(before: int, place: int, after: int) -> tuple[int, int, int]:
+    """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
+    return max(before, place - REACH), place, min(after, place + REACH)
 
 
-def _level(values: Floats) -> float:
-    return float(median(values.tolist()))  # for so few values several times as fast as numpy's
+def _median(values: Floats) -> float:
+    ordered, n = np.sort(values), values.size
+    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2

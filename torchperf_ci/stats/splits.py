@@ -8,6 +8,7 @@ noise is, the evidence of a stretch without change has one and the same distribu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log1p, log2
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ OVERLAP = 8
 """The stretches of one length begin an eighth of it apart."""
 MOST_AROUND = 100
 """Points around a change that say how large noise is, at most so many: more would outvote those at the change."""
+_NO_OTHERS: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ class Stretches:
     def place(self, stretch: int, row: int) -> int:
         """The first point of the second level of a stretch, if it has two."""
         start, end = int(self.starts[stretch]), int(self.ends[stretch])
-        sums = self.sums[start : end + 1, row]
-        return start + _best_split(sums - sums[0])[0]
+        return start + split_of_sums(self.sums[start + 1 : end + 1, row] - self.sums[start, row])[0]
 
 
 def threshold(n: int) -> float:
@@ -73,12 +74,9 @@ def stretches(values: Floats) -> Stretches:
     Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
     """
     scores, squares = _sums(values)
-    parts = []
-    for length in _lengths(values.shape[1]):
-        starts, between, whole = _weigh(scores, squares, length)
-        parts.append((starts, starts + length, _likelihood_ratio(length, between, whole)))
-    starts, ends, seen = map(np.concatenate, zip(*parts, strict=True))
-    return Stretches(starts, ends, seen, scores)
+    parts = [_weigh(scores, squares, length) for length in _lengths(values.shape[1])]
+    starts, ends, between, whole = map(np.concatenate, zip(*parts, strict=True))
+    return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores)
 
 
 @dataclass(frozen=True)
@@ -91,54 +89,59 @@ class Split:
 
 def best_split(scores: Floats) -> Split:
     """The best split of a stretch by the scores, shape (n,), n ≥ 2·FEWEST, of its values."""
-    n = scores.size
-    place, between = _best_split(np.concatenate([[0.0], scores.cumsum()]))
-    whole = float(scores @ scores) - float(scores.sum()) ** 2 / n
+    n, sums = scores.size, scores.cumsum()
+    place, between = split_of_sums(sums)
+    whole = float(scores @ scores) - float(sums[-1]) ** 2 / n
     return Split(place, n * -log1p(-min(between / max(whole, 1e-9), 1 - 1e-9)))
 
 
-def _best_split(sums: Floats) -> tuple[int, float]:
-    """Where a stretch is split best by cumulative ``sums``, from 0 on, and the sum of squares between its parts."""
-    n = sums.size - 1
-    k = np.arange(FEWEST, n - FEWEST + 1)
-    between = (sums[k] - sums[-1] * (k / n)) ** 2 * n / (k * (n - k))
+def split_of_sums(sums: Floats) -> tuple[int, float]:
+    """Where a stretch is split best by the cumulative ``sums`` of it, and the sum of squares between its parts."""
+    n = sums.size
+    share, weight = _splits(n)
+    between = (sums[FEWEST - 1 : n - FEWEST] - sums[-1] * share) ** 2 * weight
     best = int(between.argmax())
     return FEWEST + best, float(between[best])
 
 
-def evidence(left: Floats, right: Floats, noise: Noise | None = None) -> float:
+@lru_cache(maxsize=1024)
+def _splits(n: int) -> tuple[Floats, Floats]:
+    """Of each split of n points the share that lies before it, and what the square of a sum before it is worth."""
+    k = np.arange(FEWEST, n - FEWEST + 1)
+    return k / n, n / (k * (n - k))
+
+
+def evidence(left: Floats, right: Floats, others: Floats = _NO_OTHERS) -> float:
     """The evidence that the values of ``left`` and ``right`` have two levels; 0 with fewer than FEWEST on a side.
 
-    ``noise`` are the deviations from their levels of the same series' other values. They share the ranks, and what they
-    vary counts as if up to MOST_AROUND of them were in the stretch: a step that is larger than all other noise is clear
-    however few runs it has, and one as large as they vary is none however well it is separated by itself.
+    ``others`` are the deviations from their levels of the same series' other values, in rising order. They share the
+    ranks, and what they vary counts as if up to MOST_AROUND of them were in the stretch: a step that is larger than all
+    other noise is clear however few runs it has, and one as large as they vary is none however well it is separated by
+    itself.
     """
-    return Ranked(left, right).evidence(noise)
+    return Ranked(np.concatenate([left, right]), left.size).evidence(others)
 
 
 class Ranked:
-    """The values on both sides of a change in rising order, ready to be ranked with noise from one level or another."""
+    """The values on both sides of a change in rising order, ready to be ranked with others from any level."""
 
-    def __init__(self, left: Floats, right: Floats) -> None:
-        values = np.concatenate([left, right])
+    def __init__(self, values: Floats, left: int) -> None:
         order = values.argsort()
-        self.left = left.size
+        self.left = left
         self.values = values[order]
-        self.is_left = (order < left.size).astype(np.float64)
+        self.is_left = (order < left).astype(np.float64)
         self.below = self.values.searchsorted(self.values)
         self.upto = self.values.searchsorted(self.values, "right")
 
-    def evidence(self, noise: Noise | None = None, level: float = 0.0) -> float:
+    def evidence(self, others: Floats = _NO_OTHERS, level: float = 0.0) -> float:
         """:func:`evidence`, of the values less ``level``."""
-        n, k = self.values.size, self.left
+        n, k, more = self.values.size, self.left, others.size
         if min(k, n - k) < FEWEST:
             return 0.0
-        below, upto, more = self.below, self.upto, 0
-        if noise and noise.all.size > noise.own.size:
-            more = noise.all.size - noise.own.size
+        below, upto = self.below, self.upto
+        if more:
             values = self.values - level
-            below = below + noise.all.searchsorted(values) - noise.own.searchsorted(values)
-            upto = upto + noise.all.searchsorted(values, "right") - noise.own.searchsorted(values, "right")
+            below, upto = below + others.searchsorted(values), upto + others.searchsorted(values, "right")
         scores, squares = scores_between(below, upto, n + more)
         before = float(scores @ self.is_left)
         old, new = before / k, (float(np.add.reduce(scores)) - before) / (n - k)
@@ -150,14 +153,6 @@ class Ranked:
             within += counted * (float(total_scores(n + more)[1, -1]) - inside) / more
             n += counted
         return n * log1p(between / max(within, 1e-9))
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Deviations from their levels, in rising order: of ``all`` values of a series, and those of a stretch itself."""
-
-    all: Floats
-    own: Floats
 
 
 def _lengths(n: int) -> Iterator[int]:
@@ -177,8 +172,10 @@ def _sums(values: Floats) -> tuple[Floats, Floats]:
     return sums[0], sums[1]
 
 
-def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.intp], Floats, Floats]:
-    """The starts of the stretches of one length, and sums of squares of their scores around their mean.
+def _weigh(
+    scores: Floats, squares: Floats, length: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+    """The starts and ends of the stretches of one length, and sums of squares of their scores around their mean.
 
     Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows): the
     rows come last, because that is where numpy is fast.
@@ -187,11 +184,11 @@ def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.int
     n, rows = scores.shape[0] - 1, scores.shape[1]
     first = (n - length) % step
     starts = np.arange(first, n - length + 1, step)
-    k = np.arange(FEWEST, length - FEWEST + 1)[:, None]
+    share, weight = (part[:, None] for part in _splits(length))
     # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
     one, row = scores.strides
     sums: Floats = np.ndarray(
-        (starts.size, k.size, rows),
+        (starts.size, share.size, rows),
         buffer=scores,
         offset=(first + FEWEST) * one,
         strides=(step * one, one, row),
@@ -199,13 +196,13 @@ def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[NDArray[np.int
     start, end = scores[first : n - length + 1 : step], scores[first + length :: step]
     total = end - start
     between = sums - start[:, None]
-    between -= total[:, None] * (k / length)
+    between -= total[:, None] * share
     between *= between
-    between *= length / (k * (length - k))
+    between *= weight
     whole = squares[first + length :: step] - squares[first : n - length + 1 : step] - total**2 / length
-    return starts, between.max(axis=1), whole
+    return starts, starts + length, between.max(axis=1), whole
 
 
-def _likelihood_ratio(n: int, between: Floats, whole: Floats) -> Floats:
+def _likelihood_ratio(n: NDArray[np.intp], between: Floats, whole: Floats) -> Floats:
     """−n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
     return np.asarray(-n * np.log1p(-np.minimum(between / whole, 1 - 1e-9)))
