@@ -71,7 +71,7 @@ MAY_IMPORT = {
     },
     "report": {
         *("report", "culprits", "verdicts", "series", "stats.effect", "records.files"),
-        *("markdown", "deadline", "actions", "config"),
+        *("markdown", "deadline", "actions", "console", "config"),
     },
     "history": {
         *("history", "series", "verdicts.rows", "stats", "store", "records", "actions", "console", "config"),

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.culprits import file
 from torchperf_ci.culprits.markdown import GITHUB, markdown
 from torchperf_ci.culprits.showing import headline, table, to_annotate
@@ -32,8 +33,7 @@ def tell(location: Location, out: Path, *, json_output: bool) -> None:
         with actions.literal(sys.stdout):
             table(location, sys.stdout)
     sys.stdout.flush()
-    with actions.literal():
-        sys.stderr.write(f"{actions.one_line(headline(location))}; culprits in {actions.one_line(out)}\n")
+    say(f"{headline(location)}; culprits in {out}")
     if not actions.in_actions():
         return
     server = os.environ.get("GITHUB_SERVER_URL") or GITHUB

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
+from torchperf_ci.console import say
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.history.csv_file import points_of_csv
 from torchperf_ci.history.document import document
@@ -54,9 +55,7 @@ def history_command(options: Mapping[str, Any]) -> int:
         with actions.literal(sys.stdout):
             table(pasts, sys.stdout)
     sys.stdout.flush()
-    with actions.literal():
-        sys.stderr.write(f"{headline(pasts)}\n")
-        sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in refused[:_SHOWN])
+    say(headline(pasts), *map(str, refused[:_SHOWN]))
     if refused:
         msg = "the elements named above are no good records; the rest is looked at"
         raise RecordsRefusedError(msg)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.culprits.showing import headline as culprits_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.report.destinations import summary
-from torchperf_ci.report.destinations.outside import say, server
+from torchperf_ci.report.destinations.outside import server
 from torchperf_ci.report.document import document
 from torchperf_ci.report.told import read
 from torchperf_ci.verdicts.headline import headline
@@ -32,7 +32,7 @@ def report_command(options: Mapping[str, Any]) -> int:
     _check_destination(options["to"])
     told = read(options)
     if told.judgements:
-        sys.stderr.write(f"{headline(told.judgements)}\n")
+        say(headline(told.judgements))
     for location in told.locations:
         say(f"bisection: {culprits_headline(location)}")
     try:

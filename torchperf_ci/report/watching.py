@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError, UsageError
 from torchperf_ci.report.github import asking
@@ -58,7 +59,7 @@ def _repository(options: Mapping[str, Any]) -> str:
 def _tell(schedule: Schedule, sighting: Sighting) -> None:
     """To whoever reads the log, the summary or the step's outputs."""
     line = f"{schedule.file}: {sighting.why}"
-    _say(line)
+    say(line)
     actions.set_output("ran", str(not sighting.missing).lower())
     if sighting.missing:
         actions.annotate([actions.Annotation("error", line, title="No results")])
@@ -73,15 +74,10 @@ def _show(schedule: Schedule, sighting: Sighting, night: str) -> None:
         with actions.literal(sys.stdout):
             sys.stdout.write(f"{text.title(schedule)}\n\n{written(schedule, sighting, night)}")
             sys.stdout.flush()
-    _say("no issue is touched: this is a dry run")
+    say("no issue is touched: this is a dry run")
 
 
 def _say_kept(kept: Kept) -> None:
     if kept.issue and kept.what not in ("remembered", "left"):
         actions.set_output("issue-url", kept.issue.url)
-        _say(f"{kept.what}: {kept.issue.url}")
-
-
-def _say(line: str) -> None:
-    with actions.literal():
-        sys.stderr.write(f"{actions.one_line(line)}\n")
+        say(f"{kept.what}: {kept.issue.url}")

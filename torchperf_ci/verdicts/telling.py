@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.verdicts import file
 from torchperf_ci.verdicts.coverage import coverage
 from torchperf_ci.verdicts.groups import Group, grouped
@@ -43,7 +44,7 @@ def tell(judgement: Judgement, out: Path, *, json_output: bool) -> None:
         with actions.literal(sys.stdout):
             table(judgement, sys.stdout)
     sys.stdout.flush()
-    sys.stderr.write(f"{headline([judgement])}; verdicts in {actions.one_line(out)}\n")
+    say(f"{headline([judgement])}; verdicts in {out}")
     if not actions.in_actions():
         return
     actions.append_summary(markdown([judgement], _SUMMARY_ROOM))

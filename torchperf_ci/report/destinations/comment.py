@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.report import comment
-from torchperf_ci.report.destinations.outside import out, repository, say, server, why_silent, write
+from torchperf_ci.report.destinations.outside import out, repository, server, why_silent, write
 from torchperf_ci.report.github import asking
 from torchperf_ci.report.measured import measured
 from torchperf_ci.report.pull_request import NobodyWaitsError, find

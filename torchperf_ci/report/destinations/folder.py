@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.markdown import folded
 from torchperf_ci.report.destinations.issues import drafts
-from torchperf_ci.report.destinations.outside import say, server, write
+from torchperf_ci.report.destinations.outside import server, write
 from torchperf_ci.report.document import document
 from torchperf_ci.report.page import page
 

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci import actions, config
+from torchperf_ci.console import say
 from torchperf_ci.culprits.words import count
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError
 from torchperf_ci.report.authors import author_login
 from torchperf_ci.report.destinations import summary
-from torchperf_ci.report.destinations.outside import out, repository, say, server, why_silent, write
+from torchperf_ci.report.destinations.outside import out, repository, server, why_silent, write
 from torchperf_ci.report.github import asking
 from torchperf_ci.report.issues.account import account
 from torchperf_ci.report.issues.board import Board

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.culprits.markdown import GITHUB
 from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.records.files import replace_file
@@ -53,9 +52,3 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 def out(options: Mapping[str, Any]) -> Path:
     """Where files go instead."""
     return Path(options["out"] or OUT)
-
-
-def say(line: str) -> None:
-    """Tell who reads the log."""
-    with actions.literal():
-        sys.stderr.write(f"{actions.one_line(line)}\n")
