@@ -35,8 +35,14 @@ def normal_scores(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
 
 def scores_of_one(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The scores of a single row, shape (n,), in less time."""
-    ordered = np.sort(values)
-    return scores_between(ordered.searchsorted(values), ordered.searchsorted(values, "right"), values.size)[0]
+    order = values.argsort()
+    ordered = values[order]
+    scores = np.empty_like(values)
+    # What is in order is found several times as fast as what is not.
+    scores[order] = scores_between(
+        ordered.searchsorted(ordered), ordered.searchsorted(ordered, "right"), values.size
+    )[0]
+    return scores
 
 
 def scores_between(

@@ -177,30 +177,31 @@ def _weigh(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
     """The starts and ends of the stretches of one length, and sums of squares of their scores around their mean.
 
-    Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows): the
-    rows come last, because that is where numpy is fast.
+    Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows). On
+    the way there, splits come first and rows last: numpy is fast where the last axes are long, with many rows or many
+    stretches.
     """
     step = max(1, length // OVERLAP)
     n, rows = scores.shape[0] - 1, scores.shape[1]
     first = (n - length) % step
     starts = np.arange(first, n - length + 1, step)
-    share, weight = (part[:, None] for part in _splits(length))
+    share, weight = (part[:, None, None] for part in _splits(length))
     # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
     one, row = scores.strides
     sums: Floats = np.ndarray(
-        (starts.size, share.size, rows),
+        (len(share), starts.size, rows),
         buffer=scores,
         offset=(first + FEWEST) * one,
-        strides=(step * one, one, row),
+        strides=(one, step * one, row),
     )
     start, end = scores[first : n - length + 1 : step], scores[first + length :: step]
     total = end - start
-    between = sums - start[:, None]
-    between -= total[:, None] * share
+    between = np.subtract(sums, start, order="C")
+    between -= total * share
     between *= between
     between *= weight
     whole = squares[first + length :: step] - squares[first : n - length + 1 : step] - total**2 / length
-    return starts, starts + length, between.max(axis=1), whole
+    return starts, starts + length, between.max(axis=0), whole
 
 
 def _likelihood_ratio(n: NDArray[np.intp], between: Floats, whole: Floats) -> Floats:
