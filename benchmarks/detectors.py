@@ -25,10 +25,10 @@ from otava.analysis import compute_change_points
 print(json.dumps(importlib.metadata.version("apache-otava")), flush=True)
 for line in sys.stdin:
     series, window, pvalue, magnitude = json.loads(line)
-    start = time.perf_counter()
+    start = time.process_time()
     points = [compute_change_points(values, window, pvalue, magnitude)[0] for values in series]
     found = [[int(point.index) for point in one] for one in points]
-    print(json.dumps([found, time.perf_counter() - start]), flush=True)
+    print(json.dumps([found, time.process_time() - start]), flush=True)
 """
 
 
@@ -66,7 +66,7 @@ class Otava:
     def analyze(
         self, series: Sequence[NDArray[np.float64]], options: OtavaOptions
     ) -> tuple[list[list[int]], float]:
-        """The change points of each series, and the seconds that it took, without start and transfer."""
+        """The change points of each series, and the CPU seconds that it took, without start and transfer."""
         assert self._process.stdin is not None
         request = [
             [values.tolist() for values in series],

@@ -1,5 +1,7 @@
 """How many series a second are judged, and segmented? Beside apache-otava, on the same data, taking turns.
 
+Seconds are those of the CPU: what else the machine does counts less.
+
 python benchmarks/speed.py --otava PYTHON
 """
 
@@ -59,9 +61,9 @@ def row(otava: Otava, what: str, method: Method, series: int, points: int, sampl
     values = histories(series, points)
     ours, theirs = [], []
     for turn in range(TURNS):
-        start = time.perf_counter()
+        start = time.process_time()
         method(np.log(values))
-        ours.append(series / (time.perf_counter() - start))
+        ours.append(series / (time.process_time() - start))
         part = list(values[turn * sample : (turn + 1) * sample])
         theirs.append(sample / otava.analyze(part, OtavaOptions())[1])
     rate, peer = median(ours), median(theirs)
@@ -74,10 +76,10 @@ def row_of_ci(otava: Otava, what: str, world: World, series: int = 60) -> list[s
     values = [one.labelled.values for one in made(world, series)]
     ours, theirs = [], []
     for _ in range(TURNS):
-        start = time.perf_counter()
+        start = time.process_time()
         for one in values:
             change_points(np.log(one)[None])
-        ours.append(series / (time.perf_counter() - start))
+        ours.append(series / (time.process_time() - start))
         theirs.append(series / otava.analyze(values, OtavaOptions())[1])
     rate, peer = median(ours), median(theirs)
     points = f"{min(map(len, values))}–{max(map(len, values)):,}"
@@ -104,11 +106,11 @@ def main() -> None:
             ),
         ]
         print_table(
-            "Series a second",
+            "Series a CPU second",
             [
                 "",
                 "series × points",
-                "torchperf (s)",
+                "torchperf (CPU s)",
                 "series/s",
                 f"apache-otava {otava.version}, series/s",
                 "ratio",

@@ -47,19 +47,25 @@ def scores_of_one(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def scores_between(
     below: NDArray[np.intp], upto: NDArray[np.intp], n: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores and their squares of values of which so many of n are ``below`` and so many below or equal."""
+) -> tuple[NDArray[np.float64], float]:
+    """Scores of values of which so many of n are ``below`` and so many below or equal, and the sum of their squares."""
     shared = upto - below
     if not np.count_nonzero(shared > 1):
         scores = _table(n)[below]
-        return scores, scores * scores
-    totals = total_scores(n)
+        return scores, float(scores @ scores)
+    totals = _totals(n)
     scores, squares = (totals[:, upto] - totals[:, below]) / shared
-    return scores, squares
+    return scores, float(squares.sum())
 
 
 @lru_cache(maxsize=1024)
-def total_scores(n: int) -> NDArray[np.float64]:
+def sum_of_squares(n: int) -> float:
+    """That of the scores of n values, ties or not."""
+    return float(_totals(n)[1, -1])
+
+
+@lru_cache(maxsize=1024)
+def _totals(n: int) -> NDArray[np.float64]:
     """Cumulative sums of the table of scores and of their squares, with a 0 before: shape (2, n + 1)."""
     totals = np.zeros((2, n + 1))
     np.cumsum([_table(n), _table(n) ** 2], axis=1, out=totals[:, 1:])

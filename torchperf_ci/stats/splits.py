@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.scores import normal_scores, scores_between, total_scores
+from torchperf_ci.stats.scores import normal_scores, scores_between, sum_of_squares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,15 +142,14 @@ class Ranked:
         if more:
             values = self.values - level
             below, upto = below + others.searchsorted(values), upto + others.searchsorted(values, "right")
-        scores, squares = scores_between(below, upto, n + more)
+        scores, inside = scores_between(below, upto, n + more)
         before = float(scores @ self.is_left)
         old, new = before / k, (float(np.add.reduce(scores)) - before) / (n - k)
         between = (old - new) ** 2 * k * (n - k) / n
-        inside = float(np.add.reduce(squares))
         within = inside - k * old**2 - (n - k) * new**2
         if more:
             counted = min(more, MOST_AROUND)
-            within += counted * (float(total_scores(n + more)[1, -1]) - inside) / more
+            within += counted * (sum_of_squares(n + more) - inside) / more
             n += counted
         return n * log1p(between / max(within, 1e-9))
 
