@@ -86,7 +86,7 @@ def row_of_ci(otava: Otava, what: str, world: World, series: int = 60) -> list[s
     return [
         what,
         f"{series} × {points}",
-        f"{series / rate:.1f}",
+        f"{series / rate:.2f}",
         f"{rate:,.0f}",
         f"{peer:,.0f}",
         f"{rate / peer:.1f}×",
