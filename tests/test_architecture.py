@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -48,7 +49,7 @@ MAY_IMPORT = {
         *("actions", "console", "config", "options"),
     },
     "plan": {
-        *("plan", "series", "verdicts", "bench.costs", "store", "records", "suite.registry"),
+        *("plan", "series", "verdicts", "bench.costs", "store", "records"),
         *("markdown", "actions", "console", "config"),
     },
     "report/issues/causes": {
@@ -143,6 +144,15 @@ def test_what_runs_under_test_needs_torch_and_the_standard_library_only(room: st
         for name in imports(path, top_level=True):
             root = name.split(".")[0]
             assert root in {OURS, "torch"} or root in sys.stdlib_module_names, f"{path} imports {name}"
+
+
+def test_what_is_not_under_test_needs_no_torch() -> None:
+    """The tests' environment has it, the toolkit's has not."""
+    rooms = [PACKAGE / room for room in ("suite", "bench/worker")]
+    others = [p for p in PACKAGE.rglob("*.py") if not any(room in p.parents for room in rooms)]
+    modules = [_module(path) for path in others if path.name != "__main__.py"]
+    code = "import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in sys.argv[1:]]"
+    subprocess.run([sys.executable, "-c", code, *modules], check=True, timeout=300)
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:

@@ -82,7 +82,8 @@ def test_windows_is_refused_with_a_sentence(job) -> None:
 
 
 def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> None:
-    first = (ACTIONS / "setup/requirements.txt").read_text().partition(" ")[0]
+    lines = (ACTIONS / "setup/requirements.txt").read_text().splitlines()
+    first = next(line for line in lines if not line.startswith("#")).partition(" ")[0]
     with zipfile.ZipFile(tmp_path / f"{first.replace('==', '-')}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("attacker.py", "")
     environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable}

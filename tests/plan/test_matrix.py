@@ -8,7 +8,8 @@ import pytest
 
 from torchperf_ci import config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.plan.matrix import Job, jobs_of, matrix, unused_runners
+from torchperf_ci.plan.matrix import SUITES, Job, jobs_of, matrix, unused_runners
+from torchperf_ci.suite import registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,3 +114,7 @@ def test_more_jobs_than_github_makes_are_refused(tmp_path: Path) -> None:
 )
 def test_a_runner_that_no_suite_uses_is_known(suites: str, unused: list[str], tmp_path: Path) -> None:
     assert unused_runners(loaded(tmp_path, RUNNERS + suites)) == unused
+
+
+def test_the_built_in_suites_are_those_of_the_suite_itself() -> None:
+    assert SUITES == registry.SUITES

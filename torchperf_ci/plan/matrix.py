@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import config
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.plan.naming import Names
-from torchperf_ci.suite.registry import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,8 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
   suites:
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
+SUITES = ("quick", "core", "operators", "all")
+"""The built-in ones, which the suite itself names, too: but it needs torch, and a plan is made without."""
 _WITHOUT_SUITES = {"quick": config.Suite()}
 """What ``torchperf run`` measures where no suite is configured; its workloads are not looked at here."""
 
