@@ -151,7 +151,7 @@ def test_what_is_not_under_test_needs_no_torch() -> None:
     rooms = [PACKAGE / room for room in ("suite", "bench/worker")]
     others = [p for p in PACKAGE.rglob("*.py") if not any(room in p.parents for room in rooms)]
     modules = [_module(path) for path in others if path.name != "__main__.py"]
-    code = "import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in sys.argv[1:]]"
+    code = "import importlib, sys; sys.modules['torch'] = None; [*map(importlib.import_module, sys.argv[1:])]"
     subprocess.run([sys.executable, "-c", code, *modules], check=True, timeout=300)
 
 
