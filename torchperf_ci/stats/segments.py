@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SUSPECT = 0.65
+SUSPECT = 0.57
 """A stretch with this share of the threshold may hold a change. The second look decides: one suspect too many is
 dropped there, one that is missing makes its neighbours look unclear."""
 NEARER = REACH // 2
 """Where a change is not clear among REACH runs, because another level is among them, it may be among so many."""
 MAYBE = 0.5
 """Of the threshold; what is less clear is not looked at nearer."""
-AGAIN = 0.8
+AGAIN = 0.7
 """Of the threshold, where the evidence is taken a second time, with the longer side as the level that was there."""
 CLIP = 2.0
 """Scores count up to here in what a series remembers, so that a few outliers neither make nor hide it."""
 MOST = 0.8
 """No more memory than this is believed: what seems to be more are levels."""
+VISIBLE = 0.5
+"""A smaller step than this share of the range of the noise's middle 80%, 1.3σ where noise is normal, is none: what
+looks clear there is mostly drift, or modes that take turns."""
 
 
 def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -> list[int]:
@@ -40,8 +43,8 @@ def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -
 
     ``stretches`` are those of this series, its ``row`` among others. What is left of the values without the levels of
     all suspected changes is the series' noise. Each change is put where it fits best between its neighbours; then the
-    weakest is dropped that, so seen, is not clear beside this noise or smaller than ``min_effect``; until there is none
-    such left.
+    weakest are dropped that, so seen, are smaller than ``min_effect``, hide in this noise or are not clear beside it;
+    until there are none such left.
     """
     changes = _suspected(values, stretches, row)
     noise = _noise(values, changes)
@@ -49,17 +52,13 @@ def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -
     if overlooked := _overlooked(scores, changes):
         changes = sorted(changes + overlooked)
         noise = _noise(values, changes)
-    look = _SecondLook(values, noise, _forgetting(scores))
-    least = float(np.log1p(min_effect))
+    look = _SecondLook(values, noise, _forgetting(scores), min_effect)
     while changes:
         changes = look.placed(changes)
         found = [look.at(*around) for around in _neighbours(changes, values.size)]
-        dropped = _weaker_than_neighbours([change.clearness for change in found], 1.0)
+        dropped = _weaker_than_neighbours(found, 1.0)
         if not dropped:
-            weakest = min(found, key=lambda change: change.step)
-            if weakest.step >= least:
-                break
-            dropped = {found.index(weakest)}
+            break
         changes = [place for i, place in enumerate(changes) if i not in dropped]
     return changes
 
@@ -107,15 +106,6 @@ def _overlooked(scores: Floats, changes: Sequence[int]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class _Change:
-    """How clear a change is, 1 at the threshold, and how large, in logarithms."""
-
-    place: int
-    clearness: float
-    step: float
-
-
 class _Level(NamedTuple):
     """The median of some values in a row, and these in rising order."""
 
@@ -130,15 +120,17 @@ class _SecondLook:
     values: Floats
     noise: Floats
     forgets: float
+    min_effect: float
     levels: dict[tuple[int, int], _Level] = field(default_factory=dict)
     places: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    looks: dict[tuple[int, int, int], _Change] = field(default_factory=dict)
+    looks: dict[tuple[int, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.needed = threshold(self.values.size)
         self.in_time = self.values.tolist()
         order = self.noise.argsort()
         self.ordered = self.noise[order]
+        self.least = max(float(np.log1p(self.min_effect)), VISIBLE * _middle_range(self.ordered))
         self.rank = np.empty_like(order)
         self.rank[order] = np.arange(order.size)
 
@@ -152,16 +144,17 @@ class _SecondLook:
             placed[i] = self.places[around]
         return placed[1:-1]
 
-    def at(self, before: int, place: int, after: int) -> _Change:
-        """The change at ``place``, with the neighbours ``before`` and ``after``."""
+    def at(self, before: int, place: int, after: int) -> float:
+        """How clear the change at ``place`` is, with the neighbours ``before`` and ``after``: 1 at the threshold, below
+        0 where the step is too small, the less the smaller it is."""
         around = start, _, end = _within_reach(before, place, after)
         if around not in self.looks:
-            clearness = self._clearness(start, place, end)
+            step = abs(self._level(place, end).middle - self._level(start, place).middle)
+            clearness = self._clearness(start, place, end) if step >= self.least else step / self.least - 1
             if MAYBE < clearness <= 1:
                 near = max(start, place - NEARER), min(end, place + NEARER)
                 clearness = max(clearness, self._clearness(near[0], place, near[1]))
-            step = abs(self._level(place, end).middle - self._level(start, place).middle)
-            self.looks[around] = _Change(place, clearness, step)
+            self.looks[around] = clearness
         return self.looks[around]
 
     def _clearness(self, start: int, place: int, end: int) -> float:
@@ -210,6 +203,12 @@ def _noise(values: Floats, changes: Sequence[int]) -> Floats:
             for start, end in pairwise([0, *changes, values.size])
         ]
     )
+
+
+def _middle_range(ordered: Floats) -> float:
+    """The range in which the middle 80% of values in rising order lie."""
+    tenth = ordered.size // 10
+    return float(ordered[-1 - tenth] - ordered[tenth])
 
 
 def _forgetting(scores: Floats) -> float:
