@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from torchperf_ci.cli import COMMANDS, main
 from torchperf_ci.interruption import Stopped, stoppable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT_AN_IMPORT = """
 import os, signal, sys
@@ -111,11 +108,10 @@ def test_while_the_environment_under_test_is_asked(
 
 
 def wait_for_a_child(process: subprocess.Popen[str]) -> None:
-    children = f"/proc/{process.pid}/task/{process.pid}/children"
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while process.poll() is None:
-        with open(children) as file:  # noqa: PTH123
-            if file.read().strip():
-                return
+        if children.read_text().strip():
+            return
 
 
 def test_a_call_in_a_thread_has_no_signals_and_works() -> None:

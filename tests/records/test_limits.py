@@ -41,7 +41,8 @@ def test_no_number_is_too_large_to_be_read_and_told(record, number) -> None:
 
 def test_what_nobody_foresaw_refuses_the_file_alone_and_keeps_its_text(monkeypatch) -> None:
     def fail(_value: object) -> object:
-        raise ZeroDivisionError("of all things")  # noqa: EM101
+        msg = "of all things"
+        raise ZeroDivisionError(msg)
 
     monkeypatch.setattr(reading, "check", fail)
     found = parse(GOOD.encode(), "a.json")

@@ -69,7 +69,7 @@ def copied(name: str) -> str:
     """The workflow as a test can run it."""
     text = workflows()[name]
     for pattern, replacement in REPLACED[name]:
-        text, count = re.subn(pattern, lambda _: replacement, text)  # noqa: B023  # called before the next one
+        text, count = re.subn(pattern, lambda _, put=replacement: put, text)
         assert count, f"{name} has nothing like {pattern!r} any more"
     return text
 

@@ -12,7 +12,7 @@ from torchperf_ci.verdicts.verdict import Judgement
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_ci.verdicts.verdict import Verdict, Word
+    from torchperf_ci.verdicts.verdict import Verdict
 
     Make = Callable[..., Verdict]
 
@@ -22,7 +22,7 @@ def judged(verdict: Make) -> Callable[..., Judgement]:
     """A file with so many verdicts of each word: ``judged(unchanged=1, missing=44)``."""
 
     def make(command: str = "check", metric: str = "latency(ms)", **counts: int) -> Judgement:
-        words: dict[str, Word] = {"not_comparable": "not-comparable"}  # type: ignore[dict-item]
+        words = {"not_comparable": "not-comparable"}
         found = [
             verdict(words.get(word, word), f"{word}{number}", metric=metric, why=f"{word} because")
             for word, count in counts.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, get_args
 
 from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Failure, Look, Note, Purpose, Reading
 from torchperf_ci.culprits.file import check_inside
@@ -118,25 +118,24 @@ class Reader:
             _refuse("a number is none")
 
     def _check_pair(self, base: object, head: object) -> None:
-        self._check_position(base)
-        self._check_position(head)
-        if not base < head:  # type: ignore[operator]  # both are whole numbers by now
+        if not self._check_position(base) < self._check_position(head):
             _refuse("a pair is an earlier build and a later one")
 
-    def _check_position(self, position: object) -> None:
+    def _check_position(self, position: object) -> int:
         if not _is_whole(position, 0, math.inf if self.last is None else self.last):
             _refuse("there is no such build in the range")
+        return position
 
     def _check_probe(self, probe: object) -> None:
         if not isinstance(probe, str) or (self.probes is not None and probe not in self.probes):
             _refuse("there is no such probe")
 
 
-def _is_whole(value: object, least: float, most: float) -> bool:
+def _is_whole(value: object, least: float, most: float) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _is_number(value: object, most: float) -> bool:
+def _is_number(value: object, most: float) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
 
 
@@ -146,7 +145,7 @@ def _check_numbers(values: object, most: float) -> None:
 
 
 def _check_seconds(value: object) -> None:
-    if not _is_number(value, MOST_SECONDS) or value < 0:  # type: ignore[operator]  # it is a number by now
+    if not _is_number(value, MOST_SECONDS) or value < 0:
         _refuse("a time is a number of seconds")
 
 
