@@ -113,7 +113,7 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         _import_torch(first, second)
         first.make_ready(case, base)
         second.make_ready(case, head)
-        steps = math.ceil(2 * BLOCK_SECONDS / max(_block(first, 1) + _block(second, 1), 1e-9))
+        steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
         with watched(device(base.device), workers=2) as observed:
             quads = [_quad(first, second, steps) for _ in range(QUADS)]
         return Pair(
@@ -144,6 +144,11 @@ def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
     """Seconds a step of both arms over A B B A: a drift that is linear over the quad cancels."""
     a1, b1, b2, a2 = (_block(arm, steps) for arm in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
+
+
+def _calibrated(arm: Inquiry) -> float:
+    """Seconds a step, of as many as a sample has: a single one would be a device's latency."""
+    return _block(arm, arm.answers["warm_up"]["inner"])
 
 
 def _block(arm: Inquiry, steps: int) -> float:

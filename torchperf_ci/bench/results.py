@@ -174,6 +174,7 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
         "cpu_ms": [_rounded(answer["cpu_per_step"] * 1e3) for answer in samples],
         "first_step_ms": [_rounded(answer["wall"] * 1e3) for answer in result.answers("first_step")],
         "warm_up": result.answers("warm_up"),
+        "settling": [answer["settling"] for answer in samples if answer.get("settling")] or None,
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
         "disturbed": result.disturbed,
         "phases_ms": [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from torchperf_ci.bench.worker import sampling
 from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices.base import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 class Clockwork:
     """Stands in for a device, on a clock of its own: a step takes what ``durations`` says."""
+
+    timing = Timing()
 
     def __init__(self, duration: Callable[[int], float]) -> None:
         self.now = 0.0
@@ -95,7 +98,7 @@ def test_a_step_longer_than_the_budget_still_gives_samples(on: Callable[..., Clo
 def test_short_steps_are_sampled_in_blocks_and_told_by_the_step(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda _: 1e-5)
     warm = sampling.warm_up(clock, clock.step, budget=5)
-    assert warm.inner * 1e-5 >= sampling.MIN_SAMPLE_SECONDS
+    assert warm.inner * 1e-5 >= clock.timing.sample
     result = sampling.sample(clock, clock.step, warm.inner, target=0.01, budget=5)
     assert result.seconds[0] == pytest.approx(1e-5)
     assert result.wall_per_step == pytest.approx(1e-5)

@@ -54,6 +54,11 @@ def test_steps_are_timed_by_events_with_one_wait_at_the_end(timeline):
     assert timeline.told == [*["create"] * 4, "wait", *turn, *turn, "wait"]
 
 
+@pytest.mark.usefixtures("timeline")
+def test_events_that_read_the_same_are_a_microsecond_apart():
+    assert Cuda().time_steps(lambda: None, 2) == [1e-6] * 2
+
+
 def test_apple_gpus_are_timed_without_events(timeline, monkeypatch):
     monkeypatch.setattr(torch.mps, "synchronize", lambda: timeline.told.append("wait"))
     assert len(Mps().time_steps(lambda: timeline.told.append("step"), 2)) == 1

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.base import Device
 
-MIN_SAMPLE_SECONDS = 0.002
-"""A sample lasts at least this long, so that reading the clock (some 50 ns) stays below 0.01% of it."""
 MIN_SAMPLES = 10
 MAX_SAMPLES = 5_000
 """More than this is never needed for 1% and would bloat the record."""
@@ -39,8 +37,19 @@ class WarmUp:
 
 
 @dataclass(frozen=True)
+class Settling:
+    """For how many seconds a device was kept busy until its clock had settled, or the time was up."""
+
+    seconds: float
+    settled: bool
+
+
+@dataclass(frozen=True)
 class Samples:
-    """Seconds a step, in the order taken, and the relative half-width of the median's 95% interval."""
+    """Seconds a step, in the order taken, and the relative half-width of the median's 95% interval.
+
+    ``settling`` is what came right before them, on a device that needs it.
+    """
 
     seconds: tuple[float, ...]
     inner: int
@@ -48,6 +57,7 @@ class Samples:
     converged: bool
     wall_per_step: float
     cpu_per_step: float
+    settling: Settling | None = None
 
 
 def median_half_width(values: Sequence[float]) -> float:
@@ -70,8 +80,8 @@ def warm_up(device: Device, step: Step, budget: float) -> WarmUp:
     """Step until the median of a window of samples is no more than 1% faster than the one before, or time is up."""
     start = time.perf_counter()
     first = min(device.time_steps(step, 1)[0] for _ in range(3))
-    inner = _steps_per_sample(first)
-    window = max(WINDOW, math.ceil(CHUNK_SECONDS / max(first * inner, MIN_SAMPLE_SECONDS)))
+    inner = _steps_per_sample(device, first)
+    window = max(WINDOW, math.ceil(CHUNK_SECONDS / max(first * inner, device.timing.sample)))
     steps, before = 3, math.inf
     while True:
         now = median(_sample(device, step, inner, window))
@@ -79,7 +89,7 @@ def warm_up(device: Device, step: Step, budget: float) -> WarmUp:
         elapsed = time.perf_counter() - start
         stable = now > before * (1 - STABLE_WITHIN)
         if stable or elapsed >= budget:
-            return WarmUp(steps, elapsed, _steps_per_sample(now), stable)
+            return WarmUp(steps, elapsed, _steps_per_sample(device, now), stable)
         before = now
 
 
@@ -87,24 +97,29 @@ def sample(device: Device, step: Step, inner: int, target: float, budget: float)
     """Sample until the median is known to ``target`` (relative half-width) or ``budget`` seconds have passed.
 
     The rule is looked at only when the number of samples has grown by half, so that looking often does not buy a lucky
-    early stop.
+    early stop; and not before the device has been sampled for its ``timing.total``.
     """
     values: list[float] = []
     steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
+    least = device.timing.total
     with _collector_off():
+        settling = _settle(device, step, inner, budget) if device.timing.load else None
         wall, cpu = time.perf_counter(), time.process_time()
         while half_width > target and len(values) < MAX_SAMPLES:
             chunk = _chunk(values, inner, next_look)
             values += _sample(device, step, inner, chunk)
             steps += inner * chunk
-            out_of_time = time.perf_counter() - wall >= budget and len(values) >= WINDOW
-            if len(values) >= next_look or out_of_time:
+            elapsed = time.perf_counter() - wall
+            out_of_time = elapsed >= max(budget, least) and len(values) >= WINDOW
+            if (len(values) >= next_look and elapsed >= least) or out_of_time:
                 half_width = median_half_width(values)
                 next_look = math.ceil(len(values) * 1.5)
             if out_of_time:
                 break
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Samples(tuple(values), inner, half_width, half_width <= target, wall / steps, cpu / steps)
+    return Samples(
+        tuple(values), inner, half_width, half_width <= target, wall / steps, cpu / steps, settling
+    )
 
 
 def block(device: Device, step: Step, steps: int) -> float:
@@ -118,19 +133,49 @@ def block(device: Device, step: Step, steps: int) -> float:
         return (time.perf_counter() - start) / steps
 
 
-def _steps_per_sample(seconds_per_step: float) -> int:
-    return max(1, math.ceil(MIN_SAMPLE_SECONDS / max(seconds_per_step, 1e-9)))
+def _settle(device: Device, step: Step, inner: int, budget: float) -> Settling:
+    """Step until the medians of two halves of the device's ``timing.load`` are within 1%, or ``budget`` is spent.
+
+    Nothing may come between this and the samples: a pause lets a device cool down, and begin anew.
+    """
+    load = device.timing.load
+    start, before = time.perf_counter(), math.inf
+    while True:
+        now = median(_sampled_for(load / 2, device, step, inner))
+        elapsed = time.perf_counter() - start
+        settled = abs(now / before - 1) <= STABLE_WITHIN
+        if settled or elapsed >= max(budget, load):
+            return Settling(elapsed, settled)
+        before = now
+
+
+def _sampled_for(seconds: float, device: Device, step: Step, inner: int) -> list[float]:
+    values: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        values += _sample(device, step, inner, _affordable(values[-1] * inner) if values else 1)
+    return values
+
+
+def _steps_per_sample(device: Device, seconds_per_step: float) -> int:
+    return max(1, math.ceil(device.timing.sample / max(seconds_per_step, 1e-9)))
 
 
 def _chunk(values: Sequence[float], inner: int, next_look: int) -> int:
     wanted = next_look - len(values)
     if not values:
         return min(wanted, WINDOW)
-    affordable = int(CHUNK_SECONDS / (values[-1] * inner))
-    return max(1, min(wanted, affordable))
+    affordable = _affordable(values[-1] * inner)
+    return min(wanted, affordable) if wanted > 0 else affordable
+
+
+def _affordable(seconds_per_sample: float) -> int:
+    return max(1, int(CHUNK_SECONDS / seconds_per_sample))
 
 
 def _sample(device: Device, step: Step, inner: int, count: int) -> list[float]:
+    if device.timing.batches:
+        return [device.time_steps(step, inner)[0] for _ in range(count)]
     if inner == 1:
         return device.time_steps(step, count)
 

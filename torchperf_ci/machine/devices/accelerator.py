@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.base import Device
+from torchperf_ci.machine.devices.base import Device, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MILLISECOND = 1e-3
+SHORTEST = 1e-6
+"""Seconds; two events half a microsecond apart, which is what they resolve, may read the same."""
 
 
 class Accelerator(Device):
-    """A device that ``torch.accelerator`` knows, with events that time reliably."""
+    """A device that ``torch.accelerator`` knows, with events that time reliably.
+
+    An H100 at its power limit finds its clock within a second, around which it then swings with a period of about one
+    second: the median of half a period is 3% off, that of a whole one 0.5% (``benchmarks/sustained.py``).
+    """
+
+    timing = Timing(load=1.0, total=1.0)
 
     def synchronize(self) -> None:
         import torch
@@ -48,4 +56,4 @@ class Accelerator(Device):
             step()
             end.record()
         self.synchronize()
-        return [start.elapsed_time(end) * MILLISECOND for start, end in pairs]
+        return [max(start.elapsed_time(end) * MILLISECOND, SHORTEST) for start, end in pairs]

@@ -20,6 +20,22 @@ class Throttling:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """How steps are to be timed, in seconds: on a CPU only that a sample lasts at least ``sample``, so that reading the
+    clock (some 50 ns) stays below 0.01% of it.
+
+    A device that lowers its clock under load shows only then what it can keep up: it is kept busy for ``load`` and
+    until it has settled, and sampled for ``total`` at least, without a pause in between. In ``batches`` are timed the
+    steps of a device that can only be waited for: one sample is one batch.
+    """
+
+    sample: float = 0.002
+    load: float = 0.0
+    total: float = 0.0
+    batches: bool = False
+
+
+@dataclass(frozen=True)
 class Identity:
     """What a device is called in a record's ``runners``.
 
@@ -88,6 +104,7 @@ class Device(ABC):
     """
 
     torch_type: str
+    timing = Timing()
 
     @abstractmethod
     def synchronize(self) -> None:
