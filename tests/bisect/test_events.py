@@ -36,6 +36,7 @@ N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = {"name": "aten::mm", "kind": "operator", "new_ms": 1.5}
+ADDED = ("draw", "draws")
 LOOK = Look(3, 4, {"probe": "p", "moved": [MOVED]})
 
 KINDS = ("batchsize", "build", "reading", "failure", "look", "note")
@@ -123,9 +124,9 @@ def test_a_whole_file_is_continued(path: Path, lines: list[Any]) -> None:
     [
         *(
             ("reading", name)
-            for name in ("probe", "base", "head", "log_ratios", "purpose", "seconds", "values")
+            for name in ("probe", "base", "head", "log_ratios", "purpose", "seconds", "values", "draws")
         ),
-        *(("build", name) for name in ("position", "ok", "seconds", "why")),
+        *(("build", name) for name in ("position", "ok", "seconds", "why", "draw")),
         *(("failure", name) for name in ("probe", "position", "why")),
         *(("batchsize", name) for name in ("probe", "size")),
         ("note", "text"),
@@ -140,7 +141,23 @@ def test_a_member_may_be_anything_or_missing(path: Path, lines: list[Any], kind:
         is_continued(path)
     members = {name: value for name, value in lines[number][kind].items() if name != member}
     write(path, [*lines[:number], {kind: members}, *lines[number + 1 :]])
-    assert not is_continued(path)
+    assert is_continued(path) == (member in ADDED), "older files lack it"
+
+
+READING = {"probe": "p", "base": 0, "head": 0, "log_ratios": {LATENCY: 0.1}, "seconds": 1.0, "values": {}}
+
+
+def test_a_build_may_be_read_against_itself_as_a_control_alone(path: Path, lines: list[Any]) -> None:
+    build = {"build": {"position": 0, "ok": True, "seconds": 1.0, "why": "", "draw": 3}}
+    control = READING | {"purpose": "control", "draws": [3, 3]}
+    write(path, [*lines, build, {"reading": control}])
+    with State.open(path, PLAN) as state:
+        assert state.facts.readings[-1].draws == (3, 3)
+    others = ({"purpose": "verify"}, {"draws": [0, 3]}, {"draws": [4, 4]}, {"head": N})
+    for other in others:
+        write(path, [*lines, build, {"reading": control | other}])
+        with State.open(path, PLAN) as state:
+            assert state.anew, other
 
 
 def add(line: Any) -> Callable[[list[Any]], list[Any]]:

@@ -31,6 +31,8 @@ PLAN = {
 READING = Reading("mlp", 0, 7, {"latency(ms)": 0.07, "memory": -0.0}, "confirm", 12.5)
 GOOD = Build(0, ok=True, seconds=61.0)
 BUILD = Build(7, ok=True, seconds=60.0)
+AGAIN = Build(7, ok=True, seconds=9.0, draw=1)
+REDRAWN = Reading("mlp", 0, 7, {"latency(ms)": 0.01}, "verify", draws=(0, 1))
 BROKEN = Build(3, ok=False, why="error: no such file\n\x1b[31m \ud800")
 FAILURE = Failure("mlp", 4, "crashed")
 NOTE = Note("triton moved, too: 3.1 → 3.2")
@@ -62,19 +64,19 @@ def writing(path: Path, most: int) -> AbstractContextManager[subprocess.Popen[st
 
 
 def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
-    events = [GOOD, BUILD, READING, BROKEN, FAILURE, LOOK, NOTE, READING]
+    events = [GOOD, BUILD, READING, BROKEN, FAILURE, LOOK, NOTE, AGAIN, REDRAWN]
     with State.open(path, PLAN) as state:
         assert state.facts == Facts()
         for event in events:
             state.add(event)
         kept = state.facts
-    assert kept == Facts((READING, READING), (GOOD, BUILD, BROKEN), (FAILURE,))
+    assert kept == Facts((READING, REDRAWN), (GOOD, BUILD, BROKEN, AGAIN), (FAILURE,))
     with State.open(path, dict(reversed(PLAN.items()))) as state:
         assert (state.facts, state.notes) == (kept, (NOTE.text,))
         assert state.looks == {(3, 4): LOOK.inside}
         state.add(BUILD)
     with State.open(path, PLAN) as state:
-        assert state.facts.builds == (GOOD, BUILD, BROKEN, BUILD)
+        assert state.facts.builds == (GOOD, BUILD, BROKEN, AGAIN, BUILD)
 
 
 texts, positions, probes = st.text(), st.integers(0, 7), st.just("mlp")

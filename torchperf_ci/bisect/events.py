@@ -20,6 +20,10 @@ MOST_LOG_RATIO = 50.0
 MOST_SECONDS = 1e9
 MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
+LARGEST_DRAW = 2**31
+
+_ADDED = frozenset({"draw", "draws"})
+"""Members that older files lack."""
 
 
 class UnfitEventError(ValueError):
@@ -37,7 +41,7 @@ class Reader:
     last: int | None
 
     def __post_init__(self) -> None:
-        self._built: set[int] = set()
+        self._built: set[tuple[int, int]] = set()
 
     @classmethod
     def of(cls, plan: Mapping[str, Any]) -> Reader:
@@ -53,9 +57,10 @@ class Reader:
         known = _KINDS.get(kind)
         if known is None or not isinstance(members, dict):
             _refuse("there is no such event")
-        if {*members} != {field.name for field in fields(known)}:
+        names = {field.name for field in fields(known)}
+        if not names - _ADDED <= {*members} <= names:
             _refuse(f"a {kind} has other members")
-        event = known(**members)
+        event = known(**_as_written(members))
         self._check(event)
         return event
 
@@ -81,11 +86,15 @@ class Reader:
 
     def _check_reading(self, event: Reading) -> None:
         self._check_probe(event.probe)
-        self._check_pair(event.base, event.head)
-        if not {event.base, event.head} <= self._built:
-            _refuse("a build is measured before it is made")
         if event.purpose not in get_args(Purpose):
             _refuse("there is no such purpose")
+        _check_draws(event.draws)
+        if event.purpose == "control":
+            self._check_control(event)
+        else:
+            self._check_pair(event.base, event.head)
+        if not {*zip((event.base, event.head), event.draws, strict=True)} <= self._built:
+            _refuse("a build is measured before it is made")
         _check_numbers(event.log_ratios, MOST_LOG_RATIO)
         _check_numbers(event.values, MOST_VALUE)
         if not event.log_ratios or not {*event.values} <= {*event.log_ratios}:
@@ -98,8 +107,9 @@ class Reader:
             _refuse("a build is made or not")
         _check_seconds(event.seconds)
         _check_text(event.why)
+        _check_draw(event.draw)
         if event.ok:
-            self._built.add(event.position)
+            self._built.add((event.position, event.draw))
 
     def _check_look(self, inside: object) -> None:
         if not isinstance(inside, dict):
@@ -117,6 +127,10 @@ class Reader:
         if not all(_is_number(value, MOST_VALUE) for value in numbers):
             _refuse("a number is none")
 
+    def _check_control(self, event: Reading) -> None:
+        if self._check_position(event.base) != self._check_position(event.head) or len({*event.draws}) > 1:
+            _refuse("a control is of one build")
+
     def _check_pair(self, base: object, head: object) -> None:
         if not self._check_position(base) < self._check_position(head):
             _refuse("a pair is an earlier build and a later one")
@@ -129,6 +143,24 @@ class Reader:
     def _check_probe(self, probe: object) -> None:
         if not isinstance(probe, str) or (self.probes is not None and probe not in self.probes):
             _refuse("there is no such probe")
+
+
+def _as_written(members: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists alone."""
+    draws = members.get("draws")
+    return {**members, "draws": tuple(draws)} if isinstance(draws, list) else {**members}
+
+
+def _check_draws(draws: object) -> None:
+    if not isinstance(draws, tuple) or len(draws) != 2:
+        _refuse("a pair has two draws")
+    for draw in draws:
+        _check_draw(draw)
+
+
+def _check_draw(draw: object) -> None:
+    if not _is_whole(draw, 0, LARGEST_DRAW):
+        _refuse("there is no such draw")
 
 
 def _is_whole(value: object, least: float, most: float) -> TypeGuard[int]:

@@ -1,7 +1,7 @@
 """What a bisection has learnt so far, one event at a time.
 
 Builds are told apart by their position in the range: 0 is the good commit, i the i-th suspect, and the last one the bad
-commit.
+commit. Of one commit several may be made, its **draws**, which differ in nothing but what luck decides: 0 is the first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Purpose = Literal["confirm", "locate", "verify"]
+Purpose = Literal["confirm", "locate", "verify", "control"]
+"""What a pair is for; a ``control`` is of one and the same build twice, so that whatever it reads is not the code."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Reading:
     purpose: Purpose
     seconds: float = 0.0
     values: Mapping[str, float] = field(default_factory=dict)
+    draws: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Build:
     ok: bool
     seconds: float = 0.0
     why: str = ""
+    draw: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,17 @@ class Facts:
         return frozenset(build.position for build in self.builds if build.ok)
 
     @property
+    def made(self) -> frozenset[tuple[int, int]]:
+        """Positions and draws of all builds that could be made."""
+        return frozenset((build.position, build.draw) for build in self.builds if build.ok)
+
+    @property
     def unusable(self) -> frozenset[int]:
-        """Positions that nothing can be measured on: they cannot be built, or the probe does not run on them."""
+        """Positions that nothing can be measured on: they cannot be built, or the probe does not run on them.
+
+        A commit that was built once is not among them if another draw of it fails.
+        """
         return frozenset(
-            {build.position for build in self.builds if not build.ok}
+            {build.position for build in self.builds if not build.ok and not build.draw}
             | {failure.position for failure in self.failures}
         )

@@ -21,6 +21,10 @@ class Question:
     ``weights``, one a suspect, sum to 1: how suspect each is beforehand. ``min_effect`` is the smallest relative change
     that matters. ``reverts`` are positions of commits that take back another one, and its position.
     ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
+
+    ``luck`` is the standard deviation that builds of one and the same code are expected to have among themselves, on
+    the log scale; 0 where each process draws anew what luck decides, so that pairs carry it already. ``rebuilds`` says
+    whether a commit can be built again so that it differs in what luck decides.
     """
 
     weights: NDArray[np.float64]
@@ -29,6 +33,8 @@ class Question:
     build_seconds: float = 600.0
     pair_seconds: float = 10.0
     reverts: Mapping[int, int] = field(default_factory=dict)
+    luck: float = 0.003
+    rebuilds: bool = False
 
     @property
     def bad(self) -> int:
@@ -38,9 +44,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Measure:
-    """One pair that is to be measured next: two positions, and what for."""
+    """One pair that is to be measured next: two positions, what for, and which draws of their builds."""
 
     probe: str
     base: int
     head: int
     purpose: Purpose
+    draws: tuple[int, int] = (0, 0)

@@ -24,7 +24,12 @@ MOST_SHOWN = 10
 """Suspects on a terminal."""
 _BAR = 20
 """Columns of the terminal that certainty takes."""
-PURPOSES = {"confirm": "is it slower", "locate": "where", "verify": "is it this one"}
+PURPOSES = {
+    "confirm": "is it slower",
+    "locate": "where",
+    "verify": "is it this one",
+    "control": "is the machine steady",
+}
 
 
 class Progress(ABC):
