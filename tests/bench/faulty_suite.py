@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import time
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from torchperf_ci.suite import Task, workload
 
@@ -47,6 +49,18 @@ def _segfaults(x):
 
 def _exits(x):
     os._exit(7)
+
+
+def _kills_itself(x):
+    os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def _cannot_be_counted(x):
+    if _get_current_dispatch_mode():
+        msg = "not while operators are counted"
+        raise ValueError(msg)
+    return x + 1
 
 
 def _hangs_in_c(x):
@@ -101,6 +115,8 @@ writes = _faulty("writes", _writes_to_every_descriptor)
 allocates = _faulty("allocates", _allocates)
 segfaults = _faulty("segfaults", _segfaults)
 exits = _faulty("exits", _exits)
+kills = _faulty("kills", _kills_itself)
+uncounted = _faulty("uncounted", _cannot_be_counted)
 hangs = _faulty("hangs", _hangs_in_c)
 forks = _faulty("forks", _forks)
 straggles = _faulty("straggles", _forks_a_straggler)

@@ -73,6 +73,7 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("writes", "crashed", "out of protocol"),
         ("segfaults", "crashed", "killed by SIGSEGV during first_step"),
         ("exits", "crashed", "exited with code 7 during first_step"),
+        ("kills", "crashed", "killed by SIGKILL during first_step"),
         ("raises", "failed", "ZeroDivisionError: on purpose"),
         ("oom", "oom", "can't allocate memory"),
         ("unsupported", "unsupported", "not implemented for 'UInt16'"),
@@ -99,6 +100,40 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     outcome = measure(faulty("allocates"), settings, device_of("cpu"), tmp_path, first=False)
     assert outcome.status == "oom"
     assert "the limit is 1843 MiB" in outcome.reason
+
+
+def test_it_is_the_kernels_own_count_that_tells_whether_memory_ran_out(
+    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.client.oom_kills", iter([3, 4]).__next__)
+    outcome = outcome_of("kills")
+    assert (outcome.status, outcome.reason) == (
+        "oom",
+        "the kernel killed the worker during first_step: out of memory",
+    )
+
+
+def test_a_look_that_fails_loses_only_itself(outcome_of: Measure) -> None:
+    outcome = outcome_of("uncounted", first=True)
+    assert outcome.status == "pass"
+    assert {"sample", "peak", "leak", "phases"} <= set(outcome.answers)
+    assert outcome.missing == {"flops": "failed: ValueError: not while operators are counted"}
+
+
+def test_a_look_that_has_no_time_left_costs_no_number(
+    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Inquiry.ask
+
+    def hurried(self: Inquiry, verb: str, **arguments: object) -> object:
+        self._left = 0.0 if verb == "leak" else self._left
+        return ask(self, verb, **arguments)
+
+    monkeypatch.setattr(Inquiry, "ask", hurried)
+    outcome = outcome_of("fine", first=True)
+    assert outcome.status == "pass"
+    assert outcome.answers["sample"]["seconds"]
+    assert outcome.missing == dict.fromkeys(("leak", "phases", "flops"), "timeout: leak took longer than 0 s")
 
 
 def test_a_hang_in_c_ends_with_the_timeout(

@@ -12,6 +12,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.bench.results import CaseResult, Setting, records
+from torchperf_ci.bench.summary import rows
 from torchperf_ci.records.record import Dependency
 
 CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
@@ -180,3 +181,29 @@ def test_what_the_anchor_cannot_run_has_all_other_numbers_and_the_reason() -> No
 def test_a_failed_case_has_no_ratio_either() -> None:
     result = CaseResult(CASE, [passing(0.1, first=True), Outcome("oom", "too big")], [PAIR])
     assert list(by_name(result, ANCHORED)) == ["status"]
+
+
+def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
+    whole = passing(0.1, first=True)
+    answers = {
+        verb: answer
+        for verb, answer in whole.answers.items()
+        if verb in ("build", "warm_up", "first_step", "sample")
+    }
+    why = "timeout: leak took longer than 0 s"
+    lost = replace(whole, answers=answers, missing=dict.fromkeys(("peak", "leak", "phases", "flops"), why))
+    found = by_name(CaseResult(CASE, [lost]))
+    assert set(found) == {"status", "latency(ms)", "throughput(samples/s)"}
+    assert json.loads(found["status"]["metric"]["extra_info"]["not_measured"]) == dict.fromkeys(
+        ("memory_leak(KiB/iter)", "flops(GFLOP)", "peak_memory(MiB)", "phases"), why
+    )
+    assert rows([CaseResult(CASE, [lost])])[0][-2:] == ("not measured", "pass")
+
+
+def test_memory_that_graphs_hold_says_so() -> None:
+    plain = passing(0.1)
+    held = replace(plain, answers={**plain.answers, "peak": {**plain.answers["peak"], "held": True}})
+    accelerator = replace(SETTING, host_is_device=False)
+    for outcome, extra in ((plain, {}), (held, {"method": "reserved"})):
+        found = by_name(CaseResult(CASE, [outcome]), accelerator)
+        assert found["peak_memory(MiB)"]["metric"].get("extra_info", {}) == extra

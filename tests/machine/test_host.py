@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from torchperf_ci.machine.host import read_host
+from torchperf_ci.machine.host import oom_kills, read_host
 
 CPU = "sys/devices/system/cpu"
 
@@ -80,3 +80,12 @@ def test_a_containers_own_quota_is_at_the_root_of_its_tree(server):
     (server / "proc/self/cgroup").write_text("0::/\n")
     (server / "sys/fs/cgroup/cpu.max").write_text("200000 100000\n")
     assert read_host(server).cpu_quota == 2.0
+
+
+def test_a_control_group_counts_its_own_kills_and_the_machine_all(server):
+    assert oom_kills(server) is None
+    (server / "proc/vmstat").write_text("nr_free_pages 9\noom_kill 7\n")
+    assert oom_kills(server) == 7
+    (server / "sys/fs/cgroup/ci/job").mkdir()
+    (server / "sys/fs/cgroup/ci/job/memory.events").write_text("oom 3\noom_kill 2\noom_group_kill 0\n")
+    assert oom_kills(server) == 2

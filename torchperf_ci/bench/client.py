@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices import host_memory
+from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.processes.group import Group
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Worker:
         self._log = log
         self._memory_limit = memory_limit
         self._buffer = bytearray()
+        self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
             self._group = Group(
@@ -76,6 +78,10 @@ class Worker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def __enter__(self) -> Worker:
         return self
@@ -171,10 +177,8 @@ class Worker:
             return self._failure("crashed", f"the worker closed its channel during {verb}")
         if code >= 0:
             return self._failure("crashed", f"the worker exited with code {code} during {verb}")
-        if -code == signal.SIGKILL:
-            return self._failure(
-                "oom", f"the worker was killed by SIGKILL during {verb}: out of memory, most likely"
-            )
+        if -code == signal.SIGKILL and oom_kills() != self._oom_kills:
+            return self._failure("oom", f"the kernel killed the worker during {verb}: out of memory")
         return self._failure(
             "crashed", f"the worker was killed by {signal.Signals(-code).name} during {verb}"
         )

@@ -59,8 +59,6 @@ def environment(arm: CommandArm) -> dict[str, str]:
         **inherited,
         **worker_environment(arm.settings, cache),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "TRITON_CACHE_DIR": str(cache / "triton"),
-        "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         **({"VIRTUAL_ENV": str(parent)} if (parent / "pyvenv.cfg").is_file() else {}),
         **{name.upper(): value for name, value in _values(arm).items()},

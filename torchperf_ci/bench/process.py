@@ -33,7 +33,7 @@ class Outcome:
     """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
 
     ``answers`` holds the worker's answers by verb (see :class:`torchperf_ci.bench.worker.server.Session`), in seconds
-    and bytes.
+    and bytes. ``missing`` are verbs that a process which passed has no answer to, and why.
     """
 
     status: str
@@ -42,6 +42,7 @@ class Outcome:
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     observed: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -58,6 +59,11 @@ class Inquiry:
         self._worker = worker
         self._left = timeout
         self.answers: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker can still be asked."""
+        return self._worker.alive
 
     def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
@@ -86,12 +92,14 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
             if first and case.compiled and not inquiry.ask("agreement")["agrees"]:
                 return Outcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
             observed = _sample(inquiry, worker.pid, settings, device)
-            _inspect(inquiry, case, settings, first=first)
+            missing = _inspect(inquiry, case, settings, first=first)
     except WorkerFailure as failure:
         return Outcome(
             failure.status, failure.reason, failure.log, answers, observed or whole, time.monotonic() - start
         )
-    return Outcome("pass", answers=answers, observed=observed, seconds=time.monotonic() - start)
+    return Outcome(
+        "pass", answers=answers, observed=observed, seconds=time.monotonic() - start, missing=missing
+    )
 
 
 def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
@@ -132,7 +140,7 @@ def open_worker(
 
 
 def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
-    """The variables that pin a worker down, beside those it inherits."""
+    """The variables that pin a worker down, beside those it inherits; what is compiled stays below ``cache``."""
     threads = str(settings.threads)
     return {
         "PYTHONHASHSEED": "0",
@@ -142,6 +150,11 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": threads,
         **{name: os.environ.get(name, value) for name, value in ALLOCATOR.items()},
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
+        # Set by the caller these would win over inductor's, and be shared by base and head, by cold and warm.
+        "TRITON_CACHE_DIR": str(cache / "triton"),
+        "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),
+        "MIOPEN_USER_DB_PATH": str(cache / "miopen"),
+        "MIOPEN_CUSTOM_CACHE_DIR": str(cache / "miopen"),
         # Compiling in the worker itself makes its CPU seconds countable and leaves no pool of processes behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         **(_imported_from(settings.path) if settings.path else {}),
@@ -168,15 +181,26 @@ def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> d
     return observed
 
 
-def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> None:
-    inquiry.ask("peak")
+def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> dict[str, str]:
+    """Look at what is there beside the latency. What fails, or has no time left, is missing, and nothing else is."""
+    budget = {"budget": settings.budget}
+    looks: list[tuple[str, dict[str, Any]]] = [("peak", {})]
     if case.compiled:
-        inquiry.ask("compilation")
-    if not first:
-        return
-    inquiry.ask("leak", budget=settings.budget)
-    inquiry.ask("phases", budget=settings.budget)
-    inquiry.ask("flops")
+        looks.append(("compilation", {}))
+    if first:
+        looks += [("leak", budget), ("phases", budget), ("flops", {})]
+    missing: dict[str, str] = {}
+    gone = ""
+    for verb, arguments in looks:
+        if gone:
+            missing[verb] = gone
+            continue
+        try:
+            inquiry.ask(verb, **arguments)
+        except WorkerFailure as failure:
+            missing[verb] = str(failure)
+            gone = "" if inquiry.alive else missing[verb]
+    return missing
 
 
 def _disagreement(agreement: Mapping[str, Any]) -> str:

@@ -147,10 +147,15 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
 def unmeasured(result: CaseResult) -> dict[str, str]:
     """What a passed case has no number for, and why."""
     missing = {}
+    failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if not any(result.answers("leak")):
-        missing["memory_leak(KiB/iter)"] = "too few steps fit in the budget"
+        missing["memory_leak(KiB/iter)"] = failed.get("leak", "too few steps fit in the budget")
     if not any(answer["flops"] for answer in result.answers("flops")):
-        missing["flops(GFLOP)"] = "no operator of it has a known FLOP count"
+        missing["flops(GFLOP)"] = failed.get("flops", "no operator of it has a known FLOP count")
+    if not result.answers("peak"):
+        missing["peak_memory(MiB)"] = failed.get("peak", "")
+    if "phases" in failed:
+        missing["phases"] = failed["phases"]
     if result.unpaired:
         missing[ANCHORED] = result.unpaired
     return missing
@@ -197,18 +202,19 @@ def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
 
 
 def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
-    peaks = result.answers("peak")
-    method = {"method": peaks[0]["host_method"]}
-    yield Metric("peak_memory(MiB)", [p["device"] / MIB for p in peaks], method if host_is_device else {})
+    if peaks := result.answers("peak"):
+        on_host = {"method": peaks[0]["host_method"]}
+        on_device = {"method": "reserved"} if peaks[0].get("held") else {}
+        extra = on_host if host_is_device else on_device
+        yield Metric("peak_memory(MiB)", [p["device"] / MIB for p in peaks], extra)
+        if not host_is_device:
+            yield Metric("host_peak_memory(MiB)", [p["host"] / MIB for p in peaks], on_host)
     leaks = [answer for answer in result.answers("leak") if answer]
     if leaks:
         steps = {"steps": leaks[0]["steps"]}
         yield Metric("memory_leak(KiB/iter)", [answer["device"] / KIB for answer in leaks], steps)
-    if host_is_device:
-        return
-    yield Metric("host_peak_memory(MiB)", [p["host"] / MIB for p in peaks], method)
-    if leaks:
-        yield Metric("host_memory_leak(KiB/iter)", [answer["host"] / KIB for answer in leaks], steps)
+        if not host_is_device:
+            yield Metric("host_memory_leak(KiB/iter)", [answer["host"] / KIB for answer in leaks], steps)
 
 
 def _constants(result: CaseResult) -> Iterator[Metric]:

@@ -157,14 +157,14 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[str, ...]:
     if not latencies:
         return (*name, *[""] * (4 + anchored), result.status)
     widths = [answer["half_width"] for answer in result.answers("sample")]
-    peak = median(answer["device"] for answer in result.answers("peak")) / 2**20
+    peaks = [answer["device"] / 2**20 for answer in result.answers("peak")]
     return (
         *name,
         _duration(median(latencies)),
         "unknown" if None in widths else f"{median(widths):.1%}",
         "" if (apart := spread(latencies)) is None else f"{apart:.1%}",
         *([_change(result.ratios)] if anchored else []),
-        f"{peak:,.0f} MiB",
+        f"{median(peaks):,.0f} MiB" if peaks else "not measured",
         result.status,
     )
 

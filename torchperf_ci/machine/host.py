@@ -165,6 +165,15 @@ def quota_stalled(root: Path) -> float | None:
     return sum(waits) * MICROSECOND if waits else None
 
 
+def oom_kills(root: Path = Path("/")) -> int | None:
+    """How many processes the kernel has killed for want of memory, in this process's control group where it counts
+    them, else on the whole machine; None where it is not told.
+    """
+    files = [_groups(root)[0] / "memory.events", root / "proc/vmstat"]
+    lines = [line.split() for file in files for line in text(file).splitlines()]
+    return next((int(words[1]) for words in lines if words[0] == "oom_kill"), None)
+
+
 def _groups(root: Path) -> list[Path]:
     """The folders of this process's control groups (cgroup v2), the innermost first."""
     group = text(root / "proc/self/cgroup").rpartition("::/")[2].strip("/")

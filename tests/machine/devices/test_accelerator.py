@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from torchperf_ci.bench.worker import memory
 from torchperf_ci.machine.devices.cuda import Cuda
 from torchperf_ci.machine.devices.mps import Mps
+from torchperf_ci.machine.devices.xpu import Xpu
 
 
 class Timeline:
@@ -38,7 +40,7 @@ class Event:
 def timeline(monkeypatch):
     timeline = Timeline()
     monkeypatch.setattr(torch, "Event", timeline.event)
-    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: timeline.told.append("wait"))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: timeline.told.append("wait"))
     return timeline
 
 
@@ -65,11 +67,37 @@ def test_apple_gpus_are_timed_without_events(timeline, monkeypatch):
     assert timeline.told == ["wait", "step", "step", "wait"]
 
 
-def test_memory_is_what_torch_allocated(monkeypatch):
+def test_memory_is_what_torch_allocated_in_versions_whose_accelerator_module_does_not_tell(monkeypatch):
+    """``torch.accelerator`` has no memory functions before torch 2.9."""
     told = []
-    monkeypatch.setattr(torch.accelerator, "memory_allocated", lambda: 7)
-    monkeypatch.setattr(torch.accelerator, "max_memory_allocated", lambda: 9)
-    monkeypatch.setattr(torch.accelerator, "reset_peak_memory_stats", lambda: told.append("reset"))
+    monkeypatch.delattr(torch, "accelerator")
+    answers = {"memory_allocated": 7, "max_memory_allocated": 9, "max_memory_reserved": 20}
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
+    for name in ("empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda name=name: told.append(name))
     device = Cuda()
     device.reset_peak_memory()
-    assert (device.memory_allocated(), device.peak_memory(), told) == (7, 9, ["reset"])
+    assert (device.memory_allocated(), device.peak_memory(), device.peak_held_memory()) == (7, 9, 20)
+    assert told == ["empty_cache", "reset_peak_memory_stats"]
+
+
+@pytest.mark.parametrize("backend", [Cuda, Xpu])
+def test_torch_has_what_is_asked_for(backend):
+    asked = [
+        *("synchronize", "memory_allocated", "empty_cache", "reset_peak_memory_stats"),
+        *("max_memory_allocated", "max_memory_reserved"),
+    ]
+    assert [
+        name for name in asked if not callable(getattr(getattr(torch, backend.torch_type), name, None))
+    ] == []
+
+
+def test_a_graph_that_is_replayed_works_in_memory_that_it_holds(monkeypatch):
+    device = Cuda()
+    for name, answer in {"peak_memory": 9, "peak_held_memory": 20}.items():
+        monkeypatch.setattr(device, name, lambda answer=answer: answer)
+    for name in ("synchronize", "reset_peak_memory"):
+        monkeypatch.setattr(device, name, lambda: None)
+    assert memory.peak(device, lambda: None).device == 9
+    assert memory.peak(device, lambda: None, replayed=True).device == 20

@@ -24,11 +24,12 @@ FEWEST_LEAK_STEPS = 20
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes at the peak of a few steps, and how the host's was read."""
+    """Bytes at the peak of a few steps, and how the host's was read. ``held``: the device's include what is kept."""
 
     device: int
     host: int
     host_method: str
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,19 @@ class Leak:
     steps: int
 
 
-def peak(device: Device, step: Callable[[], object]) -> Peak:
-    """The largest use of memory while stepping, after warm-up."""
+def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) -> Peak:
+    """The largest use of memory while stepping, after warm-up.
+
+    A step that is ``replayed`` as a graph allocates nothing: what it works in is counted as what is held.
+    """
     device.synchronize()
     device.reset_peak_memory()
     host_memory.reset_peak()
     for _ in range(PEAK_STEPS):
         step()
     device.synchronize()
-    return Peak(device.peak_memory(), host_memory.peak(), host_memory.peak_method())
+    used = device.peak_held_memory() if replayed else device.peak_memory()
+    return Peak(used, host_memory.peak(), host_memory.peak_method(), replayed)
 
 
 def leak(device: Device, step: Callable[[], object], budget: float) -> Leak | None:

@@ -20,7 +20,7 @@ from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.phases import phase_seconds
-from torchperf_ci.bench.worker.step import Request, Step, build
+from torchperf_ci.bench.worker.step import REPLAYED, Request, Step, build
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.registry import catalogue
 
@@ -150,7 +150,8 @@ class Session:
         return {"seconds": sampling.block(self._device, self._step.run, steps)}
 
     def peak(self) -> Answer:
-        return asdict(memory.peak(self._device, self._step.run))
+        replayed = self._request.backend in REPLAYED
+        return asdict(memory.peak(self._device, self._step.run, replayed=replayed))
 
     def leak(self, budget: float) -> Answer:
         found = memory.leak(self._device, self._step.run, budget)

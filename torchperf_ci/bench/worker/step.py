@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SEED = 0
 CAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
+"""Backends that capture the step's kernels as a graph, where the device can."""
 
 Model = Callable[..., Any]
 Precision = Callable[[], AbstractContextManager[Any]]

@@ -1,8 +1,8 @@
-"""What the accelerators share on torch's side: its neutral memory and event API."""
+"""What the accelerators share on torch's side: memory and events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.devices.base import Device, Timing
 
@@ -15,7 +15,7 @@ SHORTEST = 1e-6
 
 
 class Accelerator(Device):
-    """A device that ``torch.accelerator`` knows, with events that time reliably.
+    """A device with a module of its own in torch (``torch.cuda``), and with events that time reliably.
 
     An H100 at its power limit finds its clock within a second, around which it then swings with a period of about one
     second: the median of half a period is 3% off, that of a whole one 0.5% (``benchmarks/sustained.py``).
@@ -24,24 +24,21 @@ class Accelerator(Device):
     timing = Timing(load=1.0, total=1.0)
 
     def synchronize(self) -> None:
-        import torch
-
-        torch.accelerator.synchronize()
+        self._torch.synchronize()
 
     def memory_allocated(self) -> int:
-        import torch
-
-        return int(torch.accelerator.memory_allocated())
+        return int(self._torch.memory_allocated())
 
     def reset_peak_memory(self) -> None:
-        import torch
-
-        torch.accelerator.reset_peak_memory_stats()
+        """Hand cached blocks back, so that what is held afterwards is what is used from now on."""
+        self._torch.empty_cache()
+        self._torch.reset_peak_memory_stats()
 
     def peak_memory(self) -> int:
-        import torch
+        return int(self._torch.max_memory_allocated())
 
-        return int(torch.accelerator.max_memory_allocated())
+    def peak_held_memory(self) -> int:
+        return int(self._torch.max_memory_reserved())
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
         """Seconds of each step on the device's own clock: events made beforehand, one wait at the end."""
@@ -57,3 +54,10 @@ class Accelerator(Device):
             end.record()
         self.synchronize()
         return [max(start.elapsed_time(end) * MILLISECOND, SHORTEST) for start, end in pairs]
+
+    @property
+    def _torch(self) -> Any:
+        """``torch.cuda`` or its like: ``torch.accelerator`` tells of memory from torch 2.9 on only."""
+        import torch
+
+        return getattr(torch, self.torch_type)

@@ -122,6 +122,10 @@ class Device(ABC):
     def peak_memory(self) -> int:
         """Largest number of bytes in use since :meth:`reset_peak_memory`."""
 
+    def peak_held_memory(self) -> int:
+        """The same of bytes in use or kept ready: what is replayed as a graph works in memory that stays its own."""
+        return self.peak_memory()
+
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
         """Seconds of each of ``count`` steps; here, where none can be timed alone, only their mean."""
         self.synchronize()
