@@ -17,26 +17,21 @@ import argparse
 import math
 import sys
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bisection_bound import fewest_runs
+from bisection_ours import BUILD, bisected
 from bisection_peers import peers
 from bisection_world import STORIES, Noise, World, one_culprit
 from report import print_table
-
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Reading
-from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
-from torchperf_ci.bisect.reasoning.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bisection_world import Outcome, Step, Story
-
-    from torchperf_ci.bisect.reasoning.question import Measure
 
     Method = Callable[[World], Sequence[Step]]
 
@@ -44,10 +39,6 @@ SEED = 20261121
 SIZES, CVS, EFFECTS = (70, 500), (0.01, 0.03, 0.05), (0.03, 0.07, 0.15)
 FALSE_ALERT = 0.07
 """What the alert told of where nothing is slower."""
-MIN_EFFECT = 0.03
-BUILD, PAIR = 10, 2
-"""What a build and a pair cost, in runs."""
-PROBE = "time"
 OURS = "torchperf bisect"
 SHARES: tuple[Outcome, ...] = ("right", "wrong", "unresolved")
 BILL = ["runs", "pairs", "builds", f"runs + {BUILD}·builds"]
@@ -101,28 +92,9 @@ def methods(alert: float) -> dict[str, Method]:
     return {OURS: ours} | peers(alert)
 
 
-def ours(world: World) -> list[Step]:
-    """What `torchperf bisect` does, but for its asking a simulated range; all costs are told in runs."""
-    weights = np.full(world.n, 1 / world.n)
-    question = Question(weights, [PROBE], MIN_EFFECT, BUILD, PAIR, world.commits.reverts)
-    facts = Facts()
-    while (step := next_step(question, facts)) is not None:
-        facts = _learnt(world, facts, step)
-    regressed = Investigation(question, facts).regressed
-    return [(culprit.before, culprit.after) for one in regressed for culprit in one.culprits]
-
-
-def _learnt(world: World, facts: Facts, step: Measure) -> Facts:
-    """The facts after a step, or after the first build that it failed at."""
-    for position in (step.base, step.head):
-        if position not in facts.built:
-            made = Build(position, world.build(position), BUILD)
-            facts = replace(facts, builds=(*facts.builds, made))
-            if not made.ok:
-                return facts
-    log_ratios = {PROBE: world.pair(step.base, step.head)}
-    reading = Reading(step.probe, step.base, step.head, log_ratios, step.purpose, PAIR)
-    return replace(facts, readings=(*facts.readings, reading))
+def ours(world: World) -> Sequence[Step]:
+    """What `torchperf bisect` names."""
+    return bisected(world).named
 
 
 def _bill(score: Score) -> list[str]:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 Step = tuple[int, int]
 """What is named: the change lies after the first position and not after the second."""
-Outcome = Literal["right", "wrong", "unresolved"]
+Outcome = Literal["right", "wrong", "unresolved", "aborted"]
 
 UNBUILDABLE = 0.10
 """The share of commits that cannot be built; good and bad can."""
+LEAST_CULPRIT = math.log(1.03) / 2
+"""A commit that makes it slower by less is no culprit, however many like it there are."""
 MOST_NAMED = 5
 """A set of more commits than this leaves the reader to search."""
 _SPIKE = math.log(1.2), math.log(2.0)
@@ -28,24 +30,44 @@ _SPIKE = math.log(1.2), math.log(2.0)
 
 @dataclass(frozen=True)
 class Noise:
-    """The ``cv`` of a run, the standard deviation of what all runs of a ``job`` share, and the share of ``spikes``."""
+    """The ``cv`` of a run, the standard deviation of what all runs of a ``job`` share, and the share of ``spikes``.
+
+    ``builds`` is the standard deviation of what luck gives each build for good: where its code came to lie. The others
+    are of pairs, in the order in which they are taken, whichever builds they are of: the correlation ``rho`` of each
+    with the next one; a ``mode`` that is added to or taken from them, for :data:`MODE_LASTS` pairs on average; and what
+    they ``drift`` by from one to the next. ``flaky`` is the share of attempts to build that fail by chance.
+    """
 
     cv: float
     job: float = 0.01
     spikes: float = 0.05
+    builds: float = 0.0
+    rho: float = 0.0
+    mode: float = 0.0
+    drift: float = 0.0
+    flaky: float = 0.0
+
+
+MODE_LASTS = 15
 
 
 @dataclass(frozen=True)
 class Range:
     """``n`` commits after the good one; each position of ``changes`` makes it slower by a factor, or faster below 1.
 
-    ``reverts`` are positions that take back another one, which say so, and the position of that: to name what was taken
-    back is neither asked for nor wrong.
+    ``reverts`` are positions that take back another one, which say so, and the position of that: what was taken back is
+    not what makes the end slow.
     """
 
     n: int
     changes: Mapping[int, float]
     reverts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def culprits(self) -> frozenset[int]:
+        """The positions that make the end slow."""
+        slower = {place for place, factor in self.changes.items() if math.log(factor) >= LEAST_CULPRIT}
+        return frozenset(slower - {*self.reverts.values()})
 
 
 def one_culprit(n: int, effect: float, random: np.random.Generator) -> Range:
@@ -78,6 +100,26 @@ def reverted(n: int, random: np.random.Generator) -> Range:
     return Range(n, {places[0]: 1.10, places[1]: 1 / 1.10, other: 1.07}, {places[1]: places[0]})
 
 
+def returned(n: int, random: np.random.Generator, factor: float = 1.07) -> Range:
+    """A regression, its revert, and its return, which says so or does not."""
+    first, revert, again = _places(n, 3, random)
+    taken_back = {revert: first, again: revert} if random.random() < 0.5 else {revert: first}
+    return Range(n, {first: factor, revert: 1 / factor, again: factor}, taken_back)
+
+
+def creep(n: int, random: np.random.Generator, count: int = 14, factor: float = 1.005) -> Range:
+    """Many that are each too small to matter."""
+    return Range(n, dict.fromkeys(_places(n, count, random), factor))
+
+
+def drift(n: int, random: np.random.Generator, total: float = 0.03, effect: float = 0.0) -> Range:
+    """Every commit makes it slower by next to nothing, and one of them by ``effect`` as well."""
+    changes = dict.fromkeys(range(1, n + 1), (1 + total) ** (1 / n))
+    if effect:
+        changes[int(random.integers(1, n + 1))] *= 1 + effect
+    return Range(n, changes)
+
+
 STORIES: dict[str, Story] = {
     "two regressions of 7%": two_culprits,
     "three regressions of 7%": three_culprits,
@@ -94,29 +136,34 @@ class World:
     **pair** is one observation of the ratio of two builds that take turns on one machine. Its logarithm spreads by the
     same CV, for that is what such pairs are measured to do (see `repeatability.py`); the offset of the job cancels, and
     the spike of one pair in 20 has either sign. A pair is billed as two runs.
+
+    A commit can be built more than once: each **draw** is a build with luck of its own. A commit that cannot be built
+    never can be; any other attempt may fail by chance, and is then billed like those that do not.
     """
 
     def __init__(self, commits: Range, noise: Noise, random: np.random.Generator) -> None:
         self.commits, self.noise = commits, noise
         self.n = commits.n
-        self.runs = self.pairs = 0
+        self.runs = self.pairs = self.builds = 0
         self._levels = np.zeros(commits.n + 1)
         for position, factor in commits.changes.items():
             self._levels[position:] += math.log(factor)
         self._buildable = random.random(commits.n + 1) >= UNBUILDABLE
         self._buildable[[0, -1]] = True
-        self._tried: set[int] = set()
+        self._tried: dict[tuple[int, int], bool] = {}
+        self._offsets: dict[tuple[int, int], float] = {}
+        self._remembered = random.normal(0, noise.cv)
+        self._mode = noise.mode * random.choice([-1, 1])
         self._random = random
 
-    @property
-    def builds(self) -> int:
-        """How many commits were built, or at least tried."""
-        return len(self._tried)
-
-    def build(self, position: int) -> bool:
+    def build(self, position: int, draw: int = 0) -> bool:
         """Build a commit, if that was not done before: is there something to run?"""
-        self._tried.add(position)
-        return bool(self._buildable[position])
+        if not self._tried.get((position, draw)):
+            if self._tried.get((position, draw)) is None or self.noise.flaky:
+                self.builds += 1
+            fails = self.noise.flaky > 0 and self._random.random() < self.noise.flaky
+            self._tried[position, draw] = bool(self._buildable[position]) and not fails
+        return self._tried[position, draw]
 
     def measure(self, position: int, runs: int) -> NDArray[np.float64]:
         """The log times of ``runs`` of one build, all in one job."""
@@ -125,14 +172,30 @@ class World:
         job = self._random.normal(0, self.noise.job)
         return self._levels[position] + job + self._observed(runs) + self._spikes(runs)
 
-    def pair(self, base: int, head: int) -> float:
-        """ln(head/base) of one pair."""
-        assert self.build(base)
-        assert self.build(head)
+    def pair(self, base: int, head: int, draws: tuple[int, int] = (0, 0)) -> float:
+        """ln(head/base) of one pair; of a build with itself, where both are the same."""
+        ends = (base, draws[0]), (head, draws[1])
+        assert all(self.build(*end) for end in ends)
+        level = self._levels[head] - self._levels[base] + self._offset(*ends[1]) - self._offset(*ends[0])
+        spike = self._random.choice([-1, 1]) * self._spikes(1)[0]
+        found = level + self._error() + spike + self.noise.drift * self.pairs
         self.pairs += 1
         self.runs += 2
-        spike = self._random.choice([-1, 1]) * self._spikes(1)
-        return float((self._levels[head] - self._levels[base] + self._observed(1) + spike)[0])
+        return float(found)
+
+    def _offset(self, position: int, draw: int) -> float:
+        if (position, draw) not in self._offsets:
+            self._offsets[position, draw] = self._random.normal(0, self.noise.builds)
+        return self._offsets[position, draw]
+
+    def _error(self) -> float:
+        """Of a pair: what it remembers of the one before, what is new, and the mode that the machine is in."""
+        noise = self.noise
+        new = self._random.normal(0, noise.cv * math.sqrt(1 - noise.rho**2))
+        self._remembered = noise.rho * self._remembered + new
+        if noise.mode and self._random.random() < 1 / MODE_LASTS:
+            self._mode *= -1
+        return float(self._remembered + self._mode)
 
     def _observed(self, count: int) -> NDArray[np.float64]:
         return self._random.normal(0, self.noise.cv, count)
@@ -143,11 +206,10 @@ class World:
 
     def outcome(self, named: Sequence[Step]) -> Outcome:
         """Wrong is a name without a culprit; right is to name them all as closely as their builds allow."""
-        slower = {position for position, factor in self.commits.changes.items() if factor > 1}
-        if not all(slower & _positions(step) for step in named):
+        wanted = self.commits.culprits
+        if not all(wanted & _positions(step) for step in named):
             return "wrong"
         found = {position for step in named if self._closest(step) for position in _positions(step)}
-        wanted = slower - {*self.commits.reverts.values()}
         return "right" if wanted <= found and all(map(self._closest, named)) else "unresolved"
 
     def _closest(self, step: Step) -> bool:

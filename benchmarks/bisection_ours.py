@@ -1,0 +1,94 @@
+"""What `torchperf bisect` does, but for its asking a simulated range; all costs are told in runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.bisect.reasoning.facts import Build, Facts, Reading
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.reasoning.question import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bisection_world import Step, World
+
+    from torchperf_ci.bisect.reasoning.locating import Search
+    from torchperf_ci.bisect.reasoning.question import Measure
+
+MIN_EFFECT = 0.03
+BUILD, PAIR = 10, 2
+"""What a build and a pair cost, in runs."""
+PROBE = "time"
+MOST_PAIRS = 1000
+"""A search that takes more does not end."""
+
+
+@dataclass
+class Played:
+    """What came of one bisection.
+
+    ``claims`` are the steps that it took for culprits before it set out to prove them, each with its probability;
+    ``sets`` the credible sets of what it left unresolved. ``aborted`` is one that gave up, as an end was not built.
+    """
+
+    named: Sequence[Step] = ()
+    claims: dict[Step, float] = field(default_factory=dict)
+    sets: list[set[int]] = field(default_factory=list)
+    aborted: bool = False
+
+
+def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series: int = 1) -> Played:
+    """Bisect a simulated range, of ``series`` that are read at once and are equal.
+
+    ``luck`` is the spread of builds that is expected beforehand; 0 stands for sources that are imported as they are.
+    ``rebuilds`` says whether builds can be drawn anew.
+    """
+    weights = np.full(world.n, 1 / world.n)
+    question = Question(weights, [PROBE], MIN_EFFECT, BUILD, PAIR, world.commits.reverts, luck, rebuilds)
+    facts, played = Facts(), Played()
+    while world.pairs < MOST_PAIRS:
+        known = Investigation(question, facts)
+        step = known.next_step(may_build=True)
+        if step is None:
+            break
+        _claim(known, step, played.claims)
+        facts = _learnt(world, facts, step, series)
+        if any(not build.ok and build.position in (0, world.n) for build in facts.builds):
+            played.aborted = True
+            return played
+    known = Investigation(question, facts)
+    steps = {step for one in known.regressed for step in one.culprits}
+    played.named = sorted((step.before, step.after) for step in steps)
+    played.sets = [set(search.suspects()) for search in known.searches]
+    return played
+
+
+def _claim(known: Investigation, step: Measure, claims: dict[Step, float]) -> None:
+    """Keep the probability of what is to be proven from now on."""
+    ends = (step.base, step.head)
+    if step.purpose == "verify" and ends not in claims:
+        for search in known.searches:
+            if _located(search) == ends:
+                claims.setdefault(ends, float(search.odds.gaps.max()))
+
+
+def _located(search: Search) -> Step | None:
+    return (search.step.before, search.step.after) if search.step else None
+
+
+def _learnt(world: World, facts: Facts, step: Measure, series: int) -> Facts:
+    """The facts after a step, or after the first build that it failed at."""
+    for position, draw in zip((step.base, step.head), step.draws, strict=True):
+        if (position, draw) not in facts.made:
+            made = Build(position, world.build(position, draw), BUILD, draw=draw)
+            facts = replace(facts, builds=(*facts.builds, made))
+            if not made.ok:
+                return facts
+    read = world.pair(step.base, step.head, step.draws)
+    log_ratios = {f"{PROBE} {number}": read for number in range(series)}
+    reading = Reading(step.probe, step.base, step.head, log_ratios, step.purpose, PAIR, draws=step.draws)
+    return replace(facts, readings=(*facts.readings, reading))
