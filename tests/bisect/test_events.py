@@ -36,7 +36,7 @@ N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = {"name": "aten::mm", "kind": "operator", "new_ms": 1.5}
-ADDED = ("draw", "draws")
+ADDED = ("draw", "draws", "repeated")
 LOOK = Look(3, 4, {"probe": "p", "moved": [MOVED]})
 
 KINDS = ("batchsize", "build", "reading", "failure", "look", "note")
@@ -126,7 +126,7 @@ def test_a_whole_file_is_continued(path: Path, lines: list[Any]) -> None:
             ("reading", name)
             for name in ("probe", "base", "head", "log_ratios", "purpose", "seconds", "values", "draws")
         ),
-        *(("build", name) for name in ("position", "ok", "seconds", "why", "draw")),
+        *(("build", name) for name in ("position", "ok", "seconds", "why", "draw", "repeated")),
         *(("failure", name) for name in ("probe", "position", "why")),
         *(("batchsize", name) for name in ("probe", "size")),
         ("note", "text"),

@@ -30,8 +30,8 @@ class Shop:
         self.made: list[str] = []
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[Environment]:
-        self.made.append(name)
+    def opened(self, name: str, draw: int = 0) -> Iterator[Environment]:
+        self.made.append(f"{name}{draw or ''}")
         with scratch() as folder:
             if name.startswith("broken"):
                 msg = f"{name} cannot be built"
@@ -48,7 +48,6 @@ def test_an_environment_is_made_once_and_all_are_gone_in_the_end(temporary) -> N
         assert found[0] is found[2]
         assert all(environment.folder.exists() for environment in found)
     assert shop.made == ["a", "b", "c"]
-    assert set(environments.seconds) == {"a", "b", "c"}
     assert list(temporary.iterdir()) == []
 
 
@@ -68,15 +67,24 @@ def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, t
     assert (precious / "owner").exists()
 
 
-def test_one_that_cannot_be_made_is_remembered(temporary) -> None:
+def test_one_that_cannot_be_made_is_tried_twice(temporary) -> None:
     shop = Shop()
     with Environments(shop.opened) as environments:
         for _ in range(3):
             with pytest.raises(EnvironmentUnderTestError, match="broken one cannot be built"):
                 environments.get("broken one")
-        assert environments.seconds["broken one"] >= 0
         assert list(temporary.iterdir()) == []
-    assert shop.made == ["broken one"]
+    assert shop.made == ["broken one", "broken one"]
+
+
+def test_draws_of_one_build_lie_side_by_side_and_make_room_like_others(temporary) -> None:
+    shop = Shop()
+    with Environments(shop.opened, limit=4 * MIB + MIB // 2) as environments:
+        held = [environments.get("a", draw) for draw in (0, 1, 2, 1, 3, 4)]
+        assert [environment.folder.exists() for environment in held] == [False, True, True, True, True, True]
+        assert held[1] is held[3]
+    assert shop.made == ["a", "a1", "a2", "a3", "a4"]
+    assert list(temporary.iterdir()) == []
 
 
 def test_those_that_were_not_asked_for_longest_make_room(temporary) -> None:

@@ -63,13 +63,15 @@ class SimulatedRange:
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
 
-    def build(self, position: int) -> Build:
+    def build(self, position: int, draw: int = 0) -> Build:
         """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.build` does."""
         self._count()
         ok = position not in self.unbuildable
-        return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file")
+        return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
 
-    def measure(self, probe: str, base: int, head: int, purpose: Purpose) -> Reading | Failure:
+    def measure(
+        self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
+    ) -> Reading | Failure:
         """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.measure` does."""
         assert not self.unbuildable & {base, head}
         assert 0 <= base < head <= self.n
@@ -82,7 +84,7 @@ class SimulatedRange:
             for name, one in self.series.items()
             if one.probe == probe
         }
-        return Reading(probe, base, head, ratios, purpose, seconds=1.0)
+        return Reading(probe, base, head, ratios, purpose, seconds=1.0, draws=draws)
 
     def question(self, weights: NDArray[np.float64] | None = None) -> Question:
         """Which commits made the series slower by 3% or more?"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bisect.reasoning.investigation import next_step
+from torchperf_ci.bisect.reasoning.question import as_known
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def investigate(
 
     Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built.
     """
-    while (step := next_step(question, state.facts)) is not None:
+    while (step := next_step(question := as_known(question, state.facts), state.facts)) is not None:
         if limit := limits.ended_by(state.facts):
             return limit
         if not limits.may_build(state.facts, _unbuilt(step, state.facts)):
@@ -32,28 +33,34 @@ def investigate(
             return "--max-builds"
         if _are_built(step, question, laboratory, state, shown):
             shown.measures(step)
-            found = laboratory.measure(step.probe, step.base, step.head, step.purpose)
+            found = laboratory.measure(step.probe, step.base, step.head, step.purpose, step.draws)
             state.add(found)
             shown.learnt(found, state.facts)
     return ""
 
 
 def _unbuilt(step: Measure, facts: Facts) -> int:
-    return len({step.base, step.head} - facts.built)
+    """Of the two builds, how many have to be made first."""
+    return len({*_builds(step)} - facts.made)
+
+
+def _builds(step: Measure) -> tuple[tuple[int, int], ...]:
+    """Positions and draws."""
+    return tuple(zip((step.base, step.head), step.draws, strict=True))
 
 
 def _are_built(
     step: Measure, question: Question, laboratory: Laboratory[Any], state: State, shown: Progress
 ) -> bool:
-    for position in (step.base, step.head):
-        if position in state.facts.built:
+    for position, draw in _builds(step):
+        if (position, draw) in state.facts.made:
             continue
         shown.builds(position)
-        build = laboratory.build(position)
+        build = laboratory.build(position, draw)
         state.add(build)
         shown.learnt(build, state.facts)
         if not build.ok:
-            if position in (0, question.bad):
+            if not draw and position in (0, question.bad):
                 which = "bad" if position else "good"
                 msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
                 raise EnvironmentUnderTestError(msg)

@@ -22,7 +22,7 @@ MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
 LARGEST_DRAW = 2**31
 
-_ADDED = frozenset({"draw", "draws"})
+_ADDED = frozenset({"draw", "draws", "repeated"})
 """Members that older files lack."""
 
 
@@ -103,8 +103,8 @@ class Reader:
 
     def _check_build(self, event: Build) -> None:
         self._check_position(event.position)
-        if not isinstance(event.ok, bool):
-            _refuse("a build is made or not")
+        if not (isinstance(event.ok, bool) and isinstance(event.repeated, bool)):
+            _refuse("a build is made or not, and repeated or not")
         _check_seconds(event.seconds)
         _check_text(event.why)
         _check_draw(event.draw)

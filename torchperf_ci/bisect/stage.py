@@ -14,7 +14,7 @@ from torchperf_ci.bisect.measuring.inside import Inspector
 from torchperf_ci.bisect.measuring.laboratory import Laboratory
 from torchperf_ci.bisect.reasoning.facts import Note
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.reasoning.question import Question
+from torchperf_ci.bisect.reasoning.question import Question, as_known
 from torchperf_ci.bisect.setting import BUILD_SECONDS, builder_of
 from torchperf_ci.bisect.state import State as StateFile
 from torchperf_ci.bisect.telling.conclusion import shown_by
@@ -57,7 +57,7 @@ _OF_THE_PLAN = (
 
 def search(
     line: Line[Item],
-    opened: Callable[[Item], AbstractContextManager[Environment]],
+    opened: Callable[..., AbstractContextManager[Environment]],
     resolve: Callable[[Environment], Setting],
     options: Mapping[str, Any],
     state: Path,
@@ -68,6 +68,7 @@ def search(
     ``state`` keeps each step. Where a signal ends it, :class:`Stopped` says so.
     """
     show_plan(line, options, limits)
+    environments: Environments[Item]
     with Environments(opened) as environments, scratch() as folder:
         setting = resolve(_good(line, environments))
         with _kept(state, _plan(line, setting, options)) as kept:
@@ -82,7 +83,7 @@ def search(
                 finally:  # kept also where this call is interrupted, and another one concludes
                     if laboratory.disturbed:
                         kept.add(Note(laboratory.disturbed))
-                known = Investigation(question, kept.facts)
+                known = Investigation(as_known(question, kept.facts), kept.facts)
                 inspector = Inspector(line, environments, setting, options, limits, folder, shown)
                 looks = inspector.look(shown_by(known), kept)
             return Found(line, known, ended_by, setting, looks, kept.notes)
@@ -123,8 +124,18 @@ def _settled(setting: Setting, line: Line[Any], kept: StateFile, folder: Path) -
 
 def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> Question:
     names = [probe.name for probe in setting.probes]
-    seconds = BUILD_SECONDS[builder_of(options)]
-    return Question(line.weights, names, options["min_effect"], build_seconds=seconds, reverts=line.reverts)
+    builder = builder_of(options)
+    # What is imported as it is has no build of its own: each process draws anew what luck decides.
+    luck = 0.0 if builder == "worktree" else Question.luck
+    return Question(
+        line.weights,
+        names,
+        options["min_effect"],
+        build_seconds=BUILD_SECONDS[builder],
+        reverts=line.reverts,
+        luck=luck,
+        rebuilds=builder == "command",
+    )
 
 
 def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:

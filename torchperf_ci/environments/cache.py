@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
+from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from torchperf_ci.environments.contents import same_contents
 from torchperf_ci.environments.scratch import size
 from torchperf_ci.errors import EnvironmentUnderTestError
 
@@ -26,6 +27,10 @@ IN_USE = 3
 often the good one, which is needed again and again."""
 
 
+TRIES = 2
+"""Of a build that fails: some fail by chance, of a network or a full machine."""
+
+
 @dataclass(frozen=True)
 class _Held:
     environment: Environment
@@ -36,19 +41,18 @@ class _Held:
 class Environments(Generic[Build]):
     """The environments of many builds (commits, nightlies) until the block ends, however it ends.
 
-    ``opened`` makes one, for instance ``partial(environment.opened, builder=…)`` or ``Wheels(…).opened``. When all take
-    more than ``limit`` bytes, those that were not asked for longest are given back; it is half of what is free on the
-    disk by default. ``seconds`` has how long the last attempt at each build took.
+    ``opened`` makes one, for instance ``partial(environment.opened, builder=…)`` or ``Wheels(…).opened``; it is told
+    the number of the ``draw`` where that is not the first one. When all take more than ``limit`` bytes, those that were
+    not asked for longest are given back; it is half of what is free on the disk by default.
     """
 
     def __init__(
-        self, opened: Callable[[Build], AbstractContextManager[Environment]], limit: int | None = None
+        self, opened: Callable[..., AbstractContextManager[Environment]], limit: int | None = None
     ) -> None:
         self._opened = opened
         self._limit = shutil.disk_usage(tempfile.gettempdir()).free // 2 if limit is None else limit
-        self._held: dict[Build, _Held] = {}  # longest unused first
-        self._failed: dict[Build, str] = {}
-        self.seconds: dict[Build, float] = {}
+        self._held: dict[tuple[Build, int], _Held] = {}  # longest unused first
+        self._failures: dict[tuple[Build, int], list[str]] = defaultdict(list)
 
     def __enter__(self) -> Environments[Build]:
         return self
@@ -61,35 +65,44 @@ class Environments(Generic[Build]):
                 all_of_them.enter_context(held.closing)
             self._held.clear()
 
-    def get(self, build: Build) -> Environment:
+    def get(self, build: Build, draw: int = 0) -> Environment:
         """The environment of a build, which stays at least until three others were asked for.
 
-        Raises :class:`EnvironmentUnderTestError` where it cannot be made, which is not tried twice.
+        ``draw`` is 0 for the first one that is made of it, and k for the k-th that is made anew. Raises
+        :class:`EnvironmentUnderTestError` where it cannot be made, which is tried by two calls and no third.
         """
-        if build in self._failed:
-            raise EnvironmentUnderTestError(self._failed[build])
-        if build in self._held:
-            self._held[build] = self._held.pop(build)
+        key = (build, draw)
+        failures = self._failures[key]
+        if len(failures) >= TRIES:
+            raise EnvironmentUnderTestError(failures[-1])
+        if key in self._held:
+            self._held[key] = self._held.pop(key)
         else:
-            self._held[build] = self._make(build)
-            self._make_room()
-        return self._held[build].environment
-
-    def _make(self, build: Build) -> _Held:
-        start = time.monotonic()
-        with ExitStack() as closing:
             try:
-                environment = closing.enter_context(self._opened(build))
+                self._held[key] = self._make(build, draw)
             except EnvironmentUnderTestError as error:
-                self._failed[build] = str(error)
+                failures.append(str(error))
                 raise
-            finally:
-                self.seconds[build] = time.monotonic() - start
+            failures.clear()
+            self._make_room()
+        return self._held[key].environment
+
+    def is_repeated(self, build: Build, draw: int) -> bool:
+        """Whether a draw that was just made installed nothing else than another one of the same build that is there."""
+        mine = self._held[build, draw].environment
+        others = [held for (one, number), held in self._held.items() if one == build and number != draw]
+        return any(same_contents(mine, held.environment) for held in others)
+
+    def _make(self, build: Build, draw: int) -> _Held:
+        with ExitStack() as closing:
+            environment = closing.enter_context(
+                self._opened(build, draw=draw) if draw else self._opened(build)
+            )
             taken = size(environment.folder) if environment.folder else 0
             return _Held(environment, closing.pop_all(), taken)
 
     def _make_room(self) -> None:
-        for build in list(self._held)[:-IN_USE]:
+        for key in list(self._held)[:-IN_USE]:
             if sum(held.size for held in self._held.values()) <= self._limit:
                 return
-            self._held.pop(build).closing.close()
+            self._held.pop(key).closing.close()

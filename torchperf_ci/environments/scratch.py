@@ -21,14 +21,15 @@ _OWNER = "owner"
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A new folder where temporary files go (``TMPDIR``), and gone after the block.
+def scratch(longer: int = 0) -> Iterator[Path]:
+    """A new folder where temporary files go (``TMPDIR``), and gone after the block; ``longer`` is for its name.
 
     Those of runs that were killed go first: builds are large, and a runner may live for years.
     """
     _remove_leftovers(Path(tempfile.gettempdir()))
+    prefix = PREFIX + "x" * longer
     with (
-        tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name,
+        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
         _owning(Path(name)) as folder,
     ):
         yield folder

@@ -65,9 +65,9 @@ def opened(made: list[str]):
     """Make an environment of the folder that is called as the commit, if there is one."""
 
     @contextmanager
-    def opened(revision: Revision) -> Iterator[Environment]:
+    def opened(revision: Revision, draw: int = 0) -> Iterator[Environment]:
         made.append(revision.sha)
-        folder = revision.repo / revision.sha
+        folder = revision.repo / f"{revision.sha}{f'.{draw}' if draw else ''}"
         if not folder.is_dir():
             msg = f"{revision} does not build"
             raise EnvironmentUnderTestError(msg)
@@ -106,6 +106,44 @@ def test_a_build_is_a_fact_whether_or_not_it_can_be_made(a_laboratory, made: lis
     assert bad == Build(1, ok=False, seconds=bad.seconds, why="1111111111 change 1 does not build")
     assert again.ok
     assert len(made) == 2
+
+
+def redraw(folder: Path, lab: Laboratory, position: int, draw: int, source: str) -> Build:
+    """Make a commit anew, with other files below its own folder than the first time."""
+    again = folder / f"{str(position) * 40}.{draw}"
+    again.mkdir()
+    (again / "run.sh").write_text(source)
+    return lab.build(position, draw)
+
+
+def test_a_pair_is_of_the_draws_that_it_was_asked_for(a_laboratory, tmp_path: Path) -> None:
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
+    built = redraw(tmp_path, lab, 1, 3, "echo 2")
+    assert built == Build(1, ok=True, seconds=built.seconds, draw=3)
+    first, anew = (lab.measure("command", 0, 1, "verify", (0, draw)) for draw in (0, 3))
+    assert (first.log_ratios, first.draws) == ({UNNAMED: 0.0}, (0, 0))
+    assert (anew.log_ratios, anew.draws) == ({UNNAMED: pytest.approx(math.log(2))}, (0, 3))
+    control = lab.measure("command", 1, 1, "control", (3, 3))
+    assert (control.log_ratios, control.draws) == ({UNNAMED: 0.0}, (3, 3))
+
+
+def test_a_draw_that_fails_is_tried_once_more_and_leaves_the_commit_as_it_was(
+    a_laboratory, made: list[str]
+) -> None:
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
+    lab.build(1)
+    failed = lab.build(1, 1)
+    assert (failed.ok, failed.draw, failed.why) == (False, 1, "1111111111 change 1 does not build")
+    assert made == ["1" * 40] * 3
+    assert lab.measure("command", 0, 1, "verify", (0, 1)).draws == (0, 0), "of what there is"
+
+
+def test_a_draw_that_comes_out_the_same_is_a_fact(a_laboratory, tmp_path: Path, monkeypatch) -> None:
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
+    lab.build(1)
+    for draw, same in ((1, False), (2, True)):
+        monkeypatch.setattr(Environments, "is_repeated", lambda *_, same=same: same)
+        assert redraw(tmp_path, lab, 1, draw, "echo 1").repeated == same
 
 
 def test_a_slower_commit_reads_positive(a_laboratory) -> None:
@@ -171,7 +209,7 @@ def test_a_slower_workload_reads_positive_and_compiles_in_a_folder_of_its_commit
     reading = lab.measure(WORKLOAD.name, 0, 1, "confirm")
     assert reading.log_ratios[LATENCY] > math.log(1.5)
     assert 0 < reading.values[LATENCY] < 1000
-    folders = [tmp_path / "scratch" / str(position) / WORKLOAD.case.key for position in (0, 1)]
+    folders = [tmp_path / "scratch" / f"{position}.0" / WORKLOAD.case.key for position in (0, 1)]
     assert all((folder / "worker.log").is_file() for folder in folders)
 
 

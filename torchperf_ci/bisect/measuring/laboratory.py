@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.measuring.probes import Probe
     from torchperf_ci.bisect.reasoning.facts import Purpose
     from torchperf_ci.environments.cache import Environments
+    from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.machine.devices.base import Device
 
@@ -68,24 +70,35 @@ class Laboratory(Generic[State]):
         """A note, where the machine is known not to have been left alone while pairs were measured."""
         return note(self._observed, f" ({counted(len(self._observed), 'pair')})")
 
-    def build(self, position: int) -> Build:
-        """Make an environment, if it is not there; that it cannot be made is a fact as well."""
-        start = time.monotonic()
-        try:
-            self._environments.get(self._states[position])
-        except EnvironmentUnderTestError as error:
-            return Build(position, ok=False, seconds=time.monotonic() - start, why=str(error))
-        return Build(position, ok=True, seconds=time.monotonic() - start)
+    def build(self, position: int, draw: int = 0) -> Build:
+        """Make an environment, if it is not there; that it cannot be made is a fact as well.
 
-    def measure(self, probe: str, base: int, head: int, purpose: Purpose) -> Reading | Failure:
+        A commit that was built before is tried once more where a ``draw`` of it fails.
+        """
+        start, state = time.monotonic(), self._states[position]
+        try:
+            if draw:
+                self._again(state, draw)
+            else:
+                self._environments.get(state)
+        except EnvironmentUnderTestError as error:
+            return Build(position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw)
+        repeated = bool(draw) and self._environments.is_repeated(state, draw)
+        return Build(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
+
+    def measure(
+        self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
+    ) -> Reading | Failure:
         """One pair of the probe of that name, or the position at which it does not run.
 
-        Raises :class:`WorkloadsFailedError` where that is the good one, against which everything is told in the end.
+        The reading says which ``draws`` it is of: it is the first one of a commit whose other one made room and cannot
+        be made again. Raises :class:`WorkloadsFailedError` where the good commit does not run it, against which
+        everything is told in the end.
         """
         sites = []
-        for position in (base, head):
+        for position, draw in zip((base, head), draws, strict=True):
             try:
-                sites.append(self._site(position))
+                sites.append(self._site(position, draw))
             except EnvironmentUnderTestError as error:  # it was there once, and made room for others
                 return self._failed(Failure(probe, position, str(error)))
         start = time.monotonic()
@@ -94,7 +107,8 @@ class Laboratory(Generic[State]):
             return self._failed(found)
         seconds = time.monotonic() - start
         self._observed.append(found.observed)
-        return Reading(probe, base, head, found.log_ratios, purpose, seconds, found.values)
+        drawn = (sites[0].draw, sites[1].draw)
+        return Reading(probe, base, head, found.log_ratios, purpose, seconds, found.values, drawn)
 
     def _pair(self, pairing: Pairing, base: Site, head: Site) -> Numbers | Failure:
         for _ in range(TRIES):
@@ -109,13 +123,22 @@ class Laboratory(Generic[State]):
             raise useless(failure.probe, self._states[GOOD], failure.why)
         return failure
 
-    def _site(self, position: int) -> Site:
+    def _again(self, state: State, draw: int) -> Environment:
+        """What was there once; raises :class:`EnvironmentUnderTestError` where it fails twice."""
+        with suppress(EnvironmentUnderTestError):
+            return self._environments.get(state, draw)
+        return self._environments.get(state, draw)
+
+    def _site(self, position: int, draw: int) -> Site:
         state = self._states[position]
-        environment = self._environments.get(state)
+        try:
+            environment = self._again(state, draw)
+        except EnvironmentUnderTestError:
+            environment, draw = self._again(state, 0), 0
         settings = replace(self._settings, python=environment.python, path=environment.path)
         sha = state.sha if isinstance(state, Revision) else None
-        arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}")
-        return Site(position, str(state), arm)
+        arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
+        return Site(position, str(state), arm, draw)
 
     def _pairing(self, name: str) -> Pairing:
         if name not in self._pairings:

@@ -29,11 +29,12 @@ BRIEF_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Site:
-    """A build that is there, at a position of the range; ``words`` name its commit."""
+    """A build that is there, a ``draw`` of the commit at a position of the range, which ``words`` name."""
 
     position: int
     words: str
     arm: CommandArm
+    draw: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class WorkloadPairing:
 
     def _folder(self, base: Site, head: Site) -> Path:
         """A folder for the pair, in which either arm finds what its own commit has compiled, and nobody else has."""
-        folder = self.scratch / f"{base.position}-{head.position}"
+        folder = self.scratch / f"{base.position}.{base.draw}-{head.position}.{head.draw}"
         folder.mkdir(parents=True, exist_ok=True)
         for side, site in (("base", base), ("head", head)):
             site.arm.scratch.mkdir(parents=True, exist_ok=True)

@@ -36,13 +36,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Build:
-    """One attempt to make a commit's environment, and why it failed, if it did."""
+    """One attempt to make a commit's environment, and why it failed, if it did.
+
+    It is ``repeated`` where it came out byte for byte as another draw of the commit: nothing was left to luck.
+    """
 
     position: int
     ok: bool
     seconds: float = 0.0
     why: str = ""
     draw: int = 0
+    repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,11 @@ class Facts:
     def made(self) -> frozenset[tuple[int, int]]:
         """Positions and draws of all builds that could be made."""
         return frozenset((build.position, build.draw) for build in self.builds if build.ok)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether making a commit anew is known to change nothing."""
+        return any(build.repeated for build in self.builds)
 
     @property
     def unusable(self) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from torchperf_ci.bisect.reasoning.facts import Purpose
+    from torchperf_ci.bisect.reasoning.facts import Facts, Purpose
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Question:
     def bad(self) -> int:
         """The position of the bad commit, which is also the number of suspects."""
         return int(self.weights.size)
+
+
+def as_known(question: Question, facts: Facts) -> Question:
+    """The question after it has shown that builds of one commit come out the same, byte for byte, if it has."""
+    return replace(question, rebuilds=question.rebuilds and not facts.repeated)
 
 
 @dataclass(frozen=True)
