@@ -10,17 +10,20 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import NormalDist, median, stdev
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, open_worker, prepare
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
+from torchperf_ci.stats.normal import student_of_score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -33,6 +36,11 @@ BLOCK_SECONDS = 0.1
 """The mean of both arms: long enough that waking a worker up is nothing, short enough that the machine changes little
 within four."""
 QUADS = 10
+"""At most; so many where they spread by a percent, as on a shared machine."""
+FEWEST_QUADS = 3
+ALIKE = 0.0015
+"""A logarithm: quads whose mean is known to this (half of Student's 95% interval) would not tell more. What is left
+differs between the processes of one pair and the next."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
         with watched(device(base.device), workers=2) as observed:
-            quads = [_quad(first, second, steps) for _ in range(QUADS)]
+            quads = _quads(first, second, steps)
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
@@ -138,6 +146,22 @@ def _import_torch(*arms: Arm) -> None:
     with ThreadPoolExecutor(len(arms)) as pool:
         for answer in [pool.submit(arm.ask, "ready") for arm in arms]:
             answer.result()
+
+
+def _quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
+    """Until they agree; that looks at how far they spread, never at what they say."""
+    quads: list[tuple[float, float]] = []
+    while len(quads) < QUADS:
+        quads.append(_quad(base, head, steps))
+        if len(quads) >= FEWEST_QUADS and _are_alike([math.log(b / a) for a, b in quads]):
+            break
+    return quads
+
+
+def _are_alike(log_ratios: Sequence[float]) -> bool:
+    quads = len(log_ratios)
+    student = float(student_of_score(np.array(NormalDist().inv_cdf(0.975)), quads - 1))
+    return student * stdev(log_ratios) / math.sqrt(quads) <= ALIKE
 
 
 def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:

@@ -29,6 +29,11 @@ class Effect:
         """The effect from its logarithms: where these are finite, so is it, and positive."""
         return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
+    def widened(self, factor: float) -> Effect:
+        """The same with an interval that reaches so many times as far from the ratio, on the log scale."""
+        low, high = ((end / self.ratio) ** factor * self.ratio for end in (self.low, self.high))
+        return Effect(self.ratio, low, high, self.pairs)
+
 
 def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
     """The Hodges–Lehmann estimate of paired log-ratios, shape (n,), and its distribution-free interval.

@@ -12,7 +12,7 @@ Association* 84, 1989).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -47,8 +47,9 @@ INFORMATION = (ERROR_DF + 1) / (ERROR_DF + 3)
 """About a mean, in such an error: of that in a normal one of the same scale."""
 MULTIPLES = 2.0 ** np.arange(6)
 """Of the smallest effect: what a change may be as large as. The nearest one is off by a third at most."""
+WEIGHTS = np.append(0.5 ** np.arange(1, MULTIPLES.size), 0.5 ** (MULTIPLES.size - 1))
+"""Of the multiples, in a mixture of changes."""
 
-_WEIGHTS = np.append(0.5 ** np.arange(1, MULTIPLES.size), 0.5 ** (MULTIPLES.size - 1))
 _SIGMAS = np.geomspace(1e-3, 0.3, 49)
 
 
@@ -64,6 +65,10 @@ class Evidence:
     decrease: NDArray[np.float64]
     least_increase: NDArray[np.float64]
     least_decrease: NDArray[np.float64]
+
+    def scaled(self, worth: float) -> Evidence:
+        """The same of pairs each of which is worth less than an independent one."""
+        return Evidence(*(worth * getattr(self, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -84,23 +89,26 @@ class Decision:
     none: float
 
 
-def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decision:
+def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1, worth: float = 1.0) -> Decision:
     """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
 
     ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
     ``ln((1 − beta)/alpha)``, an estimate of half of ``min_effect``, and a distribution-free interval above 1, as
     :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
     ``ln(beta/(1 − alpha))``.
+
+    ``worth``, in (0, 1], is how many independent pairs each of these is worth (:mod:`torchperf_ci.stats.pair_memory`):
+    the exponent of the likelihood ratios and of the chance that the pairs agree by luck; intervals grow by its root.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
-    effect, delta = paired_effect(x), math.log1p(min_effect)
-    found = evidence(x[np.newaxis], delta)
+    effect, delta = paired_effect(x).widened(worth**-0.5), math.log1p(min_effect)
+    found = evidence(x[np.newaxis], delta).scaled(worth)
     noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
     return Decision(
-        _word(x, found, delta, cases),
+        _word(x, found, delta, cases, worth),
         effect,
         noise,
-        math.expm1(_detectable(noise, x.size, delta, cases)),
+        math.expm1(_detectable(noise, x.size * worth, delta, cases)),
         float(found.increase[0, -1]),
         float(found.decrease[0, -1]),
         -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
@@ -133,7 +141,7 @@ def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> ND
 
 
 def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _log_of_sum(ratios + np.log(_WEIGHTS))
+    return _log_of_sum(ratios + np.log(WEIGHTS))
 
 
 def _log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,7 +151,7 @@ def _log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
+def _detectable(noise: float, pairs: float, delta: float, cases: int) -> float:
     """The change, as a logarithm, that as many pairs are expected to make likelier by the boundary.
 
     If pairs lie about ``μ``, a change of ``d`` gains on none as ``d·(2μ − d)``. How sure that is follows the sequential
@@ -153,24 +161,24 @@ def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
     confirm, _ = boundaries(cases)
     worth, sizes = PRIOR_DF + pairs, delta * MULTIPLES
     variance = (PRIOR_DF * PRIOR_SIGMA**2 + pairs * noise**2) / (pairs * INFORMATION)
-    needed = variance * np.expm1(2 * (confirm - np.log(_WEIGHTS)) / worth)
+    needed = variance * np.expm1(2 * (confirm - np.log(WEIGHTS)) / worth)
     return float(np.min((sizes + needed / sizes) / 2))
 
 
-def _word(log_ratios: NDArray[np.float64], found: Evidence, delta: float, cases: int) -> Word:
+def _word(log_ratios: NDArray[np.float64], found: Evidence, delta: float, cases: int, worth: float) -> Word:
     if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
-    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):
+    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases, worth):
         return "increase"
-    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases):
+    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases, worth):
         return "decrease"
     if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
         return "none"
     return "open"
 
 
-def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
+def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int, worth: float) -> bool:
     """Whether pairs agree that there is an increase, by their ranks alone.
 
     The likelihood takes pairs for a heap about one middle. Where they have two modes, as by the addresses or the core
@@ -180,5 +188,5 @@ def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
     effect = paired_effect(log_ratios)
     if math.log(effect.ratio) < delta / 2:
         return False
-    sure = paired_effect(log_ratios, 1 - 2 * ALPHA / (LOOKS * cases))
+    sure = paired_effect(log_ratios, 1 - (2 * ALPHA / (LOOKS * cases)) ** (1 / worth))
     return sure.low > 1 or effect.low > math.exp(BEYOND_MODES)

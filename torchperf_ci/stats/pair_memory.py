@@ -1,0 +1,150 @@
+"""How much pairs remember of each other: a machine that favours one side now often still does so minutes later.
+
+The errors of successive pairs of one series are taken for the sum of white noise and of a first-order autoregressive
+one. Its share and its memory are weighed on a grid by the restricted likelihood (Patterson & Thompson, *Biometrika* 58,
+1971), which knows that the means of the pairs were estimated from the same few; series of one session share them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.noise import MAD_TO_SIGMA
+from torchperf_ci.stats.sprt import MULTIPLES, PRIOR_DF, PRIOR_SIGMA, WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SHARES = (0.35, 0.7, 1.0)
+"""Of the errors' variance: what the autoregressive part may have, where there is one."""
+MEMORIES = (0.3, 0.6, 0.8, 0.92, 0.97)
+"""What may be left of that part from a pair to the next."""
+INDEPENDENT = 0.8
+"""How probable it is beforehand that pairs do not remember; the rest is shared evenly."""
+CLIP = 3.0
+"""Robust standard deviations that a value counts up to, so that a spoiled pair neither makes nor hides a memory."""
+FEWEST_TO_CLIP = 4
+
+_GRID = ((0.0, 0.0), *product(SHARES, MEMORIES))
+_PRIOR = np.log([INDEPENDENT, *[(1 - INDEPENDENT) / (len(_GRID) - 1)] * (len(_GRID) - 1)])
+
+
+@dataclass(frozen=True)
+class Row:
+    """The pairs of one series in the order taken: ``values`` (n,) are log-ratios, ``times`` (n,) rise.
+
+    ``groups`` (n,) says which of them have the same mean, by a number from 0 on; -1 is base against itself, whose mean
+    is known to be 0. Times are counted in pairs.
+    """
+
+    values: Floats
+    times: Floats
+    groups: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a session's pairs tell of their memory: the probability of each point of the grid."""
+
+    chances: Floats
+
+    def worth(self, times: Floats) -> float:
+        """How many independent pairs each of those at ``times`` (n,) is worth, in (0, 1].
+
+        The variance of the mean of independent pairs over the expected one of these.
+        """
+        if len(times) < 2:
+            return 1.0
+        inflations = [len(times) * _correlation(times, *point).mean() for point in _GRID]
+        return float(1 / (self.chances @ inflations))
+
+
+def pair_memory(rows: Sequence[Row]) -> Memory:
+    """Weigh the memory of a session by the pairs of all its series; without any it is what is believed beforehand."""
+    logs = _PRIOR + sum((_likelihoods(row) for row in rows), np.zeros(len(_GRID)))
+    chances = np.exp(logs - logs.max())
+    return Memory(chances / chances.sum())
+
+
+def increase_beyond_memory(row: Row, delta: float, memory: Memory) -> float:
+    """The log-likelihood ratio of a change by ``delta`` or more in the pairs of group 0, against none.
+
+    ``memory`` is what the other series of the session tell. Under either hypothesis that memory is weighed which it
+    needs: pairs that all lie on one side without a change must remember, which pairs of base against itself among
+    them refute. Noise is normal with the prior of :mod:`torchperf_ci.stats.sprt`, integrated out.
+    """
+    head = row.groups == 0
+    values = _clipped(row) + np.where(head, np.median(row.values[head]), 0.0)
+    means = np.concatenate([[0.0], delta * MULTIPLES])
+    logs = np.array([_of_means(values, head, means, _correlation(row.times, *point)) for point in _GRID])
+    logs += np.log(np.maximum(memory.chances, np.finfo(np.float64).tiny))[:, None]
+    return _mixed(logs)
+
+
+def _of_means(values: Floats, head: NDArray[np.bool_], means: Floats, correlation: Floats) -> Floats:
+    """The logarithm of the likelihood of each mean, but for a constant."""
+    factor = np.linalg.cholesky(correlation)
+    white, seen = np.linalg.solve(factor, np.column_stack([values, head])).T
+    squares = white @ white - 2 * means * (white @ seen) + means**2 * (seen @ seen)
+    prior = PRIOR_DF * PRIOR_SIGMA**2
+    return np.asarray(-np.log(np.diag(factor)).sum() - (PRIOR_DF + values.size) / 2 * np.log(prior + squares))
+
+
+def _mixed(logs: Floats) -> float:
+    """From likelihoods by memory and mean to the ratio of the mixture of changes and of none."""
+    likelihoods = np.exp(logs - logs.max()).sum(axis=0)
+    none = max(float(likelihoods[0]), np.finfo(np.float64).tiny)
+    return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
+
+
+def _likelihoods(row: Row) -> Floats:
+    """The logarithm of the restricted likelihood at each point of the grid, with the noise integrated out."""
+    values, design = _clipped(row), _design(row.groups)
+    free = values.size - design.shape[1]
+    if free < 2 or np.ptp(values) == 0:
+        return np.zeros(len(_GRID))
+    return np.array([_likelihood(values, design, free, _correlation(row.times, *point)) for point in _GRID])
+
+
+def _likelihood(values: Floats, design: Floats, free: int, correlation: Floats) -> float:
+    factor = np.linalg.cholesky(correlation)
+    white = np.linalg.solve(factor, np.column_stack([values, design]))
+    logs = -np.log(np.diag(factor)).sum()
+    rest, seen = white[:, 0], white[:, 1:]
+    if seen.shape[1]:
+        basis, triangle = np.linalg.qr(seen)
+        logs -= np.log(np.abs(np.diag(triangle))).sum()
+        rest = rest - basis @ (basis.T @ rest)
+    return float(logs - free / 2 * np.log(max(float(rest @ rest), 1e-18)))
+
+
+def _correlation(times: Floats, share: float, memory: float) -> Floats:
+    if not share:
+        return np.eye(len(times))
+    lags = np.abs(np.subtract.outer(times, times))
+    return np.asarray((1 - share) * np.eye(len(times)) + share * memory**lags)
+
+
+def _design(groups: NDArray[np.intp]) -> Floats:
+    return np.asarray(groups[:, None] == np.unique(groups[groups >= 0]), dtype=np.float64)
+
+
+def _clipped(row: Row) -> Floats:
+    """Values about their group's median, those far away drawn near by what the whole series spreads by."""
+    middles = {
+        group: 0.0 if group < 0 else float(np.median(row.values[row.groups == group]))
+        for group in np.unique(row.groups).tolist()
+    }
+    apart = row.values - np.array([middles[group] for group in row.groups.tolist()])
+    if apart.size < FEWEST_TO_CLIP:
+        return np.asarray(apart)
+    most = CLIP * MAD_TO_SIGMA * float(np.median(np.abs(apart)))
+    return np.asarray(np.clip(apart, -most, most))
