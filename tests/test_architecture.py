@@ -56,6 +56,7 @@ MAY_IMPORT = {
         *(
             "report.issues.causes",
             "culprits.culprit",
+            "verdicts.luck",
             "verdicts.verdict",
             "verdicts.turn",
             "series",

@@ -12,12 +12,13 @@ from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.command_arm import CommandArm, filled_in
 from torchperf_ci.bench.selection import matches, select
 from torchperf_ci.bisect.measuring.probes import LATENCY, CommandProbe, WorkloadProbe
-from torchperf_ci.bisect.measuring.suspicions import probes_of
+from torchperf_ci.bisect.measuring.suspicions import luck_expected, probes_of
 from torchperf_ci.bisect.telling.levels import Levels, levels_of
 from torchperf_ci.environments.builders import Wheels
 from torchperf_ci.environments.environment import Builder, opened
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.stats.build_luck import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,8 @@ class Setting:
     """What to measure and where.
 
     ``notes`` say what was asked for and cannot be measured, ``levels`` what series were like before and after, where
-    there are verdicts, and ``torch`` which version is there, where commits are imported as they are.
+    there are verdicts, and ``torch`` which version is there, where commits are imported as they are. ``luck`` is how
+    far builds of one code are expected to lie apart.
     """
 
     probes: tuple[Probe, ...]
@@ -50,6 +52,7 @@ class Setting:
     notes: tuple[str, ...] = ()
     levels: Mapping[str, Levels] = field(default_factory=dict)
     torch: str = ""
+    luck: float = USUAL
 
     @property
     def machine(self) -> str:
@@ -136,4 +139,4 @@ def _of_verdicts(
         msg = f"the verdicts hold nothing that got worse and can be bisected: {why}"
         raise UsageError(msg)
     levels = levels_of(judgement, setting.device.identity(), config.policy)
-    return replace(setting, probes=found.probes, notes=left_out, levels=levels)
+    return replace(setting, probes=found.probes, notes=left_out, levels=levels, luck=luck_expected(judgement))

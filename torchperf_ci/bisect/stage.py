@@ -126,7 +126,7 @@ def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> 
     names = [probe.name for probe in setting.probes]
     builder = builder_of(options)
     # What is imported as it is has no build of its own: each process draws anew what luck decides.
-    luck = 0.0 if builder == "worktree" else Question.luck
+    luck = 0.0 if builder == "worktree" else setting.luck
     return Question(
         line.weights,
         names,

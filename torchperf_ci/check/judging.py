@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.anchored import followed, spoken_for
 from torchperf_ci.check.comparable import Pairing, pair
 from torchperf_ci.check.counts import judge_count
+from torchperf_ci.check.luck import beside_luck
 from torchperf_ci.check.missing import lost_series, missing
 from torchperf_ci.check.numbers import judge_numbers
 from torchperf_ci.check.outcomes import judge_outcome
@@ -91,7 +92,7 @@ def _paired(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[V
     counts = [one for one in comparable if rules[one.series].kind == "count"]
     silent = spoken_for(comparable)
     numbers = [one for one in comparable if one.series not in silent and rules[one.series].kind != "count"]
-    judged = judge_numbers(numbers, rules)
+    judged = beside_luck(judge_numbers(numbers, rules), numbers, rules)
     return [
         *(_without_past(one) for one in pairings if not one.old and one.series not in silent),
         *(judge_count(one, rules[one.series].direction) for one in counts),

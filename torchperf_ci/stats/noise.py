@@ -50,7 +50,7 @@ def level_and_sigma(log_values: Floats) -> tuple[Floats, Floats]:
 def successive_sigma(values: Floats) -> Floats:
     """σ of each series, shape (series,), from the differences of successive values, which have no gaps; at least
     :data:`FLOOR`."""
-    return np.asarray(np.maximum(_spread(np.abs(np.diff(values, axis=1))) / np.sqrt(2), FLOOR))
+    return np.asarray(np.maximum(spread(np.abs(np.diff(values, axis=1))) / np.sqrt(2), FLOOR))
 
 
 def row_median(values: Floats) -> Floats:
@@ -85,8 +85,9 @@ def _quantile(ordered: Floats, count: NDArray[np.int64], share: float) -> Floats
     return np.asarray(below + (place - lower) * (ordered[rows, upper] - below))
 
 
-def _spread(deviations: Floats) -> Floats:
-    """σ from absolute deviations: their median, or their mean where more than half are 0 (values on a coarse grid)."""
+def spread(deviations: Floats) -> Floats:
+    """σ of each row from absolute deviations, at least one of them not NaN: their median, or their mean where more than
+    half are 0 (values on a coarse grid)."""
     typical = row_median(deviations) * MAD_TO_SIGMA
     coarse = typical == 0
     if coarse.any():

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import Known
 from torchperf_ci.bisect.measuring.probes import WorkloadProbe
-from torchperf_ci.bisect.measuring.suspicions import NO_NUMBER, ends_of, probes_of
+from torchperf_ci.bisect.measuring.suspicions import NO_NUMBER, ends_of, luck_expected, probes_of
 from torchperf_ci.series.series import Series
+from torchperf_ci.verdicts.luck import BuildLuck
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 KNOWN = Known(
@@ -125,3 +128,15 @@ def test_several_ranges_give_the_one_that_holds_them_all() -> None:
 
 def test_evidence_that_does_not_tell_gives_no_range() -> None:
     assert ends_of(judged(verdict())) == ()
+
+
+def test_the_most_luck_of_what_got_worse_is_expected_within_reason() -> None:
+    def luck(tau: float) -> dict:
+        return {"luck": asdict(BuildLuck(tau, 0.001, 0.02, 0.5))}
+
+    got_better = verdict(word="improved", evidence=luck(0.02))
+    assert luck_expected(judged(got_better, verdict())) == 0.003
+    several = (verdict(evidence=luck(0.006)), verdict(word="noisy", candidate=True, evidence=luck(0.01)))
+    assert luck_expected(judged(got_better, *several)) == 0.01
+    assert luck_expected(judged(verdict(evidence=luck(0.0)))) == 0.0001
+    assert luck_expected(judged(verdict(evidence=luck(1.0)))) == 0.05

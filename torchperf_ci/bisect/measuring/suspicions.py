@@ -14,6 +14,8 @@ from torchperf_ci.bench.case import BACKENDS, DTYPES
 from torchperf_ci.bench.results import ANCHORED
 from torchperf_ci.bench.selection import Grid, Selection, select
 from torchperf_ci.bisect.measuring.probes import GRAPH_BREAKS, LATENCY, METRICS, WorkloadProbe
+from torchperf_ci.stats.build_luck import LEAST, MOST, USUAL
+from torchperf_ci.verdicts.luck import luck_of
 from torchperf_ci.verdicts.turn import ranges, turn_of
 
 if TYPE_CHECKING:
@@ -71,6 +73,12 @@ def ends_of(judgement: Judgement) -> Sequence[Range]:
     that is bisected knows. Several ranges give the one that holds them all.
     """
     return ranges([turn_of(one) for one in _worse(judgement) if _measured(one.series.metric) in METRICS])
+
+
+def luck_expected(judgement: Judgement) -> float:
+    """How far builds of one code lie apart, as the past of what got worse has it; of several series the most."""
+    told = [luck.tau for one in _worse(judgement) if (luck := luck_of(one))]
+    return min(max(LEAST, *told), MOST) if told else USUAL
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:

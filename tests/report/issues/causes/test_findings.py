@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,6 +35,7 @@ from torchperf_ci.report.issues.causes.fingerprint import fingerprint
 from torchperf_ci.report.issues.texts.reproducing import reproducing
 from torchperf_ci.report.issues.texts.title import title
 from torchperf_ci.series.comparability import ANCHORED
+from torchperf_ci.verdicts.luck import BuildLuck
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -155,6 +156,18 @@ def test_what_nobody_explains_says_why(location: Location, why: str) -> None:
     assert why in one.why
 
 
+def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:
+    luck = BuildLuck(0.01, 0.005, 0.02, chance=0.03)
+    lucky, unlucky = (
+        replace(regression, evidence={**regression.evidence, "luck": asdict(one)})
+        for regression, one in zip(REGRESSED, (luck, replace(luck, chance=0.001)), strict=False)
+    )
+    (one,) = found([lucky], [])
+    assert one.why.endswith(" A build's luck could make it (wheels differ by 1.0% by luck, 0.5% to 2.0%).")
+    (both,) = found([lucky, unlucky], [])
+    assert "luck" not in both.why
+
+
 def test_unexplained_series_of_one_machine_and_range_are_one_finding() -> None:
     other = a_regression(a_series("other"), 1.0, 1.2, good="1" * 40, bad="2" * 40)
     findings = found([*REGRESSED, other], [])
@@ -234,6 +247,7 @@ def test_two_files_that_judge_the_same_series_count_once() -> None:
 evidence = st.fixed_dictionaries(
     {},
     optional={
+        "luck": st.one_of(texts, st.dictionaries(texts, texts), st.just({"tau": [], "chance": "1"})),
         "failing": st.one_of(st.none(), texts, st.floats(), st.integers()),
         "last_old": st.one_of(
             st.none(), texts, st.dictionaries(texts, texts), st.just({"commit": 3, "torch": []})

@@ -12,6 +12,7 @@ from torchperf_ci.report.issues.causes.blaming import blamed
 from torchperf_ci.report.issues.causes.finding import Finding, Row
 from torchperf_ci.report.issues.causes.fingerprint import fingerprint
 from torchperf_ci.series.disturbance import MARK
+from torchperf_ci.verdicts.luck import luck_of
 from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:
@@ -79,13 +80,14 @@ def _without_culprit(
     key: tuple[str, ...], verdicts: Sequence[Verdict], locations: Sequence[Location], night: str
 ) -> Finding:
     location = bisected(verdicts[0], locations)
+    why = _why(location, known=turn_of(verdicts[0]).range is not None)
     return Finding(
         "unlocated",
         fingerprint("unlocated", *key),
         tuple(Row(one.series, one.old, one.new, one.effect, night) for one in verdicts),
         tuple(verdicts),
         location=location,
-        why=_why(location, known=turn_of(verdicts[0]).range is not None),
+        why=" ".join(filter(None, (why, _luck(verdicts)))),
     )
 
 
@@ -95,6 +97,12 @@ def _why(location: Location | None, *, known: bool) -> str:
     if location.culprits:
         return _NOT_EXPLAINED
     return location.why or f"The bisection ended without a culprit: {location.status}."
+
+
+def _luck(verdicts: Iterable[Verdict]) -> str:
+    """That it may be chance; empty where of any series that is not so, or not known."""
+    told = [luck_of(one) for one in verdicts]
+    return f"{str(told[0]).capitalize()}." if all(luck and luck.is_enough for luck in told) else ""
 
 
 def _broken(judgements: Iterable[Judgement], night: str, nights: int) -> list[Finding]:
