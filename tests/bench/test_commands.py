@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
+PINNED = "pinned" if sys.platform == "linux" else "unpinned"
 FAST = ("--device", "cpu", "--target-ci", "0.5", "--budget", "0.1")
 
 
@@ -50,6 +51,8 @@ def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
     assert "1 of 3 cases measured, 1 crashed, 1 unsupported" in done.stderr
     found = records_in(tmp_path / "torchperf-records")
     assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 2
+    machine = found["faulty/fine latency(ms)"]["runners"][0]["extra_info"]
+    assert (machine["cpus"], machine["pinned_to"] != "") == (PINNED, PINNED == "pinned")
     assert found["faulty/segfaults status"]["metric"]["benchmark_values"] == [0.0]
     assert "faulty/segfaults latency(ms)" not in found
     assert "faulty/segfaults" in done.stdout

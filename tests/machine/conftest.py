@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest.mock import create_autospec
@@ -10,8 +13,10 @@ from unittest.mock import create_autospec
 import pynvml
 import pytest
 
+from torchperf_ci.machine.devices.base import Seen
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 CPU = "sys/devices/system/cpu"
 
@@ -68,6 +73,7 @@ def server(tmp_path: Path) -> Path:
         "sys/devices/system/node/node0/cpulist": "0-1,4-5\n",
         "sys/devices/system/node/node1/cpulist": "2-3,6-7\n",
         "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
         "sys/class/dmi/id/sys_vendor": "Amazon EC2\n",
         "sys/class/dmi/id/product_name": "c7i.metal-24xl\n",
         "sys/fs/cgroup/ci/cpu.max": "max 100000\n",
@@ -127,6 +133,12 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "nvmlDeviceResetGpuLockedClocks": lambda _: None,
         "nvmlDeviceGetTemperature": lambda *_: 41,
         "nvmlDeviceGetTemperatureThreshold": lambda *_: 87,
+        "nvmlDeviceIsMigDeviceHandle": lambda handle: handle.startswith("MIG-"),
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda _: NVIDIA_UUIDS[1],
+        "nvmlDeviceGetEnforcedPowerLimit": lambda _: 700_000,
+        "nvmlDeviceGetApplicationsClock": lambda *_: 1980,
+        "nvmlDeviceGetEccMode": lambda _: [1, 1],
+        "nvmlDeviceGetMigMode": lambda handle: [int(handle == NVIDIA_UUIDS[1]), 0],
         "nvmlDeviceGetComputeRunningProcesses": lambda _: [SimpleNamespace(pid=4711)],
     }
     stand_in = ModuleType("pynvml")
@@ -136,6 +148,63 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "pynvml", stand_in)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return stand_in
+
+
+class RecordedH100:
+    """The readings of a real H100, idle and loaded, through ``pynvml``'s own signatures; see ``h100.json``."""
+
+    def __init__(self) -> None:
+        self._told = json.loads((Path(__file__).parent / "devices/h100.json").read_text())
+        self.readings = dict(self._told["idle"])
+        self.driver: str = self._told["driver"]
+        self.seen = Seen(**self._told["torch"])
+
+    def load(self) -> None:
+        """From now on as under a matrix product that the power limit holds back."""
+        self.readings |= self._told["loaded"]
+
+    def library(self) -> ModuleType:
+        stand_in = ModuleType("pynvml")
+        vars(stand_in).update(vars(pynvml))
+        answers: dict[str, Callable[..., object]] = {
+            "nvmlInit": lambda: None,
+            "nvmlSystemGetDriverVersion": lambda: self.driver,
+            "nvmlDeviceGetCount": lambda: 1,
+            "nvmlDeviceGetHandleByIndex": lambda _: "card",
+            "nvmlDeviceGetHandleByUUID": self._by_uuid,
+        }
+        for name in {call.partition(" ")[0] for call in self.readings}:
+            answers[name] = partial(self._answer, name)
+        for name, answer in answers.items():
+            setattr(stand_in, name, create_autospec(getattr(pynvml, name), side_effect=answer))
+        return stand_in
+
+    def _by_uuid(self, uuid: str) -> str:
+        if uuid != self.readings["nvmlDeviceGetUUID"]:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return "card"
+
+    def _answer(self, name: str, _handle: str, *arguments: int) -> object:
+        answer = self.readings[" ".join([name, *map(str, arguments)])]
+        if isinstance(answer, dict) and "error" in answer:
+            raise getattr(pynvml, f"NVMLError_{answer['error']}")
+        return _as_object(answer)
+
+
+def _as_object(answer: object) -> object:
+    """A structure of the library's, where the recording has a mapping."""
+    if isinstance(answer, dict):
+        return SimpleNamespace(**answer)
+    return [_as_object(one) for one in answer] if isinstance(answer, list) else answer
+
+
+@pytest.fixture
+def h100(monkeypatch: pytest.MonkeyPatch) -> RecordedH100:
+    """One real H100, as it answered."""
+    card = RecordedH100()
+    monkeypatch.setitem(sys.modules, "pynvml", card.library())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return card
 
 
 AMD_UUIDS = ("2aff74a1-0000-1000-80f5-000000000000", "b5ff74a1-0000-1000-80f5-000000000001")
@@ -158,8 +227,9 @@ class AmdSmiStandIn(ModuleType):
         self.violations = {"active_prochot_thrm": False, "active_socket_thrm": "N/A", "active_ppt_pwr": False}
         self.energy = {"energy_accumulator": 2_000_000, "counter_resolution": 15.3, "timestamp": 1}
         self.allowed = True
+        self.partition = "SPX"
 
-    def amdsmi_init(self):
+    def amdsmi_init(self, flag=None):
         pass
 
     def amdsmi_get_processor_handles(self):
@@ -172,7 +242,17 @@ class AmdSmiStandIn(ModuleType):
         return f"0000:C{AMD_UUIDS.index(processor_handle)}:00.0"
 
     def amdsmi_get_gpu_asic_info(self, processor_handle):
-        return {"market_name": "AMD Instinct MI300X"}
+        serial = f"0x8A2F00000000000{AMD_UUIDS.index(processor_handle)}"
+        return {"market_name": "AMD Instinct MI300X", "asic_serial": serial}
+
+    def amdsmi_get_power_cap_info(self, processor_handle):
+        return {"power_cap": 750_000_000}
+
+    def amdsmi_get_gpu_compute_partition(self, processor_handle):
+        return self.partition
+
+    def amdsmi_get_gpu_memory_partition(self, processor_handle):
+        return "NPS1"
 
     def amdsmi_get_gpu_driver_info(self, processor_handle):
         return {"driver_version": "6.12.12"}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.machine.devices.rocm import Rocm
 from torchperf_ci.machine.fingerprint import Fingerprint, take
 from torchperf_ci.machine.tuning import TuningReport
 from torchperf_ci.series.comparability import difference
@@ -48,6 +49,8 @@ def test_a_machine_is_described(server):
         "smt": "on",
         "governor": "powersave",
         "turbo": "on",
+        "huge_pages": "madvise",
+        "cpus": "unpinned",
         "memory": "64 GiB",
         "system": "Linux 6.8",
         "tuning": "none",
@@ -96,11 +99,15 @@ def test_what_changes_from_day_to_day_is_comparable(server, file, content):
     assert fingerprint(server).digest == before.digest
 
 
-def test_the_documentation_lists_every_comparable_fact(server):
+def test_the_documentation_lists_every_comparable_fact(server, h100, amdsmi):
     page = (Path(__file__).parents[2] / "docs/runners.md").read_text()
     table = page.partition("| fact |")[2].partition("\n\n")[0]
     documented = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()[2:])))
-    assert documented == set(fingerprint(server).comparable) - {"torch_threads"}
+    assert documented == {
+        *(set(fingerprint(server).comparable) - {"torch_threads"}),
+        *Cuda(h100.seen).identity().settings,
+        *Rocm().identity().settings,
+    }
 
 
 def test_tuning_counts_and_its_refusals_are_recorded(server):
@@ -115,6 +122,24 @@ def test_what_a_system_does_not_say_is_left_out(server):
     assert "cpu_pressure" not in fingerprint(server).observed
 
 
+def test_workers_that_are_pinned_are_not_compared_with_others(server):
+    free, pinned = fingerprint(server), fingerprint(server, cpus=(2, 3))
+    assert difference(free.comparable, pinned.comparable) == ["cpus: unpinned → pinned"]
+    assert pinned.observed["pinned_to"] == "2,3"
+    assert pinned.digest == fingerprint(server, cpus=(1,)).digest
+
+
+def test_another_limit_of_power_is_told_and_a_patch_of_the_driver_is_not(server, h100):
+    def taken():
+        return take(Cuda(h100.seen), {}, {}, root=server)
+
+    before = taken()
+    h100.driver = "580.200.01"
+    assert taken().digest == before.digest
+    h100.readings["nvmlDeviceGetEnforcedPowerLimit"] = 500_000
+    assert difference(before.comparable, taken().comparable) == ["gpu_power_limit: 700 W → 500 W"]
+
+
 @pytest.mark.parametrize("tuning", [None, TuningReport({"governor": "performance"})])
 def test_clocks_that_nothing_locked_are_free(server, nvidia, tuning):
     """All history of GPUs that were never tuned hangs on this word."""
@@ -126,7 +151,7 @@ def test_a_gpu_and_its_state(server, nvidia):
     tuning = TuningReport({"gpu_clocks": "locked to the base clock"})
     found = take(Cuda(), {}, {}, tuning, server)
     assert found.comparable["device_type"] == "NVIDIA H100 80GB HBM3"
-    assert found.comparable["driver"] == "580.159.03"
+    assert (found.comparable["driver"], found.observed["driver_version"]) == ("580", "580.159.03")
     assert found.comparable["gpu_clocks"] == "locked to the base clock"
     assert found.observed["gpu_sm_mhz"] == "1980"
     assert found.observed["throttling"] == "software thermal slowdown, software power cap"

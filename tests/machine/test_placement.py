@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -33,6 +36,31 @@ def test_the_nearest_node_comes_first(server):
 @pytest.mark.parametrize(("count", "expected"), [(1, (1,)), (2, (0, 1)), (8, tuple(EVERY)), (9, ())])
 def test_the_quietest_are_chosen(on_the_server, count, expected):
     assert quiet_cpus(count, Cpu(on_the_server), on_the_server) == expected
+
+
+def test_two_runs_at_once_are_on_different_cpus_and_a_third_shares_one(on_the_server):
+    (on_the_server / "sys/devices/system/cpu/online").write_text("1-2\n")
+    with ExitStack() as stack:
+        for expected in ({1}, {2}, {1, 2}):
+            other = stack.enter_context(another_run_on(on_the_server))
+            assert other.stdout
+            assert json.loads(other.stdout.readline())[0] in expected
+
+
+@contextmanager
+def another_run_on(root):
+    """A process that has chosen its CPU, for the length of the block."""
+    program = (
+        "import os, sys; from pathlib import Path; from torchperf_ci.machine.devices.cpu import Cpu\n"
+        "from torchperf_ci.machine.placement import quiet_cpus; os.sched_getaffinity = lambda _: set(range(8))\n"
+        f"root = Path({str(root)!r}); print(list(quiet_cpus(1, Cpu(root), root)), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_one_thread_gets_an_isolated_cpu_that_may_be_used_and_several_never_do(on_the_server):

@@ -6,6 +6,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.machine.devices import device
+from torchperf_ci.machine.devices.base import UNSEEN, Device, Seen
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +53,8 @@ class Settings:
     """How every case of a run is measured. Times in seconds; ``target_ci`` is a relative half-width.
 
     ``files`` are suite files, ``path`` the folders that come first where the environment under test imports from: code
-    under test that is not installed, but lies in a checkout.
+    under test that is not installed, but lies in a checkout. ``hip`` and ``seen`` are what torch said of the device,
+    where it was asked.
     """
 
     python: str
@@ -63,9 +67,18 @@ class Settings:
     timeout: float = 300.0
     threads: int = 1
     cpus: tuple[int, ...] = ()
+    hip: bool = False
+    seen: Seen = UNSEEN
+
+    @property
+    def hardware(self) -> Device:
+        """What measures on the device, and knows its vendor's tools."""
+        return device(self.device, self.hip, self.seen)
 
     def plan(self) -> Mapping[str, Any]:
-        """What must be the same for an interrupted run to be continued."""
+        """What must be the same for an interrupted run to be continued: on which of like CPUs does not matter."""
         return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+            if key != "cpus"
         }

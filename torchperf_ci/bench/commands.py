@@ -19,7 +19,7 @@ from torchperf_ci.config import Config
 from torchperf_ci.console import Column
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
-from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.placement import quiet_cpus
 from torchperf_ci.machine.runner import runner_entry
@@ -43,7 +43,7 @@ def run_command(options: Mapping[str, Any]) -> int:
     config = planning.config(options["config"])
     settings = planning.settings(options, config)
     under_test = planning.describe(settings)
-    settings = replace(settings, device=under_test.device.torch_type)
+    settings = under_test.settings(settings)
     cases = select(planning.selection(options, config), under_test.known, settings.device)
     anchor = find(options["anchor"], settings)
     out = Path(options["out"] or DEFAULT_OUT)
@@ -51,7 +51,7 @@ def run_command(options: Mapping[str, Any]) -> int:
         _show_plan(cases, settings, anchor, out)
         return 0
     with tuned(under_test.device) if options["tune"] else nullcontext() as tuning:
-        if tuning:
+        if not options["no_pin"]:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
         setting = _setting(options["benchmark_name"] or config.name, settings, under_test, anchor, tuning)
         # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
@@ -96,12 +96,12 @@ def doctor_command(options: Mapping[str, Any]) -> int:
 
 def _device_to_examine(options: Mapping[str, Any]) -> Device:
     if options["device"] not in (None, "auto"):
-        return device_of(options["device"])
+        return installed(options["device"])
     try:
         return planning.describe(planning.settings({"suite": None, **options}, Config())).device
     except EnvironmentUnderTestError as error:
         console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
-        return device_of("cpu")
+        return installed("cpu")
 
 
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
@@ -137,7 +137,9 @@ def _setting(
     name: str, settings: Settings, under_test: UnderTest, anchor: Anchor | None, tuning: TuningReport | None
 ) -> Setting:
     environment, device = under_test.environment, under_test.device
-    found = fingerprint.take(device, environment["observed"], environment["comparable"], tuning)
+    found = fingerprint.take(
+        device, environment["observed"], environment["comparable"], tuning, cpus=settings.cpus
+    )
     return Setting(
         benchmark=name,
         settings=settings,

@@ -17,7 +17,6 @@ import numpy as np
 
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, open_worker, prepare
-from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
 from torchperf_ci.stats.normal import student_of_score
@@ -105,7 +104,7 @@ def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, cou
 
 def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
     """Both on one and the same set of CPUs: those of ``base``, or one that is chosen here."""
-    cpus = base.cpus or quiet_cpus(base.threads, device(base.device))
+    cpus = base.cpus or quiet_cpus(base.threads, base.hardware)
     return replace(base, cpus=cpus), replace(head, cpus=cpus)
 
 
@@ -122,7 +121,7 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
-        with watched(device(base.device), workers=2) as observed:
+        with watched(base.hardware, workers=2) as observed:
             quads = _quads(first, second, steps)
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.selection import Grid, Known, Selection, matches
 from torchperf_ci.config import Config, Suite, load
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
-from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices.base import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,17 @@ class UnderTest:
     @property
     def device(self) -> Device:
         """The backend of the resolved device."""
-        return device_of(self.environment["device"], hip=self.environment["hip"])
+        return self.settings(Settings("", "")).hardware
+
+    def settings(self, settings: Settings) -> Settings:
+        """``settings`` with the resolved device."""
+        environment = self.environment
+        return replace(
+            settings,
+            device=environment["device"],
+            hip=environment["hip"],
+            seen=Seen(**environment["seen"]),
+        )
 
 
 def describe(settings: Settings, flag: str = PYTHON) -> UnderTest:

@@ -17,7 +17,8 @@ from torchperf_ci.bisect.telling.levels import Levels, levels_of
 from torchperf_ci.environments.builders import Wheels
 from torchperf_ci.environments.environment import Builder, opened
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
-from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices import installed
+from torchperf_ci.machine.devices.rocm import Rocm
 from torchperf_ci.stats.build_luck import USUAL
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ def resolve(
     if options["command"]:
         probe = CommandProbe(options["command"], options["metric"] or "", config.policy)
         given = options["device"]
-        device = device_of("cpu" if given in (None, "auto") else given)
-        return Setting((probe,), replace(settings, device=device.torch_type), device)
+        device = installed("cpu" if given in (None, "auto") else given)
+        settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
+        return Setting((probe,), settings, device)
     settings = replace(settings, python=good.python, path=good.path)
     try:
         under_test = planning.describe(settings)
@@ -110,7 +112,7 @@ def resolve(
         msg = f"{good.description}: {error}{'' if options['build'] else UNBUILT}"
         raise EnvironmentUnderTestError(msg) from error
     device = under_test.device
-    settings = replace(settings, device=device.torch_type)
+    settings = under_test.settings(settings)
     torch = under_test.environment["torch_version"] if builder_of(options) == "worktree" else ""
     if judgement is not None:
         return _of_verdicts(judgement, Setting((), settings, device, torch=torch), under_test, config)

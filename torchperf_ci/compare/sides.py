@@ -82,7 +82,7 @@ def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: S
         unbuilt = isinstance(spec, Revision) and builder.command is None
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
         raise type(error)(msg) from error
-    settings = replace(settings, device=under_test.device.torch_type)
+    settings = under_test.settings(settings)
     return Side(settings, under_test, _words(environment, under_test), spec)
 
 

@@ -58,15 +58,28 @@ def take(
     comparable_torch: Mapping[str, str],
     tuning: TuningReport | None = None,
     root: Path = Path("/"),
+    *,
+    cpus: tuple[int, ...] = (),
 ) -> Fingerprint:
     """Fingerprint this machine as it is now; where it is tuned, inside the tuning's block.
 
     The facts about torch come from the environment under test: ``torch_facts`` are recorded,
-    ``comparable_torch`` (threads, precision flags) count towards comparability.
+    ``comparable_torch`` (threads, variables that steer kernels) count towards comparability. ``cpus`` are those that
+    workers are pinned to.
     """
     host, identity = read_host(root), device.identity()
-    comparable = {**_comparable(host, identity, tuning), **comparable_torch}
-    observed = {**_observed(host), **identity.facts, **device.clocks(), **_refused(tuning), **torch_facts}
+    pinned = {"cpus": "pinned" if cpus else "unpinned"}
+    comparable = {**_comparable(host, identity, tuning), **pinned, **comparable_torch}
+    observed = {
+        **_observed(host),
+        "driver_version": identity.driver,
+        "pinned_to": ",".join(map(str, cpus)),
+        **identity.facts,
+        **device.clocks(),
+        **_refused(tuning),
+        **torch_facts,
+    }
+    observed = {name: value for name, value in observed.items() if value}
     throttling = device.throttling()
     if reasons := (*throttling.voiding, *throttling.warning):
         observed["throttling"] = ", ".join(reasons)
@@ -78,7 +91,8 @@ def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> 
     return {
         "device": identity.name,
         "device_type": identity.type,
-        "driver": identity.driver or "none",
+        "driver": identity.driver_branch or "none",
+        **identity.settings,
         "gpu_clocks": applied.get("gpu_clocks", "free") if identity.gpu_count else "none",
         "cpu": host.processor.model,
         "cores": str(host.processor.cores),
@@ -86,6 +100,7 @@ def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> 
         "smt": "on" if host.processor.threads > host.processor.cores else "off",
         "governor": ",".join(host.governors) or UNKNOWN,
         "turbo": UNKNOWN if host.turbo is None else _switch(host.turbo),
+        "huge_pages": host.huge_pages or UNKNOWN,
         "memory": f"{_memory_class(host.memory_total)} GiB",
         "system": f"{host.system} {'.'.join(host.kernel.split('.')[:2])}",
         "tuning": "; ".join(f"{name}={value}" for name, value in sorted(applied.items())) or "none",
@@ -93,7 +108,7 @@ def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> 
 
 
 def _observed(host: Host) -> dict[str, str]:
-    facts = {
+    return {
         "hostname": socket.gethostname(),
         "boot_id": host.boot_id,
         "kernel": host.kernel,
@@ -105,7 +120,6 @@ def _observed(host: Host) -> dict[str, str]:
         "toolkit_python": platform.python_version(),
         **{f"compiler_{kind}": version for kind, version in compilers().items()},
     }
-    return {name: value for name, value in facts.items() if value}
 
 
 def _refused(tuning: TuningReport | None) -> dict[str, str]:

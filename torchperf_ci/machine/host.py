@@ -37,7 +37,8 @@ class Host:
     """Facts about a machine. Memory in bytes; empty and None mean that the system does not say.
 
     ``governors`` are the distinct ones, ``smt`` is the kernel's word (``on``, ``off``, ``notsupported``, …),
-    ``cpu_quota`` a limit in CPUs, ``cpu_pressure`` the share of the last 10 s in which some task waited for a
+    ``huge_pages`` its word for transparent ones (``always``, ``madvise``, ``never``), ``cpu_quota`` a limit in CPUs,
+    ``cpu_pressure`` the share of the last 10 s in which some task waited for a
     CPU, ``steal`` the share of all CPU time since boot that went to other guests.
     """
 
@@ -63,6 +64,7 @@ class Host:
     throttle_events: int = 0
     perf_event_paranoid: int | None = None
     clock_source: str = ""
+    huge_pages: str = ""
 
 
 def read_host(root: Path = Path("/")) -> Host:
@@ -95,6 +97,7 @@ def read_host(root: Path = Path("/")) -> Host:
         throttle_events=throttle_events(root),
         perf_event_paranoid=number(root / "proc/sys/kernel/perf_event_paranoid"),
         clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        huge_pages=_chosen(text(root / "sys/kernel/mm/transparent_hugepage/enabled")),
     )
 
 
@@ -132,6 +135,11 @@ def _read_apple() -> Host:
 def _meminfo(root: Path) -> dict[str, int]:
     lines = (line.split() for line in text(root / "proc/meminfo").splitlines())
     return {words[0].rstrip(":"): int(words[1]) * KIB for words in lines}
+
+
+def _chosen(words: str) -> str:
+    """``madvise`` of ``always [madvise] never``."""
+    return words.partition("[")[2].partition("]")[0]
 
 
 def _turbo(root: Path) -> bool | None:

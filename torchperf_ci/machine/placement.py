@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,25 +18,52 @@ if TYPE_CHECKING:
 NODES = Path("sys/devices/system/node")
 PCI = Path("sys/bus/pci/devices")
 
+_held: set[str] = set()
+"""The names of the CPUs that this process has taken: the system gives them back when it ends, however it does."""
+
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
     """The ``count`` quietest CPUs for a worker on ``device``; empty where there are too few, or no pinning.
 
-    One thread gets a CPU that the kernel keeps free of other work (``isolcpus``), where there is one. Several
-    never do: the kernel does not balance threads over isolated CPUs, and all would stay on one.
+    One thread gets a CPU that the kernel keeps free of other work (``isolcpus``), where there is one. Several never do:
+    the kernel does not balance threads over isolated CPUs, and all would stay on one. CPUs that another torchperf has
+    taken come last.
     """
     if sys.platform != "linux":
         return ()
     isolated = set(numbers(text(root / CPUS / "isolated")))
-    if count == 1:
-        # The kernel leaves isolated CPUs out of the affinity that processes start with.
-        for cpu in sorted(isolated):
-            if _may_use(cpu):
-                return (cpu,)
     node = number(root / PCI / device.identity().facts.get("gpu_pci", "none") / "numa_node")
+    # The kernel leaves isolated CPUs out of the affinity that processes start with.
+    reserved = [cpu for cpu in by_disturbance(isolated, root, node) if count == 1 and _may_use(cpu)]
     allowed = os.sched_getaffinity(0) & set(online_cpus(root)) - isolated
-    chosen = by_disturbance(allowed, root, node)[:count]
+    chosen = _free_first(reserved or by_disturbance(allowed, root, node), count, root)
     return tuple(sorted(chosen)) if len(chosen) == count else ()
+
+
+def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
+    """The first ``count`` that this process can take for itself; where all are taken, each process shares others."""
+    mine: list[int] = []
+    for cpu in cpus:
+        if len(mine) < count and _take(cpu, root):
+            mine.append(cpu)
+    taken = [cpu for cpu in cpus if cpu not in mine]
+    first = os.getpid() % len(taken) if taken else 0
+    return [*mine, *taken[first:], *taken[:first]][:count]
+
+
+def _take(cpu: int, root: Path) -> bool:
+    """Take the CPU for as long as this process lives, by a name that only one socket of this network can have."""
+    name = f"\0torchperf {root} cpu {cpu}"
+    if name not in _held:
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(name)
+        except OSError:
+            holder.close()
+            return False
+        holder.detach()  # open for as long as the process lives
+        _held.add(name)
+    return True
 
 
 def by_disturbance(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:

@@ -89,6 +89,9 @@ RUN_OPTIONS = (
         default="none: all shards have equally many cases",
     ),
     Option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth),
+    Option(
+        "--no-pin", "Leave workers where the system puts them, for workloads with threads of their own", truth
+    ),
     Option("--resume", "Continue the interrupted run in --out", truth),
     Option("--benchmark-name", "benchmark.name of the records", metavar="NAME", default="the config's name"),
     OUT,

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import ast
+import inspect
+from importlib.metadata import files
+
 import pytest
 
-from torchperf_ci.machine.devices.base import VendorToolError
+from torchperf_ci.machine.devices.base import Seen, VendorToolError
 from torchperf_ci.machine.devices.rocm import Rocm, marketing_name
 
 ROCMINFO = """\
@@ -41,7 +45,13 @@ def test_rocminfo_names_the_device(monkeypatch, tmp_path):
 def test_identity():
     identity = Rocm().identity()
     assert (identity.name, identity.type) == ("rocm", "AMD Instinct MI300X")
-    assert (identity.gpu_count, identity.gpu_memory_mib, identity.driver) == (2, 196592, "6.12.12")
+    assert (identity.gpu_count, identity.gpu_memory_mib) == (2, 196592)
+    assert (identity.driver, identity.driver_branch) == ("6.12.12", "6.12")
+    assert identity.settings == {
+        "gpu_power_limit": "750 W",
+        "gpu_compute_partition": "SPX",
+        "gpu_memory_partition": "NPS1",
+    }
     assert identity.facts["gpu_pci"] == "0000:c0:00.0"
 
 
@@ -50,6 +60,7 @@ def test_identity():
     "variables",
     [
         {"ROCR_VISIBLE_DEVICES": "1"},
+        {"ROCR_VISIBLE_DEVICES": "GPU-8a2f000000000001"},
         {"HIP_VISIBLE_DEVICES": "1,0"},
         {"CUDA_VISIBLE_DEVICES": "1"},
         {"ROCR_VISIBLE_DEVICES": "1,0", "HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"},
@@ -59,6 +70,24 @@ def test_the_first_visible_gpu_is_the_one_meant(monkeypatch, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Rocm().identity().facts["gpu_pci"] == "0000:c1:00.0"
+
+
+@pytest.mark.usefixtures("amdsmi", "no_rocminfo")
+def test_torch_knows_which_card_it_uses_and_leaves_out_the_function_of_its_address():
+    assert Rocm(Seen(pci="0000:c1:00.0", count=8)).identity().facts["gpu_pci"] == "0000:c1:00.0"
+
+
+def test_the_stand_in_has_the_librarys_own_functions_arguments_and_keys(amdsmi):
+    """Read, not imported: the package does not load without ROCm's library."""
+    (source,) = [file for file in files("amdsmi") or () if file.name == "amdsmi_interface.py"]
+    real = {
+        node.name: node for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)
+    }
+    for name, ours in vars(type(amdsmi)).items():
+        if not name.startswith("amdsmi_"):
+            continue
+        arguments = [argument.arg for argument in real[name].args.args]
+        assert list(inspect.signature(ours).parameters)[1:] == arguments, name
 
 
 def test_readings(amdsmi):

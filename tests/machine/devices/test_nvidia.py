@@ -3,7 +3,7 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from torchperf_ci.machine.devices.base import Condition, VendorToolError
+from torchperf_ci.machine.devices.base import Condition, Seen, Throttling, VendorToolError
 from torchperf_ci.machine.devices.cuda import Cuda
 
 NOT_SUPPORTED = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -14,7 +14,7 @@ def test_identity_is_the_full_name_and_the_driver():
     identity = Cuda().identity()
     assert (identity.name, identity.type) == ("cuda", "NVIDIA H100 80GB HBM3")
     assert (identity.gpu_count, identity.gpu_memory_mib) == (2, 81559)
-    assert identity.driver == "580.159.03"
+    assert (identity.driver, identity.driver_branch) == ("580.159.03", "580")
     assert identity.facts == {"gpu_uuid": "GPU-aaaa1111", "gpu_pci": "0000:3b:00.0"}
 
 
@@ -32,6 +32,54 @@ def test_of_mig_instances_only_the_first_is_seen(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-c0ffee,MIG-beef")
     identity = Cuda().identity()
     assert (identity.facts["gpu_uuid"], identity.gpu_count) == ("MIG-c0ffee", 1)
+
+
+@pytest.mark.usefixtures("nvidia")
+def test_a_slice_is_no_whole_card_where_only_torch_knows_of_it():
+    """Kubernetes gives a container one slice and says nothing in ``CUDA_VISIBLE_DEVICES``."""
+    seen = Seen("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "c0ffee", memory_mib=9856, count=1)
+    identity = Cuda(seen).identity()
+    assert (identity.type, identity.gpu_memory_mib, identity.gpu_count) == (seen.name, 9856, 1)
+
+
+def test_a_slice_has_the_settings_of_its_card(nvidia, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-c0ffee")
+    assert Cuda().identity().settings["gpu_mig"] == "on"
+    nvidia.nvmlDeviceGetDeviceHandleFromMigDeviceHandle.assert_called_with("MIG-c0ffee")
+
+
+def test_torch_knows_which_card_it_uses(h100, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")  # of another namespace
+    identity = Cuda(h100.seen).identity()
+    assert identity.facts == {"gpu_uuid": f"GPU-{h100.seen.uuid}", "gpu_pci": h100.seen.pci}
+    assert identity.gpu_memory_mib == 81559
+    assert identity.settings == {
+        "gpu_power_limit": "700 W",
+        "gpu_application_clocks": "1980, 2619 MHz",
+        "gpu_ecc": "on",
+        "gpu_mig": "off",
+    }
+
+
+def test_a_real_card_idle_and_loaded(h100):
+    device = Cuda(h100.seen)
+    assert device.condition() == Condition("", 32, 89, persistence=True)
+    assert device.throttling() == Throttling()
+    assert device.clocks()["gpu_sm_mhz"] == "345"
+    h100.load()
+    assert device.throttling() == Throttling((), ("software power cap",))
+    assert device.clocks()["gpu_sm_mhz"] == "1350"
+
+
+def test_one_card_that_may_not_be_opened_hides_no_other(nvidia):
+    def open_card(index):
+        if index == 0:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return "GPU-bbbb2222"
+
+    nvidia.nvmlDeviceGetHandleByIndex.side_effect = open_card
+    identity = Cuda().identity()
+    assert (identity.facts["gpu_uuid"], identity.gpu_count) == ("GPU-bbbb2222", 1)
 
 
 @pytest.mark.usefixtures("nvidia")

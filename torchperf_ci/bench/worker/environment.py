@@ -5,27 +5,39 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchperf_ci.bench.worker.errors import UnsupportedError
+from torchperf_ci.machine.devices.base import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEPENDENCIES = ("triton", "pytorch-triton-rocm", "numpy", "torchvision", "torchaudio", "transformers", "timm")
-VARIABLES = (
-    "OMP_WAIT_POLICY",
-    "KMP_AFFINITY",
-    "GOMP_CPU_AFFINITY",
-    "LD_PRELOAD",
-    "MALLOC_CONF",
-    "MALLOC_MMAP_THRESHOLD_",
-    "MALLOC_TRIM_THRESHOLD_",
+DEPENDENCIES = (
+    *("triton", "pytorch-triton", "triton-rocm", "pytorch-triton-rocm", "triton-xpu", "pytorch-triton-xpu"),
+    *("nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12", "nvidia-cublas"),
+    *("numpy", "torchvision", "torchaudio", "transformers", "timm"),
 )
-ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+VARIABLES = re.compile(
+    "OMP_(WAIT_POLICY|PROC_BIND|PLACES|DYNAMIC|SCHEDULE)|KMP_.+|GOMP_.+|MKL_(?!NUM_THREADS).+|LD_PRELOAD|MALLOC_.+"
+    "|ATEN_CPU_CAPABILITY|ONEDNN_.+|DNNL_.+|LRU_CACHE_CAPACITY|THP_MEM_ALLOC_ENABLE"
+    "|TORCHINDUCTOR_(?!COMPILE_THREADS).+|TORCH_COMPILE_.+|TORCHDYNAMO_.+"
+)
+"""What steers kernels, threads and allocators on any device, less what every worker is given."""
+ACCELERATOR_VARIABLES = re.compile(
+    "NVIDIA_TF32_OVERRIDE|CUDA_(LAUNCH_BLOCKING|MODULE_LOADING|DEVICE_MAX_CONNECTIONS)|CUBLAS(LT)?_.+|CUDNN_.+"
+    "|TORCH_(ALLOW_TF32_CUBLAS_OVERRIDE|CUDNN_.+|BLAS_.+)|PYTORCH_(TUNABLEOP_.+|.*ALLOC_CONF|NO_.+_MEMORY_CACHING)"
+    "|TRITON_.+|MIOPEN_.+|HSA_.+|ROCBLAS_.+|HIPBLASLT_.+|HIP_(LAUNCH_BLOCKING|FORCE_DEV_KERNARG)"
+    "|GPU_MAX_HW_QUEUES|AMD_(DIRECT_DISPATCH|SERIALIZE_.+)|PYTORCH_(ENABLE_MPS_FALLBACK|MPS_.+)"
+    "|SYCL_.+|UR_L0_.+|IGC_.+|ZE_FLAT_DEVICE_HIERARCHY"
+)
+NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
+"""Where files lie, and what is printed."""
+MIB = 2**20
 TYPES = ("cuda", "xpu", "mps", "cpu")
 
 
@@ -33,11 +45,13 @@ TYPES = ("cuda", "xpu", "mps", "cpu")
 class Environment:
     """``comparable`` must be equal for two measurements to be compared; ``observed`` is recorded beside it.
 
-    ``dependencies`` maps the installed distributions that can move with a nightly to their versions.
+    ``seen`` is the GPU that torch uses, ``dependencies`` maps the installed distributions that can move with a nightly
+    to their versions.
     """
 
     device: str
     hip: bool
+    seen: Seen
     torch_version: str
     torch_commit: str
     comparable: Mapping[str, str]
@@ -51,6 +65,7 @@ def environment(device: str) -> Environment:
     return Environment(
         device=resolved,
         hip=torch.version.hip is not None,
+        seen=_seen(resolved),
         torch_version=torch.__version__,
         torch_commit=torch.version.git_version or "",
         comparable=_comparable(resolved),
@@ -75,6 +90,22 @@ def _is_available(kind: str) -> bool:
     return kind == "cpu" or bool(getattr(torch, kind).is_available())
 
 
+def _seen(device: str) -> Seen:
+    """The first GPU of torch's; what this version of torch does not tell is empty."""
+    if device not in ("cuda", "xpu"):
+        return Seen()
+    backend: Any = getattr(torch, device)
+    told = backend.get_device_properties(0)
+    place = [getattr(told, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")]
+    return Seen(
+        told.name,
+        str(getattr(told, "uuid", "")),
+        "" if -1 in place else "{:04x}:{:02x}:{:02x}.0".format(*place),
+        told.total_memory // MIB,
+        backend.device_count(),
+    )
+
+
 def _comparable(device: str) -> dict[str, str]:
     facts = {
         "torch_threads": str(torch.get_num_threads()),
@@ -82,8 +113,20 @@ def _comparable(device: str) -> dict[str, str]:
         "sdpa_flash": str(torch.backends.cuda.flash_sdp_enabled()),
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
     }
-    variables = VARIABLES if device == "cpu" else (*VARIABLES, *ALLOCATOR_VARIABLES)
-    return facts | {name: os.environ[name] for name in variables if name in os.environ}
+    return facts | {name: _told(name, value) for name, value in os.environ.items() if steers(name, device)}
+
+
+def steers(name: str, device: str) -> bool:
+    """Whether an environment variable makes steps on the device faster or slower, and results other."""
+    known = VARIABLES.fullmatch(name) or (device != "cpu" and ACCELERATOR_VARIABLES.fullmatch(name))
+    return bool(known) and not NOT_STEERING.fullmatch(name)
+
+
+def _told(name: str, value: str) -> str:
+    """A library counts by what it is, not by where it lies."""
+    if name != "LD_PRELOAD":
+        return value
+    return " ".join(part.rpartition("/")[2] for part in re.split("[ :]+", value) if part)
 
 
 def _observed() -> dict[str, str]:

@@ -11,7 +11,6 @@ from torchperf_ci.bench.pairs import ArmFailure, measure_pair
 from torchperf_ci.bench.process import measure
 from torchperf_ci.bench.user_command import run_command
 from torchperf_ci.bisect.reasoning.facts import Failure
-from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.interference import watched
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class CommandPairing:
     def pair(self, base: Site, head: Site) -> Numbers:
         self._try_out("base", base.arm)
         self._try_out("head", head.arm)
-        with watched(device_of(base.arm.settings.device)) as observed:
+        with watched(base.arm.settings.hardware) as observed:
             ratios = measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs)
         return Numbers(ratios, observed=observed)
 

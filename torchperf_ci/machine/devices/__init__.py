@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_ci.machine.devices.base import UNSEEN
+
 if TYPE_CHECKING:
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.base import Device, Seen
 
 KNOWN = ("cpu", "cuda", "mps", "xpu")
 
 
-def device(torch_type: str, hip: bool = False) -> Device:
+def device(torch_type: str, hip: bool = False, seen: Seen = UNSEEN) -> Device:
     """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) tells ROCm from CUDA.
+
+    ``seen`` is which GPU torch uses; without it, the vendor's tools are asked for the first that torch should see.
 
     Raises :class:`ValueError` for a type that has no backend.
     """
     if torch_type == "cuda" and hip:
         from torchperf_ci.machine.devices.rocm import Rocm
 
-        return Rocm()
+        return Rocm(seen)
     if torch_type == "cuda":
         from torchperf_ci.machine.devices.cuda import Cuda
 
-        return Cuda()
+        return Cuda(seen)
     if torch_type == "cpu":
         from torchperf_ci.machine.devices.cpu import Cpu
 
@@ -34,6 +38,15 @@ def device(torch_type: str, hip: bool = False) -> Device:
     if torch_type == "xpu":
         from torchperf_ci.machine.devices.xpu import Xpu
 
-        return Xpu()
+        return Xpu(seen)
     msg = f"no backend for device type {torch_type!r}: known are {', '.join(KNOWN)}"
     raise ValueError(msg)
+
+
+def installed(torch_type: str) -> Device:
+    """The backend where no torch can be asked: ROCm's for ``cuda`` where its tools alone find a GPU."""
+    if torch_type == "cuda":
+        rocm = device("cuda", hip=True)
+        if not device("cuda").identity().gpu_count and rocm.identity().gpu_count:
+            return rocm
+    return device(torch_type)

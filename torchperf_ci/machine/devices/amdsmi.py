@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices.base import Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.base import UNSEEN, Change, Condition, Throttling, VendorToolError
 from torchperf_ci.machine.devices.gpu import Gpu
 from torchperf_ci.machine.devices.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.machine.devices.base import Seen
+
 MICROJOULE = 1e-6
+MICROWATT = 1e-6
 SUSTAINED_SHARE = 0.9
 """Of the highest clock; which clock holds under load is not published. An MI300X (2100 MHz) gets 1890."""
 
@@ -44,6 +47,29 @@ class AmdGpu(Gpu):
     @property
     def driver(self) -> str:
         return str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
+
+    @property
+    def driver_branch(self) -> str:
+        """``6.12`` of ``6.12.12``."""
+        return ".".join(self.driver.split(".")[:2])
+
+    @property
+    def serial(self) -> str:
+        """What ROCm's own variables call it: ``GPU-`` and the chip's serial number (ROCm, "GPU isolation")."""
+        serial = str(self._fact("amdsmi_get_gpu_asic_info", "asic_serial") or "")
+        return f"GPU-{serial.lower().removeprefix('0x')}"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        microwatts = self._fact("amdsmi_get_power_cap_info", "power_cap")
+        partitions = {
+            "gpu_compute_partition": self._read("amdsmi_get_gpu_compute_partition"),
+            "gpu_memory_partition": self._read("amdsmi_get_gpu_memory_partition"),
+        }
+        return {
+            **({"gpu_power_limit": f"{microwatts * MICROWATT:g} W"} if microwatts else {}),
+            **{name: mode for name, mode in partitions.items() if mode},
+        }
 
     @property
     def pci_address(self) -> str:
@@ -117,25 +143,33 @@ class AmdGpu(Gpu):
             raise VendorToolError(_one_line(error)) from None
 
 
-def visible_gpus() -> list[Gpu]:
-    """The GPUs that torch sees, first the one it uses; raises :class:`VendorToolError` if there is none.
+def visible_gpus(seen: Seen = UNSEEN) -> list[Gpu]:
+    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
 
-    ``ROCR_VISIBLE_DEVICES`` chooses from the machine's GPUs, ``HIP_VISIBLE_DEVICES`` (or, for HIP the same,
-    ``CUDA_VISIBLE_DEVICES``) from what that leaves.
+    Raises :class:`VendorToolError` if there is none. ``ROCR_VISIBLE_DEVICES`` chooses from the machine's GPUs,
+    ``HIP_VISIBLE_DEVICES`` (or, for HIP the same, ``CUDA_VISIBLE_DEVICES``) from what that leaves.
     """
     amdsmi = _library()
     try:
-        gpus: list[Gpu] = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
+        gpus = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
     except amdsmi.AmdSmiException as error:
         raise VendorToolError(_one_line(error)) from None
+    if same := [gpu for gpu in gpus if seen.pci and _place(gpu.pci_address) == _place(seen.pci)]:
+        return [same[0]]
     environment = os.environ
     hip = environment.get("HIP_VISIBLE_DEVICES", environment.get("CUDA_VISIBLE_DEVICES"))
     for choice in (environment.get("ROCR_VISIBLE_DEVICES"), hip):
-        gpus = [gpus[index] for index in visible(choice, [gpu.uuid for gpu in gpus])]
+        names = [gpu.serial if "GPU-" in (choice or "") else gpu.uuid for gpu in gpus]
+        gpus = [gpus[index] for index in visible(choice, names)]
     if not gpus:
         msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
         raise VendorToolError(msg)
-    return gpus
+    return [*gpus]
+
+
+def _place(pci: str) -> str:
+    """Of an address, what torch knows: it leaves out the function, which numbers the partitions of a card."""
+    return pci.rpartition(".")[0]
 
 
 def _library() -> Any:

@@ -36,13 +36,33 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The GPU as torch sees it, in the environment under test: the first of ``count``.
+
+    Only torch knows which one that is, and whether it is a part of one: a MIG slice has a ``name`` and a memory of its
+    own. ``uuid`` is as torch writes it, without the vendor's prefix, ``pci`` as Linux does. Empty: torch did not say.
+    """
+
+    name: str = ""
+    uuid: str = ""
+    pci: str = ""
+    memory_mib: int = 0
+    count: int = 0
+
+
+UNSEEN = Seen()
+"""Where no torch was asked."""
+
+
+@dataclass(frozen=True)
 class Identity:
     """What a device is called in a record's ``runners``.
 
     ``name`` is the device kind that queries filter on (``cuda``, ``rocm``, ``cpu``, ``arm64-cpu``, …) and
     ``type`` the hardware (``NVIDIA H100 80GB HBM3``). ``gpu_memory_mib`` is per GPU; 0 where there is none,
-    or where it is the host's. ``driver`` is a version, empty where there is none. ``facts`` hold what else is
-    worth recording.
+    or where it is the host's. ``driver`` is a version, empty where there is none, and ``driver_branch`` what of
+    it tells drivers apart that differ in speed. ``settings`` are switches of the device that change its speed.
+    ``facts`` hold what else is worth recording.
     """
 
     name: str
@@ -50,6 +70,8 @@ class Identity:
     gpu_count: int = 0
     gpu_memory_mib: int = 0
     driver: str = ""
+    driver_branch: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -14,4 +14,4 @@ class Cuda(ManagedGpu):
     vendor = "NVIDIA"
 
     def visible_gpus(self) -> list[Gpu]:
-        return nvml.visible_gpus()
+        return nvml.visible_gpus(self._seen)

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.accelerator import Accelerator
 from torchperf_ci.machine.devices.base import (
+    UNSEEN,
     Change,
     Condition,
     Identity,
     Refusal,
+    Seen,
     Throttling,
     VendorToolError,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+MIG = " MIG "
+"""In CUDA's name of a slice: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
 
 
 class Gpu(ABC):
@@ -37,6 +43,16 @@ class Gpu(ABC):
     @abstractmethod
     def driver(self) -> str:
         """The driver's version."""
+
+    @property
+    @abstractmethod
+    def driver_branch(self) -> str:
+        """What of the driver's version tells drivers apart that differ in speed: no patch for security."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, str]:
+        """Switches that change its speed, and outlive a process: limits, modes, partitions."""
 
     @property
     @abstractmethod
@@ -78,21 +94,34 @@ class ManagedGpu(Accelerator):
     kind: str
     vendor: str
 
+    def __init__(self, seen: Seen = UNSEEN) -> None:
+        self._seen = seen
+
     @abstractmethod
     def visible_gpus(self) -> list[Gpu]:
         """One or more GPUs that torch sees, first the one it uses; raises :class:`VendorToolError`."""
 
     def identity(self) -> Identity:
         gpus, problem = self._found
+        seen = self._seen
         if not gpus:
-            return Identity(self.kind, f"unknown {self.vendor} GPU", facts={"gpu_problem": problem})
+            return Identity(
+                self.kind,
+                seen.name or f"unknown {self.vendor} GPU",
+                gpu_count=seen.count,
+                gpu_memory_mib=seen.memory_mib,
+                facts={"gpu_problem": problem, **({"gpu_pci": seen.pci} if seen.pci else {})},
+            )
+        gpu, is_slice = gpus[0], MIG in seen.name
         return Identity(
             self.kind,
-            gpus[0].name,
-            gpu_count=len(gpus),
-            gpu_memory_mib=gpus[0].memory_mib,
-            driver=gpus[0].driver,
-            facts={"gpu_uuid": gpus[0].uuid, "gpu_pci": gpus[0].pci_address},
+            seen.name if is_slice else gpu.name,
+            gpu_count=seen.count or len(gpus),
+            gpu_memory_mib=seen.memory_mib if is_slice else gpu.memory_mib,
+            driver=gpu.driver,
+            driver_branch=gpu.driver_branch,
+            settings=gpu.settings,
+            facts={"gpu_uuid": gpu.uuid, "gpu_pci": gpu.pci_address},
         )
 
     def clocks(self) -> Mapping[str, str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices.base import Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.base import UNSEEN, Change, Condition, Throttling, VendorToolError
 from torchperf_ci.machine.devices.gpu import Gpu
 from torchperf_ci.machine.devices.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_ci.machine.devices.base import Seen
 
 MIB = 2**20
 MILLIJOULE = 1e-3
+MILLIWATT = 1e-3
 
 # nvmlClocksEventReasons of nvml.h.
 VOIDING = {
@@ -46,6 +49,28 @@ class NvidiaGpu(Gpu):
             return str(self._nvml.nvmlSystemGetDriverVersion())
         except self._nvml.NVMLError:
             return ""
+
+    @property
+    def driver_branch(self) -> str:
+        """``580`` of ``580.159.04``: NVIDIA's releases within a branch mend faults and leave speed alone."""
+        return self.driver.partition(".")[0]
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """A slice's are its card's."""
+        if self._read("nvmlDeviceIsMigDeviceHandle"):
+            card = self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            return NvidiaGpu(self._nvml, card).settings
+        milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
+        kinds = (self._nvml.NVML_CLOCK_SM, self._nvml.NVML_CLOCK_MEM)
+        clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
+        # Each as it is now, and as it will be after the next start.
+        modes = {"gpu_ecc": self._read("nvmlDeviceGetEccMode"), "gpu_mig": self._read("nvmlDeviceGetMigMode")}
+        return {
+            **({"gpu_power_limit": f"{milliwatts * MILLIWATT:g} W"} if milliwatts else {}),
+            **({} if None in clocks else {"gpu_application_clocks": "{}, {} MHz".format(*clocks)}),
+            **{name: "on" if mode[0] else "off" for name, mode in modes.items() if mode},
+        }
 
     @property
     def pci_address(self) -> str:
@@ -118,19 +143,21 @@ class NvidiaGpu(Gpu):
             raise VendorToolError(str(error)) from None
 
 
-def visible_gpus() -> list[Gpu]:
-    """The GPUs that torch sees, first the one it uses; raises :class:`VendorToolError` if there is none.
+def visible_gpus(seen: Seen = UNSEEN) -> list[Gpu]:
+    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
 
-    NVML counts in PCI order; CUDA counts the fastest first unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two
-    differ only where unlike GPUs share a machine. Of MIG instances, CUDA sees only the first one listed.
+    Raises :class:`VendorToolError` if there is none. NVML counts in PCI order; CUDA counts the fastest first unless
+    ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ only where unlike GPUs share a machine. Of MIG instances, CUDA
+    sees only the first one listed.
     """
     nvml = _library()
+    if found := _by_uuid(nvml, seen.uuid):
+        return [found]
     choice = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         if choice is not None and choice.startswith("MIG-"):
             return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
-        handles = (nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount()))
-        gpus = [NvidiaGpu(nvml, handle) for handle in handles]
+        gpus = [NvidiaGpu(nvml, handle) for handle in _handles(nvml)]
     except nvml.NVMLError as error:
         raise VendorToolError(str(error)) from None
     chosen = visible(choice, [gpu.uuid for gpu in gpus])
@@ -138,6 +165,26 @@ def visible_gpus() -> list[Gpu]:
         msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
         raise VendorToolError(msg)
     return [gpus[index] for index in chosen]
+
+
+def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
+    """By torch's identifier, which lacks the prefix that tells a card from a slice of one."""
+    for prefix in ("GPU-", "MIG-") if uuid else ():
+        try:
+            return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(prefix + uuid))
+        except nvml.NVMLError:
+            continue
+    return None
+
+
+def _handles(nvml: Any) -> Iterator[Any]:
+    """Of all cards that this process may open; CUDA does not count the others, either."""
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            yield nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NO_PERMISSION:
+                raise
 
 
 def _library() -> Any:

@@ -24,7 +24,7 @@ class Rocm(ManagedGpu):
     vendor = "AMD"
 
     def visible_gpus(self) -> list[Gpu]:
-        return amdsmi.visible_gpus()
+        return amdsmi.visible_gpus(self._seen)
 
     def identity(self) -> Identity:
         """Named as the PyTorch benchmark infrastructure does, after ``rocminfo``."""

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import Accelerator
-from torchperf_ci.machine.devices.base import Identity
+from torchperf_ci.machine.devices.base import UNSEEN, Identity, Seen
 
 MIB = 2**20
 XPU_SMI_SECONDS = 30.0
@@ -18,20 +18,33 @@ class Xpu(Accelerator):
 
     torch_type = "xpu"
 
+    def __init__(self, seen: Seen = UNSEEN) -> None:
+        self._seen = seen
+
     def identity(self) -> Identity:
-        devices = _xpu_smi("discovery", "-j").get("device_list", [])
+        """What torch has seen goes before what ``xpu-smi`` lists, which knows nothing of ``ZE_AFFINITY_MASK``."""
+        seen, devices = self._seen, _xpu_smi("discovery", "-j").get("device_list", [])
+        name, unknown = seen.name, "unknown Intel GPU"
         if not devices:
-            return Identity("xpu", "unknown Intel GPU", facts={"gpu_problem": "xpu-smi lists no device"})
-        first = devices[0]
+            facts = {"gpu_problem": "xpu-smi lists no device"}
+            return Identity("xpu", name or unknown, seen.count, seen.memory_mib, facts=facts)
+        first = next((one for one in devices if name and one.get("device_name") == name), devices[0])
         details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j")
+        driver = str(details.get("driver_version", ""))
         return Identity(
             "xpu",
-            str(first.get("device_name", "unknown Intel GPU")),
-            gpu_count=len(devices),
-            gpu_memory_mib=int(details.get("memory_physical_size_byte", 0)) // MIB,
-            driver=str(details.get("driver_version", "")),
+            name or str(first.get("device_name", unknown)),
+            gpu_count=seen.count or len(devices),
+            gpu_memory_mib=seen.memory_mib or _whole(details.get("memory_physical_size_byte")) // MIB,
+            driver=driver,
+            driver_branch=driver,
             facts={"gpu_uuid": str(first.get("uuid", ""))},
         )
+
+
+def _whole(value: object) -> int:
+    """A number in a text; 0 for what is none, such as "N/A"."""
+    return int(str(value)) if str(value).isdigit() else 0
 
 
 def _xpu_smi(*arguments: str) -> dict[str, Any]:
