@@ -81,11 +81,11 @@ def test_an_end_that_cannot_be_built_is_told_with_the_reason(state, position, wh
     assert not state.facts.builds[-1].ok
 
 
-def test_what_cannot_be_built_or_run_is_kept_and_not_tried_again(state) -> None:
+def test_what_cannot_be_built_is_tried_once_more_and_what_does_not_run_is_not(state) -> None:
     world = a_range(unbuildable=frozenset({15}), fails={"p": frozenset({16})})
     assert go(world, state) == ""
     assert culprits(world, state.facts) == {"s": [Segment(14, 17)]}
-    assert [build.position for build in state.facts.builds if not build.ok] == [15]
+    assert [build.position for build in state.facts.builds if not build.ok] == [15, 15]
     assert state.facts.failures == (Failure("p", 16, "crashed"),)
 
 

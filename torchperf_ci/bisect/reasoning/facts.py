@@ -6,6 +6,8 @@ commit. Of one commit several may be made, its **draws**, which differ in nothin
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 Purpose = Literal["confirm", "locate", "verify", "control"]
 """What a pair is for; a ``control`` is of one and the same build twice, so that whatever it reads is not the code."""
+
+MOST_BY_CHANCE = 2
+"""Builds that fail side by side by chance."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +112,35 @@ class Facts:
 
     @property
     def unusable(self) -> frozenset[int]:
-        """Positions that nothing can be measured on: they cannot be built, or the probe does not run on them.
+        """Positions that nothing can be measured on so far: they were not built, or the probe does not run on them.
 
         A commit that was built once is not among them if another draw of it fails.
         """
+        return self._unbuilt | self._failing
+
+    @property
+    def unsettled(self) -> frozenset[int]:
+        """Those of them whose build has failed once only, which chance may have done.
+
+        Where more than :data:`MOST_BY_CHANCE` have failed in a row, it was not chance.
+        """
+        tries = Counter(build.position for build in self.builds if not build.draw)
         return frozenset(
-            {build.position for build in self.builds if not build.ok and not build.draw}
-            | {failure.position for failure in self.failures}
+            position
+            for position in self._unbuilt - self._failing
+            if tries[position] == 1 and self._in_a_row(position) <= MOST_BY_CHANCE
         )
+
+    @property
+    def _unbuilt(self) -> frozenset[int]:
+        return frozenset(build.position for build in self.builds if not build.draw) - self.built
+
+    @property
+    def _failing(self) -> frozenset[int]:
+        return frozenset(failure.position for failure in self.failures)
+
+    def _in_a_row(self, position: int) -> int:
+        """How many were not built around a position, with none among them that was."""
+        left = max((place for place in self.built if place < position), default=-1)
+        right = min((place for place in self.built if place > position), default=math.inf)
+        return sum(left < place < right for place in self._unbuilt)

@@ -49,13 +49,24 @@ class Search:
     @cached_property
     def step(self) -> Segment | None:
         """The two builds that the culprit lies between, once that is sure enough and no build between can be had."""
+        return None if self._unsettled else self._place
+
+    @cached_property
+    def _place(self) -> Segment | None:
+        """The same, as far as was tried."""
         most = int(self.odds.gaps.argmax())
         if self.odds.gaps[most] < SURE:
             return None
         left, right = (int(self.odds.tested[most + side]) + self.segment.before for side in (0, 1))
-        unusable = self.members[0].facts.unusable
-        whole = all(position in unusable for position in range(left + 1, right))
-        return Segment(left, right) if whole else None
+        facts = self.members[0].facts
+        return Segment(left, right) if {*range(left + 1, right)} <= facts.unusable else None
+
+    @cached_property
+    def _unsettled(self) -> Sequence[int]:
+        """What has to be tried once more before anything rests on its not being built."""
+        place = self._place
+        unsettled = self.members[0].facts.unsettled
+        return sorted(unsettled.intersection(range(place.before + 1, place.after))) if place else ()
 
     def revert_of(self, step: Segment, *, may_build: bool) -> Measure | None:
         """What takes back a suspect of a step, as long as it has not been seen whether that still holds at the end.
@@ -77,6 +88,9 @@ class Search:
 
     def next_pair(self, *, may_build: bool) -> Measure | None:
         """What is expected to tell most for its price; None where nothing would tell anything."""
+        if self._unsettled:
+            first, head = self.members[0], self._unsettled[0]
+            return Measure(first.probe, self.segment.before, head, "locate") if may_build else None
         best, found = 0.0, None
         for number, member in enumerate(self.agreeing):
             cost = price(member.question, member.facts, self.segment, member.probe, may_build=may_build)
