@@ -78,7 +78,15 @@ def test_from_any_moment_on_the_next_job_finds_the_same(tmp_path) -> None:
 def test_an_end_that_cannot_be_built_is_told_with_the_reason(state, position, which) -> None:
     with pytest.raises(EnvironmentUnderTestError, match=f"the {which} commit cannot be built.*no such file"):
         go(a_range(unbuildable=frozenset({position})), state)
-    assert not state.facts.builds[-1].ok
+    assert [(build.position, build.ok) for build in state.facts.builds[-2:]] == [(position, False)] * 2
+
+
+@pytest.mark.parametrize("position", [0, 16, 17, N])
+def test_a_build_that_fails_by_chance_changes_nothing(state, position) -> None:
+    world = a_range(flaky=frozenset({position}))
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == CULPRIT
+    assert [build.ok for build in state.facts.builds if build.position == position] == [False, True]
 
 
 def test_what_cannot_be_built_is_tried_once_more_and_what_does_not_run_is_not(state) -> None:

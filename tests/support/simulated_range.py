@@ -48,13 +48,15 @@ class Simulated:
 class SimulatedRange:
     """What a laboratory does, for ``n`` suspects and what ``series`` say of them.
 
-    A build takes 10 s and a pair 1 s. ``fails`` are positions on which a probe does not run, ``spikes`` the share of
-    readings that are off by a factor of 2. What is done is counted in ``done``, and ends a bisection that does not end.
+    A build takes 10 s and a pair 1 s. ``flaky`` are positions whose first build fails, ``fails`` those on which a
+    probe does not run, ``spikes`` the share of readings that are off by a factor of 2. What is done is counted in
+    ``done``, and ends a bisection that does not end.
     """
 
     n: int
     series: Mapping[str, Simulated]
     unbuildable: frozenset[int] = frozenset()
+    flaky: frozenset[int] = frozenset()
     fails: Mapping[str, frozenset[int]] = field(default_factory=dict)
     spikes: float = 0.0
     seed: int = 0
@@ -62,11 +64,13 @@ class SimulatedRange:
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
+        self._tried: set[int] = set()
 
     def build(self, position: int, draw: int = 0) -> Build:
         """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.build` does."""
         self._count()
-        ok = position not in self.unbuildable
+        ok = position not in self.unbuildable | (self.flaky - self._tried)
+        self._tried.add(position)
         return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
 
     def measure(

@@ -22,7 +22,7 @@ def investigate(
 ) -> str:
     """Go on until nothing more can be learnt, or a limit ends it; which one, if it was one.
 
-    Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built.
+    Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built, which is tried twice.
     """
     while (step := next_step(question := as_known(question, state.facts), state.facts)) is not None:
         if limit := limits.ended_by(state.facts):
@@ -60,7 +60,7 @@ def _are_built(
         state.add(build)
         shown.learnt(build, state.facts)
         if not build.ok:
-            if not draw and position in (0, question.bad):
+            if position in {0, question.bad} & state.facts.unusable - state.facts.unsettled:
                 which = "bad" if position else "good"
                 msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
                 raise EnvironmentUnderTestError(msg)

@@ -11,3 +11,19 @@ def test_a_commit_stays_usable_where_another_draw_of_it_fails() -> None:
     assert facts.unusable == {4, 5}
     assert facts.built == {3, 5}
     assert facts.made == {(3, 0), (5, 0)}
+
+
+def failed(*positions: int) -> Facts:
+    return Facts((), (Build(0, ok=True), Build(9, ok=True), *(Build(place, ok=False) for place in positions)))
+
+
+def test_what_failed_once_may_have_failed_by_chance_but_not_a_row() -> None:
+    assert failed(4, 7).unsettled == {4, 7}
+    assert failed(4, 4, 7).unsettled == {7}
+    assert failed(4, 5, 7).unsettled == frozenset()
+    assert failed(4, 5, 7).unusable == {4, 5, 7}
+
+
+def test_what_was_built_in_the_end_is_as_good_as_any() -> None:
+    builds = (Build(3, ok=False), Build(3, ok=True))
+    assert (Facts((), builds).unusable, Facts((), builds).unsettled) == (frozenset(), frozenset())
