@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
+from torchperf_ci.bench.luck import Luck
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.errors import UsageError
 
@@ -33,6 +34,11 @@ class CommandArm:
     worktree: Path | None
     scratch: Path
 
+    @property
+    def cache(self) -> Path:
+        """Where compilers keep what they make."""
+        return self.scratch / "cache"
+
 
 def filled_in(command: str, arm: CommandArm) -> str:
     """The line with its places filled, all in one go: a path may look like one of them."""
@@ -50,14 +56,18 @@ def _values(arm: CommandArm) -> dict[str, str]:
 
 
 def environment(arm: CommandArm) -> dict[str, str]:
-    """The caller's variables, with the environment under test in front and no compiler's cache of another commit."""
-    python, cache = Path(arm.settings.python), arm.scratch / "cache"
+    """The caller's variables, with the environment under test in front and no compiler's cache of another commit.
+
+    Each time they are asked for, they have luck of their own.
+    """
+    python = Path(arm.settings.python)
     caller = without_rights(os.environ)
     inherited = {name: value for name, value in caller.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
     parent = python.parent.parent
     return {
         **inherited,
-        **worker_environment(arm.settings, cache),
+        **worker_environment(arm.settings, arm.cache),
+        **Luck.drawn().variables,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         **({"VIRTUAL_ENV": str(parent)} if (parent / "pyvenv.cfg").is_file() else {}),

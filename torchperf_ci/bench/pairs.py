@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import NormalDist, median, stdev
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, open_worker, prepare
+from torchperf_ci.bench.luck import Luck, forget_choices
+from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
 from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
 from torchperf_ci.stats.normal import student_of_score
@@ -47,7 +48,8 @@ class Pair:
     """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and what each arm told.
 
     Seconds are the median of an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
-    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`).
+    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`), ``luck`` what
+    was drawn for each arm (:class:`torchperf_ci.bench.luck.Luck`).
     """
 
     log_ratios: tuple[float, ...]
@@ -58,6 +60,7 @@ class Pair:
     base_graph_breaks: int | None = None
     head_graph_breaks: int | None = None
     observed: Mapping[str, str] = field(default_factory=dict)
+    luck: Mapping[Side, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def log_ratio(self) -> float:
@@ -111,12 +114,17 @@ def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
 def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> Pair:
     """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
 
-    Both settings must be on the same CPUs (:func:`on_same_cpus`). The arms' compiler caches stay below ``scratch`` for
-    the next pair of the case.
+    Both settings must be on the same CPUs (:func:`on_same_cpus`). What was compiled stays below ``scratch`` for the
+    next pair of the case; each pair has luck of its own (:mod:`torchperf_ci.bench.luck`).
     """
+    lucks: dict[Side, Luck] = {"base": Luck.drawn(), "head": Luck.drawn()}
+    for side in lucks:
+        forget_choices(cache_of(case, scratch / side))
     with ExitStack() as stack:
-        first = Arm("base", stack.enter_context(_started(case, base, scratch / "base")), base.timeout)
-        second = Arm("head", stack.enter_context(_started(case, head, scratch / "head")), head.timeout)
+        first, second = (
+            Arm(side, stack.enter_context(_started(case, settings, scratch / side, luck)), settings.timeout)
+            for (side, luck), settings in zip(lucks.items(), (base, head), strict=True)
+        )
         _import_torch(first, second)
         first.make_ready(case, base)
         second.make_ready(case, head)
@@ -132,12 +140,13 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
             _graph_breaks(first, case),
             _graph_breaks(second, case),
             observed,
+            {side: asdict(luck) for side, luck in lucks.items()},
         )
 
 
-def _started(case: Case, settings: Settings, scratch: Path) -> AbstractContextManager[Worker]:
+def _started(case: Case, settings: Settings, scratch: Path, luck: Luck) -> AbstractContextManager[Worker]:
     """A worker that may still run on any CPU."""
-    return open_worker(case, replace(settings, cpus=()), scratch)
+    return open_worker(case, replace(settings, cpus=()), scratch, luck.variables)
 
 
 def _import_torch(*arms: Arm) -> None:

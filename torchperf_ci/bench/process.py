@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.client import Worker, WorkerFailure
+from torchperf_ci.bench.luck import forget_choices
 from torchperf_ci.machine.devices.host_memory import available
 from torchperf_ci.machine.interference import watched
 
@@ -83,6 +84,7 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
     whole: dict[str, str] = {}
     try:
         # A process that fails before it is sampled may have failed because of what else went on, such as a timeout.
+        forget_choices(cache_of(case, scratch), keep_graphs=True)  # a warm start is measured, too
         with watched(device) as whole, open_worker(case, settings, scratch) as worker:
             inquiry = Inquiry(worker, settings.timeout)
             answers = inquiry.answers
@@ -131,12 +133,18 @@ def open_worker(
 
     ``more`` are variables beside those that every worker gets.
     """
-    folder = scratch / case.key
+    cache = cache_of(case, scratch)
+    folder = cache.parent
     folder.mkdir(parents=True, exist_ok=True)
     limit = int(available() * MEMORY_SHARE) or None
-    environment = {**worker_environment(settings, folder / "cache"), **(more or {})}
+    environment = {**worker_environment(settings, cache), **(more or {})}
     with Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit) as worker:
         yield worker
+
+
+def cache_of(case: Case, scratch: Path) -> Path:
+    """Where compilers keep what they make of a case."""
+    return scratch / case.key / "cache"
 
 
 def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:

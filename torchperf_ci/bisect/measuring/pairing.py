@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.command_pairs import measure_command_pair
+from torchperf_ci.bench.luck import forget_choices
 from torchperf_ci.bench.pairs import ArmFailure, measure_pair
 from torchperf_ci.bench.process import measure
 from torchperf_ci.bench.user_command import run_command
@@ -118,8 +119,9 @@ class CommandPairing:
         return Failure(self._probe.name, at_fault.position, _said(failure))
 
     def _try_out(self, side: Side, arm: CommandArm) -> None:
-        """One run that does not count on a build that is new: it reads cold files, and would look slower."""
-        if arm in self._tried:
+        """One run that does not count on a build that is new, or has to choose anew what it compiles: it is slower."""
+        forgotten = forget_choices(arm.cache)
+        if arm in self._tried and not forgotten:
             return
         try:
             run_command(self._probe.command, arm, self._probe.costs)

@@ -1,0 +1,77 @@
+"""What luck decides of a process is drawn anew for each, and nothing is compiled again for that."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.command_arm import CommandArm, environment
+from torchperf_ci.bench.luck import MOST_PADDING, PADDING, Luck, forget_choices
+from torchperf_ci.bench.pairs import measure_pairs
+from torchperf_ci.bench.process import measure
+from torchperf_ci.machine.devices import device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUITE = Path(__file__).parents[1] / "support" / "autotuned_suite.py"
+CASE = Case("autotuned/products", "inference", "fp32", "inductor", 128)
+COMPILED = ("ab/x.so", "ab/x.cpp", "triton/0/y.cubin", "triton/0/y.json", "extensions/z/build.ninja")
+GRAPHS = ("fxgraph/aa/b", "aotautograd/c/d")
+CHOSEN = ("ab/x.best_config", "cache/abc", "triton/0/y.autotune.json", "miopen/gfx.ufdb.txt", "ab/x.unknown")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    suite = shutil.copy(SUITE, tmp_path / "suite.py")
+    return Settings(sys.executable, "cpu", (str(suite),), target_ci=0.5, budget=0.2, timeout=240)
+
+
+def timed(settings: Settings) -> Sequence[str]:
+    """The winners, one a line for each time that the variants were timed."""
+    return Path(settings.files[0]).with_name("timed").read_text().split()
+
+
+def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.pairs.QUADS", 1)
+    pairs = [*measure_pairs(CASE, settings, settings, tmp_path / "scratch", 2)]
+    assert len(timed(settings)) == 4
+    lucks = [luck for pair in pairs for luck in pair.luck.values()]
+    assert len({luck["hash_seed"] for luck in lucks}) == 4
+
+
+def test_the_processes_of_a_run_have_draws_of_their_own_and_start_warm_all_the_same(
+    settings: Settings, tmp_path: Path
+) -> None:
+    both = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(2)]
+    assert [one.status for one in both] == ["pass"] * 2
+    assert len(timed(settings)) == 2
+    if len({*timed(settings)}) == 1:  # else they are different graphs
+        assert both[1].answers["compilation"]["cache_misses"] == 0
+
+
+@pytest.mark.parametrize(("keep_graphs", "stays"), [(False, COMPILED), (True, (*COMPILED, *GRAPHS))])
+def test_what_was_compiled_stays_and_what_was_chosen_goes(tmp_path: Path, keep_graphs: bool, stays) -> None:
+    for name in (*COMPILED, *GRAPHS, *CHOSEN):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert forget_choices(tmp_path, keep_graphs=keep_graphs)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*stays}
+    assert not forget_choices(tmp_path, keep_graphs=keep_graphs)
+    assert not forget_choices(tmp_path / "nowhere")
+
+
+def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environment(tmp_path: Path) -> None:
+    arm = CommandArm(Settings(sys.executable, "cpu"), None, None, tmp_path)
+    drawn = [environment(arm) for _ in range(4)]
+    assert len({one["PYTHONHASHSEED"] for one in drawn}) == 4
+    assert len({len(one[PADDING]) for one in drawn}) > 1
+    assert all(len(Luck.drawn().variables[PADDING]) < MOST_PADDING for _ in range(4))
