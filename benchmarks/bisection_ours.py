@@ -57,7 +57,7 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
             break
         _claim(known, step, played.claims)
         facts = _learnt(world, facts, step, series)
-        if any(not build.ok and build.position in (0, world.n) for build in facts.builds):
+        if {0, world.n} & facts.unusable - facts.unsettled:
             played.aborted = True
             return played
     known = Investigation(question, facts)
@@ -84,7 +84,7 @@ def _learnt(world: World, facts: Facts, step: Measure, series: int) -> Facts:
     """The facts after a step, or after the first build that it failed at."""
     for position, draw in zip((step.base, step.head), step.draws, strict=True):
         if (position, draw) not in facts.made:
-            made = Build(position, world.build(position, draw), BUILD, draw=draw)
+            made = Build(position, world.build(position, draw, again=True), BUILD, draw=draw)
             facts = replace(facts, builds=(*facts.builds, made))
             if not made.ok:
                 return facts

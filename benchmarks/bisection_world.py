@@ -156,11 +156,11 @@ class World:
         self._mode = noise.mode * random.choice([-1, 1])
         self._random = random
 
-    def build(self, position: int, draw: int = 0) -> bool:
-        """Build a commit, if that was not done before: is there something to run?"""
-        if not self._tried.get((position, draw)):
-            if self._tried.get((position, draw)) is None or self.noise.flaky:
-                self.builds += 1
+    def build(self, position: int, draw: int = 0, *, again: bool = False) -> bool:
+        """Build a commit, if that was not done before: is there something to run? ``again``: also if it failed."""
+        known = self._tried.get((position, draw))
+        if known is None or (again and not known):
+            self.builds += 1
             fails = self.noise.flaky > 0 and self._random.random() < self.noise.flaky
             self._tried[position, draw] = bool(self._buildable[position]) and not fails
         return self._tried[position, draw]

@@ -122,9 +122,10 @@ class Investigation:
         for search in self.searches:
             first = search.members[0]
             if search.step and search.step not in first.refuted:
-                if revert := search.revert_of(search.step, may_build=may_build):
+                if revert := search.pair_of_revert(may_build=may_build):
                     yield revert
-                yield Measure(first.probe, search.step.before, search.step.after, "verify")
+                if search.is_to_verify:
+                    yield Measure(first.probe, search.step.before, search.step.after, "verify")
 
     def _locations(self, *, may_build: bool) -> Iterator[Measure]:
         for search in self.searches:

@@ -11,18 +11,18 @@ from torchperf_ci.bisect.reasoning.evidence import price
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.reasoning.standing import SURE, Standing, weights
+from torchperf_ci.bisect.reasoning.taken_back import taken_back
 from torchperf_ci.stats.information import most_informative
 from torchperf_ci.stats.posterior import posterior
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchperf_ci.bisect.reasoning.taken_back import TakenBack
     from torchperf_ci.stats.posterior import Posterior
 
 APART = math.log(1 / 20)
 """Series are not taken to have one cause where two causes are twenty times as likely."""
-TO_SEE = 2
-"""Pairs that show whether a revert has undone a change."""
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,26 @@ class Search:
         unsettled = self.members[0].facts.unsettled
         return sorted(unsettled.intersection(range(place.before + 1, place.after))) if place else ()
 
-    def revert_of(self, step: Segment, *, may_build: bool) -> Measure | None:
-        """What takes back a suspect of a step, as long as it has not been seen whether that still holds at the end.
+    @property
+    def is_to_verify(self) -> bool:
+        """Whether the step may be the culprit, as far as its reverts tell."""
+        return self.step is not None and not any(revert.is_out for revert in self._reverts)
 
-        If it is fast again there, it is another commit that made the end slow; the odds know that once it is read.
-        """
+    def pair_of_revert(self, *, may_build: bool) -> Measure | None:
+        """What shows whether a suspect of the step still makes the end slow, or something after its revert."""
         first = self.members[0]
-        for revert, reverted in first.question.reverts.items():
-            inside = step.before < reverted <= step.after < revert < self.segment.after
-            usable = revert not in first.facts.unusable and (may_build or revert in first.facts.built)
-            ends = (self.segment.before, revert)
-            read = sum(
-                (one.base, one.head) == ends and first.series in one.log_ratios
-                for one in first.facts.readings
-            )
-            if inside and usable and read < TO_SEE:
-                return Measure(first.probe, *ends, "locate")
+        for revert in self._reverts:
+            if (
+                revert.is_open
+                and revert.place is not None
+                and (may_build or revert.place in first.facts.built)
+            ):
+                return Measure(first.probe, self.segment.before, revert.place, "locate")
         return None
+
+    @cached_property
+    def _reverts(self) -> Sequence[TakenBack]:
+        return taken_back(self.members[0], self.segment, self.step) if self.step else ()
 
     def next_pair(self, *, may_build: bool) -> Measure | None:
         """What is expected to tell most for its price; None where nothing would tell anything."""
