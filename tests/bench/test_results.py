@@ -12,7 +12,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.bench.results import CaseResult, Setting, records
-from torchperf_ci.bench.summary import rows
+from torchperf_ci.bench.summary import conditions, headline, power, rows
 from torchperf_ci.records.record import Dependency
 
 CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
@@ -207,3 +207,39 @@ def test_memory_that_graphs_hold_says_so() -> None:
     for outcome, extra in ((plain, {}), (held, {"method": "reserved"})):
         found = by_name(CaseResult(CASE, [outcome]), accelerator)
         assert found["peak_memory(MiB)"]["metric"].get("extra_info", {}) == extra
+
+
+def hot(latency: float) -> Outcome:
+    plain = passing(latency)
+    return replace(plain, observed={"throttling": "hardware thermal slowdown", "throttled_share": "0.4"})
+
+
+def test_a_process_that_heat_slowed_down_has_no_latency_and_the_others_keep_theirs() -> None:
+    result = CaseResult(CASE, [passing(0.1), hot(0.2), passing(0.3)])
+    found = by_name(result)
+    assert found["latency(ms)"]["metric"]["benchmark_values"] == pytest.approx([100.0, 300.0])
+    assert found["status"]["metric"]["extra_info"]["void"] == (
+        "the GPU was throttled (hardware thermal slowdown) in 1 of 3 processes"
+    )
+
+
+def test_where_heat_slowed_all_processes_down_there_is_no_latency_and_the_status_says_why() -> None:
+    result = CaseResult(CASE, [hot(0.2), hot(0.3)])
+    found = by_name(result)
+    assert not {"latency(ms)", "throughput(samples/s)"} & set(found)
+    assert found["status"]["metric"]["benchmark_values"] == [1.0]
+    told = json.loads(found["status"]["metric"]["extra_info"]["not_measured"])
+    assert told["latency(ms)"] == "the GPU was throttled (hardware thermal slowdown) in 2 of 2 processes"
+    assert rows([result])[0][5] == "void"
+    assert headline([result]) == "1 of 1 case measured, 1 without a valid time"
+
+
+def test_the_power_limit_is_told_and_voids_nothing() -> None:
+    capped = replace(passing(0.1), observed={"power_capped": "0.970", "gpu_sm_mhz": "1395", "seconds": "2.0"})
+    result = CaseResult(CASE, [capped])
+    assert result.latencies == [pytest.approx(0.1)]
+    assert conditions([result]) == ""
+    assert power([result, CaseResult(CASE, [passing(0.1)])]) == (
+        "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
+        "what it keeps up under such a load"
+    )

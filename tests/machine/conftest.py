@@ -105,6 +105,12 @@ def no_vendor_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
 
+def field_value(field: int, count: int | None) -> SimpleNamespace:
+    """As NVML answers; None is a field that this GPU or driver does not have."""
+    code = pynvml.NVML_ERROR_NOT_SUPPORTED if count is None else pynvml.NVML_SUCCESS
+    return SimpleNamespace(fieldId=field, nvmlReturn=code, value=SimpleNamespace(ullVal=count or 0))
+
+
 NVIDIA_UUIDS = ("GPU-aaaa1111", "GPU-bbbb2222")
 
 
@@ -140,6 +146,8 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "nvmlDeviceGetEccMode": lambda _: [1, 1],
         "nvmlDeviceGetMigMode": lambda handle: [int(handle == NVIDIA_UUIDS[1]), 0],
         "nvmlDeviceGetComputeRunningProcesses": lambda _: [SimpleNamespace(pid=4711)],
+        "nvmlDeviceGetPowerUsage": lambda _: 72_284,
+        "nvmlDeviceGetFieldValues": lambda _, fields: [field_value(field, 0) for field in fields],
     }
     stand_in = ModuleType("pynvml")
     vars(stand_in).update(vars(pynvml))
@@ -225,6 +233,7 @@ class AmdSmiStandIn(ModuleType):
         super().__init__("amdsmi")
         self.levels = dict.fromkeys(AMD_UUIDS, "AUTO")
         self.violations = {"active_prochot_thrm": False, "active_socket_thrm": "N/A", "active_ppt_pwr": False}
+        self.power = {"current_socket_power": 742, "average_socket_power": "N/A"}
         self.energy = {"energy_accumulator": 2_000_000, "counter_resolution": 15.3, "timestamp": 1}
         self.allowed = True
         self.partition = "SPX"
@@ -265,6 +274,9 @@ class AmdSmiStandIn(ModuleType):
 
     def amdsmi_get_violation_status(self, processor_handle):
         return self.violations
+
+    def amdsmi_get_power_info(self, processor_handle):
+        return self.power
 
     def amdsmi_get_energy_count(self, processor_handle):
         return self.energy

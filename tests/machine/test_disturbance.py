@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.machine.disturbance import disturbance, note
+from torchperf_ci.machine.disturbance import disturbance, is_void, note, power_limit
 
 QUIET = {
     "seconds": "3.000",
@@ -27,6 +27,7 @@ QUIET = {
         {**QUIET, "cpu_pressure": "1.000"},  # the workload has more threads than there are CPUs
         {**QUIET, "other_cpus": "1.00", "cpu_pressure": "0.049"},
         {**QUIET, "cpu_steal": "0.019"},
+        {**QUIET, "power_capped": "0.990", "gpu_sm_mhz": "1380"},  # what a GPU keeps up
         {**QUIET, "seconds": "0.100", "other_cpus": "8.00", "cpu_steal": "0.100"},  # too short for ticks
         {"seconds": "3.000", "cpus": "8", "load": "9.00"},  # macOS, eight threads of ours
     ],
@@ -56,6 +57,10 @@ def test_what_is_ours_or_little_is_no_disturbance(facts: dict[str, str]) -> None
         ({"other_gpu_processes": "1"}, "another process computed on the GPU, too"),
         ({"other_gpu_processes": "3"}, "3 other processes computed on the GPU, too"),
         ({"throttling": "HwSlowdown, SwThermal"}, "the GPU was throttled (HwSlowdown, SwThermal)"),
+        (
+            {"throttling": "HwThermal", "throttled_share": "0.350"},
+            "the GPU was throttled up to 35% of the time (HwThermal)",
+        ),
     ],
 )
 def test_each_disturbance_is_told_in_words(facts: dict[str, str], words: str) -> None:
@@ -76,3 +81,12 @@ def test_processes_count_by_their_time() -> None:
 def test_throttling_of_one_process_is_told() -> None:
     found = disturbance([QUIET, {**QUIET, "throttling": "HwThermal"}, {**QUIET, "cpu_throttle_events": "1"}])
     assert found == "heat slowed cores down once; the GPU was throttled (HwThermal)"
+
+
+def test_heat_voids_and_the_power_limit_is_told() -> None:
+    assert is_void({**QUIET, "throttling": "HwThermal"})
+    capped = {**QUIET, "power_capped": "0.970", "gpu_sm_mhz": "1395"}
+    assert not is_void(capped)
+    found = power_limit([QUIET, capped, {**capped, "power_capped": "0.400", "gpu_sm_mhz": "1700"}])
+    assert found == "the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz"
+    assert power_limit([QUIET]) == ""

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pynvml
 import pytest
 
 from torchperf_ci.machine.devices.cuda import Cuda
@@ -118,10 +119,12 @@ def test_this_process_on_this_machine():
 
 
 def test_what_is_watched_is_told_after_the_block_also_where_it_failed(nvidia):
-    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = iter([0, 0x8])
+    nvidia.nvmlDeviceGetFieldValues.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: 0x8
     with pytest.raises(ZeroDivisionError), watched(Cuda()) as told:
         _ = 1 / 0
     assert told["throttling"] == "hardware slowdown"
+    assert (told["gpu_sm_mhz"], told["gpu_watts"], told["gpu_celsius"]) == ("1980", "72", "41")
     assert float(told["seconds"]) >= 0
 
 
@@ -132,4 +135,4 @@ def test_others_on_the_gpu_are_counted(nvidia, workers, told):
     ]
     with watched(Cuda(), workers=workers) as observed:
         pass
-    assert {name: value for name, value in observed.items() if "gpu" in name} == told
+    assert {name: value for name, value in observed.items() if name.startswith("other_gpu")} == told

@@ -119,7 +119,14 @@ def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_ou
     if json_output:
         _print_json(summary.as_json(results, setting))
     console.say(
-        *filter(None, [f"{summary.headline(results)}; records in {out}", summary.conditions(results)])
+        *filter(
+            None,
+            [
+                f"{summary.headline(results)}; records in {out}",
+                summary.conditions(results),
+                summary.power(results),
+            ],
+        )
     )
     if not actions.in_actions():
         return

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.bench.client import Worker, WorkerFailure
 from torchperf_ci.bench.luck import forget_choices
 from torchperf_ci.machine.devices.host_memory import available
+from torchperf_ci.machine.disturbance import is_void
 from torchperf_ci.machine.interference import watched
+from torchperf_ci.machine.watching import ENERGY_SECONDS, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.base import Device, Reading
 
 MEMORY_SHARE = 0.9
 """Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 """glibc moves these two as a process frees memory, so that processes differ by a factor of three in page faults."""
 NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run eagerly under another name"
-ENERGY_WINDOW = 5.0
-"""Seconds; the counters move only every 20–100 ms, so a shorter window tells nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Outcome:
     @property
     def passed(self) -> bool:
         return self.status == "pass"
+
+    @property
+    def void(self) -> bool:
+        """Whether its times are no measurement, though it passed."""
+        return is_void(self.observed)
 
 
 class Inquiry:
@@ -85,7 +90,7 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
     try:
         # A process that fails before it is sampled may have failed because of what else went on, such as a timeout.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # a warm start is measured, too
-        with watched(device) as whole, open_worker(case, settings, scratch) as worker:
+        with watched(device, closely=False) as whole, open_worker(case, settings, scratch) as worker:
             inquiry = Inquiry(worker, settings.timeout)
             answers = inquiry.answers
             prepare(inquiry, case, settings)
@@ -179,12 +184,19 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
 
 
 def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> dict[str, str]:
+    """What was observed meanwhile; of a GPU's clock, power and temperature what it showed under the samples alone."""
     energy, start = device.energy_joules(), time.monotonic()
     inner = inquiry.answers["warm_up"]["inner"]
-    with watched(device, pid) as observed:
-        inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
+    read: list[Reading] = []
+    with watched(device, pid, found=read) as observed:
+        answer = inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
+        end = time.monotonic()
+    if read:
+        sampled = answer["wall_per_step"] * answer["inner"] * len(answer["seconds"])
+        under_samples = [reading for reading in read if end - sampled <= reading.moment <= end]
+        return {**observed, **shown(under_samples)}
     seconds, used = time.monotonic() - start, device.energy_joules()
-    if energy is not None and used is not None and seconds >= ENERGY_WINDOW:
+    if energy is not None and used is not None and seconds >= ENERGY_SECONDS:
         observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
     return observed
 

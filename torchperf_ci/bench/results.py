@@ -75,8 +75,30 @@ class CaseResult:
 
     @property
     def latencies(self) -> list[float]:
-        """Median seconds a step of each process; empty for a failed case."""
-        return [] if self.failure else [median(answer["seconds"]) for answer in self.answers("sample")]
+        """Median seconds a step of each process whose times are valid; none for a failed case."""
+        return [] if self.failure else [median(answer["seconds"]) for answer in self.samples]
+
+    @property
+    def samples(self) -> list[Mapping[str, Any]]:
+        """The answers to ``sample`` of the processes whose times are valid."""
+        return [
+            outcome.answers["sample"]
+            for outcome in self.outcomes
+            if "sample" in outcome.answers and not outcome.void
+        ]
+
+    @property
+    def void(self) -> str:
+        """How many processes' times are no measurement, and why; empty if all are."""
+        void = [
+            outcome.observed["throttling"] for outcome in self.outcomes if outcome.passed and outcome.void
+        ]
+        reasons = ", ".join(sorted(set(void)))
+        return (
+            f"the GPU was throttled ({reasons}) in {len(void)} of {len(self.outcomes)} processes"
+            if void
+            else ""
+        )
 
     @property
     def ratios(self) -> list[float]:
@@ -137,6 +159,8 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
     }
     if result.disturbed:
         extra["disturbed"] = result.disturbed
+    if result.void:
+        extra["void"] = result.void
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):
@@ -146,8 +170,10 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
 
 def unmeasured(result: CaseResult) -> dict[str, str]:
     """What a passed case has no number for, and why."""
-    missing = {}
+    missing: dict[str, str] = {}
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
+    if result.void and not result.latencies:
+        missing |= dict.fromkeys(("latency(ms)", "throughput(samples/s)"), result.void)
     if not any(result.answers("leak")):
         missing["memory_leak(KiB/iter)"] = failed.get("leak", "too few steps fit in the budget")
     if not any(answer["flops"] for answer in result.answers("flops")):
@@ -168,8 +194,9 @@ def _accuracy(result: CaseResult) -> Iterator[Metric]:
 
 
 def _speed(result: CaseResult) -> Iterator[Metric]:
-    seconds = result.latencies
-    samples = result.answers("sample")
+    seconds, samples = result.latencies, result.samples
+    if not seconds:
+        return
     extra: dict[str, object] = {
         "samples_ms": [[_rounded(s * 1e3) for s in answer["seconds"]] for answer in samples],
         "steps_per_sample": [answer["inner"] for answer in samples],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from torchperf_ci.actions import Annotation, markdown_cell
 from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
 from torchperf_ci.console import Column, print_table, say
-from torchperf_ci.machine.disturbance import MARK, disturbance
+from torchperf_ci.machine.disturbance import MARK, disturbance, power_limit
 from torchperf_ci.machine.doctor import Finding, verdict
 from torchperf_ci.stats.spread import spread, wide
 from torchperf_ci.wording import counted
@@ -43,7 +43,9 @@ def headline(results: Sequence[CaseResult]) -> str:
     counts = Counter(result.status for result in results)
     passed = counts.pop("pass", 0)
     rest = "".join(f", {count} {status}" for status, count in counts.most_common())
-    return f"{passed} of {counted(len(results), 'case')} measured{rest}"
+    void = sum(bool(result.void) and not result.latencies for result in results)
+    without = f", {void} without a valid time" if void else ""
+    return f"{passed} of {counted(len(results), 'case')} measured{rest}{without}"
 
 
 def conditions(results: Sequence[CaseResult]) -> str:
@@ -59,6 +61,15 @@ def conditions(results: Sequence[CaseResult]) -> str:
     if differ := wide(result.latencies for result in results):
         words.append(f"processes of a case differ by {differ:.0%}")
     return f"{MARK}disturbed while this was measured{which}: {'; '.join(words)}" if words else ""
+
+
+def power(results: Sequence[CaseResult]) -> str:
+    """One sentence, without a mark: which cases ran at the GPU's power limit; empty if none did."""
+    capped = [result for result in results if power_limit(result.observed)]
+    if not capped:
+        return ""
+    words = power_limit([facts for result in capped for facts in result.observed])
+    return f"in {len(capped)} of {counted(len(results), 'case')} {words}: what it keeps up under such a load"
 
 
 def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
@@ -100,6 +111,7 @@ def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
         f"### {'❌' if bad else '⚠️' if marked else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
         f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
         *([markdown_cell(marked)] if marked else []),
+        *([markdown_cell(limited)] if (limited := power(results)) else []),
         *_failure_list(bad),
         _markdown_table([column.head for column in columns(results)], rows(results)),
         (
@@ -133,6 +145,7 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
             "status": result.status,
             "reason": result.failure.reason if result.failure else None,
             "disturbed": result.disturbed,
+            "void": result.void or None,
             "spread": spread(result.latencies),
             "not_measured": {} if result.failure else unmeasured(result),
             "metrics": _medians(result, setting),
@@ -155,8 +168,8 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[str, ...]:
     name = (case.workload, case.mode, case.dtype, case.backend, str(case.batch_size or "auto"))
     latencies = result.latencies
     if not latencies:
-        return (*name, *[""] * (4 + anchored), result.status)
-    widths = [answer["half_width"] for answer in result.answers("sample")]
+        return (*name, *["void" if result.void else "", *[""] * (3 + anchored)], result.status)
+    widths = [answer["half_width"] for answer in result.samples]
     peaks = [answer["device"] / 2**20 for answer in result.answers("peak")]
     return (
         *name,

@@ -26,7 +26,7 @@ class Conditions:
 
     ``others`` is how many of the ``cpus`` work took that was not ours, ``load`` the highest load average (which is of
     the last minute, and counts what we do, too), the other numbers are shares of the time. ``gpu_neighbours`` counts
-    other processes on the GPU, ``throttling`` holds the reasons that it gave.
+    other processes on the GPU, ``throttling`` holds the reasons that it gave, the longest of them for ``throttled``.
     """
 
     seconds: float = 0.0
@@ -39,6 +39,7 @@ class Conditions:
     throttle_events: int = 0
     gpu_neighbours: int = 0
     throttling: tuple[str, ...] = ()
+    throttled: float | None = None
 
 
 def disturbance(observed: Sequence[Mapping[str, str]]) -> str | None:
@@ -55,6 +56,7 @@ def note(observed: Sequence[Mapping[str, str]], which: str = "") -> str:
 def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
     """Taken together, from the facts that :meth:`torchperf_ci.machine.interference.Interference.facts` gives."""
     reasons = {reason for facts in observed for reason in facts.get("throttling", "").split(", ") if reason}
+    shares = [facts["throttled_share"] for facts in observed if "throttled_share" in facts]
     return Conditions(
         seconds=sum(_seconds(facts) for facts in observed),
         cpus=max((int(facts.get("cpus", 0)) for facts in observed), default=0),
@@ -66,7 +68,26 @@ def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
         throttle_events=sum(int(facts.get("cpu_throttle_events", 0)) for facts in observed),
         gpu_neighbours=max((int(facts.get("other_gpu_processes", 0)) for facts in observed), default=0),
         throttling=tuple(sorted(reasons)),
+        throttled=max(map(float, shares), default=None),
     )
+
+
+def is_void(observed: Mapping[str, str]) -> bool:
+    """Whether what was measured meanwhile tells of the cooling and the power supply, and not of what was measured."""
+    return bool(observed.get("throttling"))
+
+
+def power_limit(observed: Sequence[Mapping[str, str]]) -> str:
+    """That a GPU worked at its power limit, which is its usual state under a heavy load and no disturbance; empty if it
+    did not.
+    """
+    capped = [facts for facts in observed if "power_capped" in facts]
+    if not capped:
+        return ""
+    share = max(float(facts["power_capped"]) for facts in capped)
+    clocks = [float(facts["gpu_sm_mhz"]) for facts in capped if "gpu_sm_mhz" in facts]
+    at = f", its clock at {min(clocks):.0f} MHz" if clocks else ""
+    return f"the GPU was at its power limit up to {share:.0%} of the time{at}"
 
 
 def _found(now: Conditions) -> Iterator[str]:
@@ -79,7 +100,8 @@ def _found(now: Conditions) -> Iterator[str]:
     if now.throttle_events:
         yield f"heat slowed cores down {'once' if now.throttle_events == 1 else f'{now.throttle_events} times'}"
     if now.throttling:
-        yield f"the GPU was throttled ({', '.join(now.throttling)})"
+        share = "" if now.throttled is None else f" up to {now.throttled:.0%} of the time"
+        yield f"the GPU was throttled{share} ({', '.join(now.throttling)})"
     if now.gpu_neighbours:
         others = "another process" if now.gpu_neighbours == 1 else f"{now.gpu_neighbours} other processes"
         yield f"{others} computed on the GPU, too"

@@ -20,11 +20,12 @@ from torchperf_ci.machine.host import (
     quota_stalled,
     throttle_events,
 )
+from torchperf_ci.machine.watching import held_down, readings, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.base import Device, Reading
 
 
 PARENT, FIRST_TIME, LAST_TIME = 1, 11, 14
@@ -90,27 +91,33 @@ class Interference:
 
 
 @contextmanager
-def watched(device: Device, pid: int | None = None, workers: int = 1) -> Iterator[dict[str, str]]:
+def watched(
+    device: Device,
+    pid: int | None = None,
+    workers: int = 1,
+    *,
+    closely: bool = True,
+    found: list[Reading] | None = None,
+) -> Iterator[dict[str, str]]:
     """The facts of the block, which are there after it: of the machine, of process ``pid``, and of ``device``, which so
     many ``workers`` of ours use.
+
+    A GPU is read all the time, or only at both ends if not ``closely``; ``found`` gets the readings.
     """
     observed: dict[str, str] = {}
-    before, throttled, users = snapshot(pid), {*device.throttling().voiding}, _users(device)
+    before, held = snapshot(pid), device.held()
     try:
-        yield observed
+        with readings(device, closely=closely) as read:
+            yield observed
     finally:
         observed |= between(before, snapshot(pid)).facts()
-        if throttled := throttled | {*device.throttling().voiding}:
-            observed["throttling"] = ", ".join(sorted(throttled))
+        observed |= held_down(held, device.held(), read)
+        observed |= shown(read) if closely else {}
         # Counted, because a container's process ids are not those that a driver tells.
-        if (others := max(users, _users(device)) - workers) > 0:
+        if (others := max((reading.processes for reading in read), default=0) - workers) > 0:
             observed["other_gpu_processes"] = str(others)
-
-
-def _users(device: Device) -> int:
-    """How many processes compute on a GPU."""
-    condition = device.condition()
-    return len(condition.processes) if condition else 0
+        if found is not None:
+            found += read
 
 
 def snapshot(pid: int | None = None, root: Path = Path("/"), own: int = 0) -> Snapshot:

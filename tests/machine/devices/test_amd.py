@@ -6,7 +6,7 @@ from importlib.metadata import files
 
 import pytest
 
-from torchperf_ci.machine.devices.base import Seen, VendorToolError
+from torchperf_ci.machine.devices.base import Held, Seen, VendorToolError
 from torchperf_ci.machine.devices.rocm import Rocm, marketing_name
 
 ROCMINFO = """\
@@ -99,6 +99,26 @@ def test_readings(amdsmi):
     amdsmi.violations |= {"active_prochot_thrm": True, "active_ppt_pwr": True}
     assert device.throttling().voiding == ("processor hot",)
     assert device.throttling().warning == ("package power limit",)
+
+
+def test_what_it_shows_at_work(amdsmi):
+    shown = Rocm().reading()
+    assert (shown.sm_mhz, shown.watts, shown.temperature) == (132, 742, 55)
+    assert (shown.joules, shown.processes) == (pytest.approx(30.6), 1)
+    for unsupported in ("N/A", 2**16 - 1, 2**32 - 1):  # before MI300
+        amdsmi.power = {"current_socket_power": unsupported, "average_socket_power": 300}
+        assert Rocm().reading().watts == 300
+
+
+def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
+    assert Rocm().held() is None
+    amdsmi.violations |= {
+        "acc_counter": 1000,
+        "acc_prochot_thrm": 5,
+        "acc_hbm_thrm": "N/A",
+        "acc_ppt_pwr": 900,
+    }
+    assert Rocm().held() == Held(1000.0, {"processor hot": 5.0}, 900.0)
 
 
 def test_determinism_holds_the_clock_below_its_peak(amdsmi):

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices.base import UNSEEN, Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.base import (
+    UNSEEN,
+    Change,
+    Condition,
+    Held,
+    Reading,
+    Throttling,
+    VendorToolError,
+)
 from torchperf_ci.machine.devices.gpu import Gpu
 from torchperf_ci.machine.devices.visible import visible
 
@@ -27,6 +36,11 @@ VOIDING = {
     "active_hbm_thrm": "memory temperature",
 }
 WARNING = {"active_ppt_pwr": "package power limit"}
+
+SOCKET_POWER = ("current_socket_power", "average_socket_power")
+"""Keys of amdsmi_get_power_info, in watts: the first of MI300 and later, the second of those before."""
+NO_WATTS = 0xFFFF
+"""What is not supported is told as the largest number of 16 or of 32 bits, or as "N/A"."""
 
 
 class AmdGpu(Gpu):
@@ -91,6 +105,30 @@ class AmdGpu(Gpu):
     def throttling(self) -> Throttling:
         status = self._read("amdsmi_get_violation_status") or {}
         return Throttling(_active(status, VOIDING), _active(status, WARNING))
+
+    def held(self) -> Held | None:
+        """Each reason's counter grows while it holds, ``acc_counter`` always (MI300 and later)."""
+        status = self._read("amdsmi_get_violation_status") or {}
+        total = status.get("acc_counter", "N/A")
+        if total == "N/A":
+            return None
+        voiding, power = _accumulated(status, VOIDING), _accumulated(status, WARNING)
+        return Held(float(total), voiding, next(iter(power.values()), None))
+
+    def reading(self) -> Reading:
+        """Without reasons: asking for them takes the library a tenth of a second."""
+        power = self._read("amdsmi_get_power_info") or {}
+        told = [power.get(key, "N/A") for key in SOCKET_POWER]
+        watts = [value for value in told if value != "N/A" and value < NO_WATTS]
+        condition = self.condition()
+        return Reading(
+            time.monotonic(),
+            sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._amdsmi.AmdSmiClkType.GFX),
+            watts=next(iter(watts), None),
+            temperature=condition.temperature,
+            joules=self.energy_joules(),
+            processes=len(condition.processes),
+        )
 
     def energy_joules(self) -> float | None:
         energy = self._read("amdsmi_get_energy_count")
@@ -189,6 +227,11 @@ def _library() -> Any:
 
 def _active(status: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for key, name in names.items() if status.get(key) is True)
+
+
+def _accumulated(status: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
+    counters = {name: status.get(key.replace("active_", "acc_"), "N/A") for key, name in names.items()}
+    return {name: float(count) for name, count in counters.items() if count != "N/A"}
 
 
 def _one_line(error: Exception) -> str:

@@ -20,6 +20,33 @@ class Throttling:
 
 
 @dataclass(frozen=True)
+class Held:
+    """For how long a GPU's clock has been held down since some fixed moment: by reasons that void a sample, and by its
+    power limit (None where it does not count). ``total`` is all of that time, in the same unit.
+    """
+
+    total: float
+    voiding: Mapping[str, float]
+    power: float | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a GPU shows at one ``moment`` (of the monotonic clock) of its work; None where it does not say.
+
+    MHz, watts, °C and joules since some fixed moment; ``processes`` is how many compute on it.
+    """
+
+    moment: float
+    sm_mhz: float | None = None
+    watts: float | None = None
+    temperature: float | None = None
+    joules: float | None = None
+    processes: int = 0
+    throttling: Throttling = field(default_factory=Throttling)
+
+
+@dataclass(frozen=True)
 class Timing:
     """How steps are to be timed, in seconds: on a CPU only that a sample lasts at least ``sample``, so that reading the
     clock (some 50 ns) stays below 0.01% of it.
@@ -168,6 +195,14 @@ class Device(ABC):
     def throttling(self) -> Throttling:
         """What holds the clock down right now."""
         return Throttling()
+
+    def held(self) -> Held | None:
+        """How long the clock has been held down; None where nothing counts it."""
+        return None
+
+    def reading(self) -> Reading | None:
+        """What can be read every tenth of a second while it works; None for a device that is not read so."""
+        return None
 
     def energy_joules(self) -> float | None:
         """A counter of energy used by the device, in joules; None where there is none."""

@@ -11,7 +11,9 @@ from torchperf_ci.machine.devices.base import (
     UNSEEN,
     Change,
     Condition,
+    Held,
     Identity,
+    Reading,
     Refusal,
     Seen,
     Throttling,
@@ -73,6 +75,14 @@ class Gpu(ABC):
         """See :meth:`Device.throttling`."""
 
     @abstractmethod
+    def held(self) -> Held | None:
+        """See :meth:`Device.held`."""
+
+    @abstractmethod
+    def reading(self) -> Reading:
+        """See :meth:`Device.reading`."""
+
+    @abstractmethod
     def energy_joules(self) -> float | None:
         """See :meth:`Device.energy_joules`."""
 
@@ -131,6 +141,14 @@ class ManagedGpu(Accelerator):
     def throttling(self) -> Throttling:
         gpus, _ = self._found
         return gpus[0].throttling() if gpus else Throttling()
+
+    def held(self) -> Held | None:
+        gpus, _ = self._found
+        return gpus[0].held() if gpus else None
+
+    def reading(self) -> Reading | None:
+        gpus, _ = self._found
+        return gpus[0].reading() if gpus else None
 
     def energy_joules(self) -> float | None:
         gpus, _ = self._found

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices.base import UNSEEN, Change, Condition, Throttling, VendorToolError
+from torchperf_ci.machine.devices.base import (
+    UNSEEN,
+    Change,
+    Condition,
+    Held,
+    Reading,
+    Throttling,
+    VendorToolError,
+)
 from torchperf_ci.machine.devices.gpu import Gpu
 from torchperf_ci.machine.devices.visible import visible
 
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 MILLIJOULE = 1e-3
 MILLIWATT = 1e-3
+NANOSECOND = 1e-9
 
 # nvmlClocksEventReasons of nvml.h.
 VOIDING = {
@@ -26,6 +36,15 @@ VOIDING = {
     0x80: "power brake slowdown",
 }
 WARNING = {0x04: "software power cap"}
+
+# Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 brings them up to date every 0.1 s.
+POWER_COUNTER = 74  # PERF_POLICY_POWER
+THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers that do not have the first two of the next ones
+VOIDING_COUNTERS = {
+    269: "software thermal slowdown",  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
+    270: "hardware thermal slowdown",  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
+    271: "power brake slowdown",  # CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN
+}
 
 
 class NvidiaGpu(Gpu):
@@ -95,6 +114,28 @@ class NvidiaGpu(Gpu):
         mask = self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0
         return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
 
+    def held(self) -> Held | None:
+        counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
+        if not counters:
+            return None
+        voiding = {name: counters[field] for field, name in VOIDING_COUNTERS.items() if field in counters}
+        if not voiding and THERMAL_COUNTER in counters:
+            voiding = {"thermal slowdown": counters[THERMAL_COUNTER]}
+        return Held(time.monotonic(), voiding, counters.get(POWER_COUNTER))
+
+    def reading(self) -> Reading:
+        nvml = self._nvml
+        milliwatts = self._read("nvmlDeviceGetPowerUsage")
+        return Reading(
+            time.monotonic(),
+            sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            watts=None if milliwatts is None else milliwatts * MILLIWATT,
+            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            joules=self.energy_joules(),
+            processes=len(self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
+            throttling=self.throttling(),
+        )
+
     def energy_joules(self) -> float | None:
         millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
         return None if millijoules is None else float(millijoules * MILLIJOULE)
@@ -129,6 +170,15 @@ class NvidiaGpu(Gpu):
                 lambda: self._write("nvmlDeviceSetGpuLockedClocks", base, base),
             ),
         )
+
+    def _counters(self, *fields: int) -> dict[int, float]:
+        """Seconds by field, of those that this GPU has."""
+        values = self._read("nvmlDeviceGetFieldValues", list(fields)) or ()
+        return {
+            value.fieldId: value.value.ullVal * NANOSECOND
+            for value in values
+            if value.nvmlReturn == self._nvml.NVML_SUCCESS
+        }
 
     def _read(self, function: str, *arguments: object) -> Any:
         try:
