@@ -17,6 +17,7 @@ from torchperf_ci.culprits.culprit import (
     Culprit,
     Inside,
     Location,
+    Luck,
     MachineTime,
     Measurement,
     Moved,
@@ -70,6 +71,7 @@ CULPRITS = st.builds(
     url=st.none() | TEXT,
     moved=MOVED,
     inside=st.none() | INSIDES,
+    builds=st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9)),
 )
 
 
@@ -87,8 +89,13 @@ def locations(statuses: st.SearchStrategy[str], least: int) -> st.SearchStrategy
         skipped=some(st.builds(Skipped, SHAS, TEXT)),
         moved=MOVED,
         notes=some(TEXT),
+        luck=st.none() | st.builds(Luck, SHARES, TEXT),
         readings=some(
-            st.builds(Measurement, TEXT, SHAS, SHAS, TEXT, st.dictionaries(TEXT, FINITE, max_size=2), SECONDS)
+            st.builds(
+                Measurement,
+                *(TEXT, SHAS, SHAS, TEXT, st.dictionaries(TEXT, FINITE, max_size=2), SECONDS),
+                st.tuples(COUNTS, COUNTS),
+            )
         ),
     )
 
@@ -157,6 +164,7 @@ def test_the_schema_is_one_and_knows_every_member() -> None:
     for kind, properties in (
         (Location, {*members} - {"version"}),
         (MachineTime, members["seconds"]["properties"]),
+        (Luck, members["luck"]["properties"]),
         (Skipped, members["skipped"]["items"]["properties"]),
         (Culprit, described["culprit"]["properties"]),
         (Change, described["change"]["properties"]),

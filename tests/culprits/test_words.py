@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.culprits.culprit import Location, MachineTime, Suspect
+from torchperf_ci.culprits.culprit import Location, Luck, MachineTime, Suspect
 from torchperf_ci.culprits.showing import headline
 from torchperf_ci.culprits.tables import changes, folded, shown
-from torchperf_ci.culprits.words import asked, byline, details, likely, name, sha, spent
+from torchperf_ci.culprits.words import asked, byline, details, likely, luck, name, sha, spent
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit, Status
@@ -33,6 +33,7 @@ def test_several_culprits_are_counted(location: Location, culprit: Culprit, one_
     [
         ("not-reproduced", "not reproduced"),
         ("environment", "the environment changed, not the code"),
+        ("build", "the luck of a build, no commit"),
         ("inconclusive", "inconclusive"),
     ],
 )
@@ -57,6 +58,33 @@ def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Cu
     assert name(culprit) == "1a2b3c4d5e Check the shapes twice (#123)"
     assert byline(culprit) == "by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure"
     assert details(culprit) == ["Changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28"]
+
+
+@pytest.mark.parametrize(
+    ("builds", "said"),
+    [
+        ((3, 4), "Proven on 4 builds of it and 3 of what was before"),
+        ((2, 1), "Proven on 1 build of it and 2 of what was before"),
+        (
+            (1, 1),
+            "Proven for these two builds: none was made anew, so a part of it may be the luck of a build",
+        ),
+    ],
+)
+def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
+    culprit: Culprit, builds: tuple[int, int], said: str
+) -> None:
+    assert details(replace(culprit, builds=builds))[0] == said
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [("rebuilds", "measured here"), ("expected", "expected, not measured"), ("last week", "last week")],
+)
+def test_what_builds_differ_by_is_told_with_its_source(location: Location, source: str, known: str) -> None:
+    said = f"Builds of one and the same code differ by 0.94% (standard deviation, {known})"
+    assert luck(replace(location, luck=Luck(0.0094, source))) == said
+    assert luck(location) == ""
 
 
 def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.stats.effect import Effect
 
-Status = Literal["found", "not-reproduced", "environment", "inconclusive"]
+Status = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 Kind = Literal["operator", "kernel", "phase"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -72,7 +72,8 @@ class Culprit:
     ``commit`` is None where the set has several. ``posterior`` is how sure it is, between 0 and 1. ``effect`` is that
     of the series which shows it best. ``author``, ``date`` (ISO 8601), ``subject`` and ``pull_request`` are the
     commit's, and ``url`` is where it can be looked at. ``moved`` are the dependencies that changed at the same step.
-    ``inside`` is what profiles of both sides showed, where they were taken.
+    ``inside`` is what profiles of both sides showed, where they were taken. ``builds`` counts the builds of what was
+    before it and of its own that it was proven on; None where nothing is built, or nobody says.
     """
 
     commit: str | None
@@ -87,6 +88,7 @@ class Culprit:
     url: str | None = None
     moved: tuple[Moved, ...] = ()
     inside: Inside | None = None
+    builds: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class Skipped:
 class Measurement:
     """One pair of builds measured in turn: ln(head/base) of each series, here always positive where head is worse.
 
-    ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate`` or ``verify``, ``seconds`` what it took.
+    ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate``, ``verify`` or ``control``, ``seconds``
+    what it took. ``draws`` says which builds of the two it was taken of: 0 is the first, k the k-th made anew.
     """
 
     probe: str
@@ -119,6 +122,7 @@ class Measurement:
     purpose: str
     log_ratios: Mapping[str, float]
     seconds: float = 0.0
+    draws: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,17 @@ class MachineTime:
 
     measuring: float = 0.0
     building: float = 0.0
+
+
+@dataclass(frozen=True)
+class Luck:
+    """What luck makes of a build: ``spread``, the standard deviation of ln(time) among builds of one and the same code.
+
+    ``source`` says whence that is known: ``rebuilds`` that were made here, or what is ``expected`` of any.
+    """
+
+    spread: float
+    source: str
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,7 @@ class Location:
     ``repo`` is the repository's URL, without credentials, ``machine`` the machine in words, and ``notes`` are what a
     reader must know beside. ``command`` is the command line that repeats all of this in a clone of the repository, in
     its ``folder``, with the version ``torch`` in the Python that is active, where that is not part of what is built.
+    ``luck`` is what builds differ by although nothing has changed; None where nothing is built, or nobody says.
     """
 
     status: Status
@@ -160,4 +176,5 @@ class Location:
     skipped: tuple[Skipped, ...] = ()
     moved: tuple[Moved, ...] = ()
     notes: tuple[str, ...] = ()
+    luck: Luck | None = None
     readings: tuple[Measurement, ...] = ()

@@ -14,6 +14,7 @@ from torchperf_ci.culprits.culprit import (
     Culprit,
     Inside,
     Location,
+    Luck,
     MachineTime,
     Measurement,
     Moved,
@@ -60,11 +61,12 @@ def read(path: Path) -> Location:
         "skipped": [Skipped(**_given(Skipped, item)) for item in members["skipped"]],
         "moved": _moved(members),
         "notes": members.get("notes", []),
-        "readings": [Measurement(**_given(Measurement, item)) for item in members.get("readings", [])],
+        "readings": [_measurement(item) for item in members.get("readings", [])],
     }
     nested = {
         "seconds": MachineTime(**_given(MachineTime, members.get("seconds", {}))),
         "confirmed": {name: effect_of(effect) for name, effect in confirmed.items()},
+        "luck": Luck(**_given(Luck, members["luck"])) if members.get("luck") else None,
     }
     return Location(
         **{**_given(Location, members), **nested, **{name: tuple(items) for name, items in lists.items()}}
@@ -98,6 +100,7 @@ def _culprit(item: Mapping[str, Any]) -> Culprit:
         "series": tuple(_change(one) for one in item["series"]),
         "moved": tuple(_moved(item)),
         "inside": inside_of(item["inside"]) if item.get("inside") else None,
+        "builds": tuple(item["builds"]) if item.get("builds") else None,
     }
     return Culprit(**{**_given(Culprit, item), **nested})
 
@@ -108,6 +111,11 @@ def _change(item: Mapping[str, Any] | str) -> Change:
         return Change(item)
     effect = item.get("effect")
     return Change(item["name"], effect_of(effect) if effect else None, tuple(item.get("log_ratios", ())))
+
+
+def _measurement(item: Mapping[str, Any]) -> Measurement:
+    first, second = item.get("draws") or (0, 0)
+    return Measurement(**{**_given(Measurement, item), "draws": (first, second)})
 
 
 def _operator(item: Mapping[str, Any]) -> Operator:

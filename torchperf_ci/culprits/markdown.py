@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.showing import headline
 from torchperf_ci.culprits.tables import changes, folded, inside, shown
-from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, asked, byline, details, name, spent
+from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, asked, byline, details, luck, name, spent
 from torchperf_ci.markdown import first, fitted, more, plain, table
 from torchperf_ci.markdown import folded as fold
 from torchperf_ci.verdicts.again import code, lines, where
@@ -31,6 +31,7 @@ _MARKS: Mapping[Status, str] = {
     "found": "🎯",
     "not-reproduced": "⚪",
     "environment": "⚠️",
+    "build": "⚠️",
     "inconclusive": "⚠️",
 }
 
@@ -61,7 +62,7 @@ def _document(
         *more(len(location.culprits) - rows),
         *(f"**{title}**\n\n{_table(one, rows)}" for title, one in seen.items()),
         *(fold(title, _table(one, rows)) for title, one in hidden.items()),
-        f"<sub>{spent(location)}</sub>",
+        f"<sub>{'. '.join(filter(None, (spent(location), plain(luck(location)))))}</sub>",
         _again(location),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

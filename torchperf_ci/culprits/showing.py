@@ -14,6 +14,7 @@ from torchperf_ci.culprits.words import (
     byline,
     count,
     details,
+    luck,
     most,
     name,
     sha,
@@ -34,6 +35,7 @@ _LOOKED_AT = 8
 _SAID: Mapping[Status, str] = {
     "not-reproduced": "not reproduced",
     "environment": "the environment changed, not the code",
+    "build": "the luck of a build, no commit",
     "inconclusive": "inconclusive",
 }
 
@@ -93,6 +95,7 @@ def _below(location: Location) -> list[str]:
         *location.notes,
         *(f"{title} (in the file)" for title in folded(location)),
         spent(location),
+        *filter(None, [luck(location)]),
         *([f"To repeat it: {location.command}"] if location.command else []),
     ]
 

@@ -108,12 +108,17 @@ def _measurements(location: Location) -> Table:
     return Table(columns, tuple(map(_measurement, location.readings)))
 
 
+def _drawn(commit: str, draw: int) -> str:
+    """The commit, and which of the builds of it that were made anew."""
+    return f"{sha(commit)} #{draw}" if draw else sha(commit)
+
+
 def _measurement(one: Measurement) -> tuple[str, ...]:
     ratios = ", ".join(f"{series} {ratio:+.4f}" for series, ratio in one.log_ratios.items())
     return (
         short(one.purpose, NAME_LENGTH),
-        sha(one.base),
-        sha(one.head),
+        _drawn(one.base, one.draws[0]),
+        _drawn(one.head, one.draws[1]),
         f"{one.seconds:.0f}",
         short(one.probe, NAME_LENGTH),
         short(ratios, TEXT_LENGTH),

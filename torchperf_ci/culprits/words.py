@@ -36,7 +36,7 @@ def byline(culprit: Culprit) -> str:
 
 
 def details(culprit: Culprit) -> list[str]:
-    """Which commits it is one of, and what changed with it, where there is something to say."""
+    """Which commits it is one of, how many builds of it were seen, and what changed with it, as far as is known."""
     one_of = ", ".join(map(sha, culprit.set)) if culprit.commit is None else ""
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
     return [
@@ -45,6 +45,7 @@ def details(culprit: Culprit) -> list[str]:
             if one_of
             else []
         ),
+        *([_proven_on(*culprit.builds)] if culprit.builds else []),
         *([short(f"Changed with it: {moves}", _LIST_LENGTH)] if moves else []),
     ]
 
@@ -69,6 +70,23 @@ def spent(location: Location) -> str:
     if not (measuring or building):
         return cost
     return f"{cost}; {_took(measuring)} of measuring, {_took(building)} of building"
+
+
+def luck(location: Location) -> str:
+    """What builds differ by although nothing has changed, and how that is known; empty where nothing is built."""
+    if location.luck is None:
+        return ""
+    known = {"rebuilds": "measured here", "expected": "expected, not measured"}
+    source = known.get(location.luck.source, short(location.luck.source, NAME_LENGTH))
+    return (
+        f"Builds of one and the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
+    )
+
+
+def _proven_on(before: int, own: int) -> str:
+    if before == own == 1:
+        return "Proven for these two builds: none was made anew, so a part of it may be the luck of a build"
+    return f"Proven on {count(own, 'build')} of it and {before} of what was before"
 
 
 def versions(moved: Moved) -> str:

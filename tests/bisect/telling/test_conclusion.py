@@ -256,6 +256,51 @@ def test_a_good_build_that_is_now_as_slow_as_bad_was_is_the_environment() -> Non
     assert "is 10.7, was 10 and then 10.7" in told.why
 
 
+def anew(ended: Ended, of_builds: dict[tuple[int, int], float], purpose: str) -> Ended:
+    """The pairs for a purpose read this, by their draws, and the others what they read before."""
+    rows = [one for one in ended.facts.readings if one.purpose == purpose]
+    others = [one for one in ended.facts.readings if one.purpose != purpose]
+    read = [
+        replace(one, draws=draws, log_ratios={LATENCY: ratio + (-1) ** number * 0.002})
+        for draws, ratio in of_builds.items()
+        for number, one in enumerate(rows)
+    ]
+    question = replace(ended.investigation.question, luck=0.01, rebuilds=True)
+    facts = replace(ended.facts, readings=(*others, *read))
+    return replace(ended, investigation=Investigation(question, facts))
+
+
+def test_what_is_gone_once_it_is_built_anew_is_no_commit() -> None:
+    ended = bisected(SimulatedRange(N, {LATENCY: Simulated()}))
+    apart = anew(ended, {(0, 0): 0.06, (1, 1): 0.0, (2, 2): -0.005, (3, 3): 0.004, (4, 4): -0.04}, "confirm")
+    told = conclude(found(apart), {})
+    assert told.status == "build"
+    assert (
+        "the first builds of bad and good differ by +6.2%, and builds of them that were made anew by "
+        in told.why
+    )
+    assert told.culprits == ()
+    steady = anew(ended, {(0, 0): 0.0, (1, 1): 0.0, (2, 2): 0.0}, "confirm")
+    assert conclude(found(steady), {}).status == "not-reproduced"
+
+
+def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    several = anew(ended, {(0, 0): 0.07, (1, 0): 0.06, (1, 1): 0.07, (1, 2): 0.07, (0, 2): 0.07}, "verify")
+    told = conclude(found(several), {})
+    assert [one.builds for one in told.culprits] == [(2, 3)]
+    assert told.luck is not None
+    assert {one.draws for one in told.readings} >= {(0, 0), (1, 2)}
+
+
+def test_of_what_is_not_built_nothing_is_told_of_builds() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    known = ended.investigation
+    imported = replace(ended, investigation=replace(known, question=replace(known.question, luck=0.0)))
+    told = conclude(found(imported), {})
+    assert (told.luck, [one.builds for one in told.culprits]) == (None, [None])
+
+
 def test_the_notes_of_the_setting_come_first() -> None:
     told = conclude(found(bisected(SimulatedRange(N, SLOWER)), notes=("x is not bisected: why",)), {})
     assert told.notes == ("x is not bisected: why",)

@@ -13,6 +13,7 @@ from torchperf_ci.culprits.culprit import (
     Change,
     Culprit,
     Location,
+    Luck,
     MachineTime,
     Measurement,
     Skipped,
@@ -52,8 +53,9 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
         credible=_credible(found) if word == "inconclusive" else (),
         skipped=_skipped(found),
         notes=(*found.notes, *found.setting.notes, *notes(found), *found.looks.notes),
+        luck=_luck(known),
         readings=tuple(
-            Measurement(r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds)
+            Measurement(r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds, r.draws)
             for r in facts.readings
         ),
     )
@@ -105,7 +107,28 @@ def _culprit(found: Found, step: Segment, rules: Mapping[str, Any]) -> Culprit:
         effect=_effect(clearest.tried[own].log_ratios, clearest.series, rules),
         series=changes,
         inside=found.looks.inside.get(step),
+        builds=_builds(known, own),
     )
+
+
+def _builds(known: Investigation, step: Segment) -> tuple[int, int] | None:
+    """How many builds of either side of a step were measured to prove it; None where nothing is built."""
+    if not known.question.luck:
+        return None
+    draws = [
+        reading.draws
+        for reading in known.facts.readings
+        if reading.purpose == "verify" and (reading.base, reading.head) == (step.before, step.after)
+    ]
+    before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
+    return before, own
+
+
+def _luck(known: Investigation) -> Luck | None:
+    """What builds differ by by themselves."""
+    if not known.question.luck:
+        return None
+    return Luck(known.question.luck, "expected")
 
 
 def _showing(known: Investigation, step: Segment) -> list[tuple[Standing, Segment]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.markdown import again as search_again
 from torchperf_ci.culprits.markdown import moved_inside
-from torchperf_ci.culprits.words import asked, spent
+from torchperf_ci.culprits.words import asked, luck, spent
 from torchperf_ci.markdown import fitted, size
 from torchperf_ci.markdown import folded as fold
 from torchperf_ci.markdown import table as table_of
@@ -105,7 +105,7 @@ def _inside(finding: Finding) -> int:
 def _bisection(location: Location, steps: Mapping[str, Table], most: Sequence[int]) -> str:
     """Everything about it, folded as one."""
     parts = [
-        f"{plain(asked(location))}.",
+        *(f"{plain(said)}." for said in (asked(location), luck(location)) if said),
         *([code(search_again(location))] if location.command else []),
         *(
             f"**{name}**\n\n{_table(one, rows)}"
