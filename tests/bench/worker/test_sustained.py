@@ -75,7 +75,7 @@ def test_a_burst_is_no_measurement_where_the_power_limit_grips_later(measured) -
     found, seconds = measured(Gpu(capped, Cuda.timing))
     assert seconds == pytest.approx(KEPT_UP, rel=0.01)
     assert found.settling.seconds >= 1.0
-    assert sum(found.seconds) * found.inner >= 1.0
+    assert sum(found.seconds) * found.inner >= Cuda.timing.total
 
 
 def test_the_rules_of_a_cpu_would_have_measured_the_burst(measured) -> None:
@@ -90,17 +90,17 @@ def test_a_clock_that_does_not_settle_is_waited_for_no_longer_than_the_budget_an
     assert 3.0 <= found.settling.seconds < 4.0
 
 
-def test_a_steady_device_takes_a_second_of_load_and_one_of_samples(measured) -> None:
+def test_a_steady_device_takes_a_second_of_load_and_little_more_of_samples(measured) -> None:
     gpu = Gpu(lambda _: 5e-3, Cuda.timing)
     found, seconds = measured(gpu)
     assert (seconds, found.settling.settled) == (pytest.approx(5e-3), True)
-    assert gpu.now < 2.5
+    assert gpu.now < 2.7
 
 
 def test_a_small_budget_takes_nothing_from_the_load(measured) -> None:
     found, seconds = measured(Gpu(capped, Cuda.timing), budget=0.1)
     assert seconds == pytest.approx(KEPT_UP, rel=0.02)
-    assert sum(found.seconds) * found.inner >= 1.0
+    assert sum(found.seconds) * found.inner >= Cuda.timing.total
 
 
 def test_a_step_of_many_seconds_does_not_take_many_times_the_budget(measured) -> None:
