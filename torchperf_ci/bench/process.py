@@ -111,8 +111,10 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
 
 def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
     """Build, take the first step (which compiles) and warm up; the number of steps in a sample."""
-    inquiry.ask("build", **build_arguments(case, settings))
+    built = inquiry.ask("build", **build_arguments(case, settings))
     inquiry.ask("first_step")
+    if built["is_function"]:
+        inquiry.ask("label")
     return int(inquiry.ask("warm_up", budget=settings.budget)["inner"])
 
 

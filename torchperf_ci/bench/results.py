@@ -161,6 +161,8 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra["disturbed"] = result.disturbed
     if result.void:
         extra["void"] = result.void
+    if moved := next((answer["moved"] for answer in result.answers("build") if answer.get("moved")), None):
+        extra["pinned_again"] = dict(moved)
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):

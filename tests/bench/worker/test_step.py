@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections import UserDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -11,12 +10,9 @@ from torchperf_ci.bench.worker.agreement import agreement
 from torchperf_ci.bench.worker.errors import UnsupportedError
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.observation import observe
-from torchperf_ci.bench.worker.step import Request, build, set_precision
+from torchperf_ci.bench.worker.step import Request, build
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CPU = device_of("cpu")
 
@@ -59,13 +55,6 @@ def named(batch_size: int) -> Task:
     tokens = torch.randint(10, (batch_size,))
     inputs = UserDict(input_ids=tokens, labels=tokens, scale=torch.ones(8))
     return Task(Net(), inputs, lambda output: output.loss)
-
-
-@pytest.fixture(autouse=True)
-def precision_restored() -> Iterator[None]:
-    before = torch.backends.fp32_precision
-    yield
-    torch.backends.fp32_precision = before
 
 
 @pytest.mark.parametrize(
@@ -137,14 +126,6 @@ def test_a_training_step_learns_and_names_its_phases() -> None:
 
 def test_parameters_are_counted() -> None:
     assert build(net, Request("inference", "fp32", "eager", 4), CPU).parameters == 10 * 8 + 8 * 3 + 3
-
-
-def test_fp32_is_exact_fp32_everywhere() -> None:
-    set_precision("fp32", CPU)
-    assert torch.backends.fp32_precision == "ieee"
-    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
-    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
-    assert not torch.backends.cudnn.benchmark
 
 
 def test_what_does_not_exist_is_unsupported() -> None:

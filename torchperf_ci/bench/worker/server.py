@@ -18,6 +18,7 @@ from torchperf_ci.bench.worker.channel import Channel
 from torchperf_ci.bench.worker.environment import environment
 from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
 from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.label import check_label
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.phases import phase_seconds
 from torchperf_ci.bench.worker.step import REPLAYED, Request, Step, build
@@ -91,6 +92,7 @@ class Session:
             "describe": self.describe,
             "build": self.build,
             "first_step": self.first_step,
+            "label": self.label,
             "agreement": self.agreement,
             "warm_up": self.warm_up,
             "sample": self.sample,
@@ -127,15 +129,26 @@ class Session:
         }
 
     def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Answer:
-        """Build the step; the answer has the number of parameters."""
+        """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = Request(**request)
         self._step = build(_workload(workload, files), self._request, self._device)
-        return {"parameters": self._step.parameters}
+        is_function = not isinstance(self._step.model, torch.nn.Module)
+        return {"parameters": self._step.parameters, "is_function": is_function, "moved": self._step.moved}
 
     def first_step(self) -> Answer:
         return asdict(compilation.first_step(self._device, self._step.run))
+
+    def label(self) -> Answer:
+        """Fails where a function does not compute as its case is called; looked at uncompiled."""
+        step, request = self._step, self._request
+
+        def once() -> object:
+            return observe(step.task, step.model, request.mode, step.precision)
+
+        check_label(once, request.dtype, self._device.torch_type)
+        return {}
 
     def agreement(self) -> Answer:
         return asdict(agreement(self._step, self._request.mode, self._request.dtype))

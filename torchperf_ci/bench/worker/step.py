@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from torchperf_ci.bench.worker.errors import UnsupportedError
+from torchperf_ci.bench.worker.precision import pinned
 from torchperf_ci.suite.workload import Task, Workload
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Request:
 class Step:
     """A built step. ``model`` is the eager model and ``forward`` what the backend made of it.
 
-    ``phases`` runs one step and calls its argument with the name of each phase that has just ended.
+    ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` are the
+    switches that the workload's build has moved, and that were put back (:mod:`torchperf_ci.bench.worker.precision`).
     """
 
     model: Model
@@ -49,6 +51,7 @@ class Step:
     precision: Precision
     phases: Callable[[Mark], None]
     run: Callable[[], object]
+    moved: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -66,9 +69,13 @@ def build(workload: Workload, request: Request, device: Device) -> Step:
     if request.mode not in workload.modes:
         msg = f"{workload.name} has no {request.mode} mode"
         raise UnsupportedError(msg)
-    set_precision(request.dtype, device)
-    torch.manual_seed(SEED)
-    task = _placed(workload.task_of(request.batch_size), request, device)
+    with pinned(request.dtype, device) as moved:
+        torch.manual_seed(SEED)
+        task = _placed(workload.task_of(request.batch_size), request, device)
+    return replace(_step(task, request, device), moved=moved)
+
+
+def _step(task: Task, request: Request, device: Device) -> Step:
     forward = _compiled(task.model, request.backend)
     precision = _autocast(request.dtype, device)
     if request.mode == "inference":
@@ -76,25 +83,6 @@ def build(workload: Workload, request: Request, device: Device) -> Step:
     # bf16 autocast has fp32's range and needs no scaling (torch.amp documentation).
     scaler = torch.amp.GradScaler("cuda", enabled=request.dtype == "amp" and device.torch_type == "cuda")
     return _training(task, forward, precision, scaler)
-
-
-def set_precision(dtype: str, device: Device) -> None:
-    """Pin every knob that silently trades precision for speed; tf32 is the only dtype that opens it."""
-    tf32 = dtype == "tf32"
-    if tf32 and (device.torch_type != "cuda" or torch.version.hip is not None):
-        msg = f"{device.torch_type} has no tf32"
-        raise UnsupportedError(msg)
-    torch.backends.cudnn.benchmark = False
-    if hasattr(torch.backends, "fp32_precision"):
-        torch.backends.fp32_precision = "ieee"
-        cudnn: Any = (
-            torch.backends.cudnn
-        )  # its conv and rnn are attributes that torch's annotations leave out
-        for backend in (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn):
-            backend.fp32_precision = "tf32" if tf32 else "ieee"
-    else:  # before torch 2.9
-        torch.set_float32_matmul_precision("high" if tf32 else "highest")
-        torch.backends.cudnn.allow_tf32 = tf32
 
 
 def _placed(task: Task, request: Request, device: Device) -> Task:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from torchperf_ci.bench.worker.precision import pinned, set_precision
+from torchperf_ci.bench.worker.step import Request, build
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.suite import Task, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CPU, CUDA = device_of("cpu"), device_of("cuda")
+MATMUL = torch.backends.cuda.matmul
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before, threads = torch.backends.fp32_precision, torch.get_num_threads()
+    yield
+    set_precision("fp32", CPU)
+    torch.backends.fp32_precision = before
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def tf32_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
+
+
+def test_fp32_is_exact_fp32_everywhere() -> None:
+    set_precision("fp32", CPU)
+    assert torch.backends.fp32_precision == "ieee"
+    assert MATMUL.fp32_precision == "ieee"
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert not torch.backends.cudnn.benchmark
+
+
+@pytest.mark.usefixtures("tf32_exists")
+@pytest.mark.parametrize("dtype", ["fp32", "tf32"])
+def test_both_of_torchs_interfaces_answer(dtype: str) -> None:
+    """Inductor with max-autotune and ``torch.export`` ask the old one, and so does whoever uses ``cudnn.flags``."""
+    set_precision(dtype, CUDA)
+    assert torch.get_float32_matmul_precision() == {"fp32": "highest", "tf32": "high"}[dtype]
+    assert (torch.backends.cudnn.allow_tf32, MATMUL.allow_tf32) == (dtype == "tf32", dtype == "tf32")
+    assert MATMUL.fp32_precision == {"fp32": "ieee", "tf32": "tf32"}[dtype]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False):
+        pass
+
+
+def test_what_a_build_moves_is_put_back_and_told() -> None:
+    @workload("test/moves", "", batch=1)
+    def moves(_: int) -> Task:
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cudnn.benchmark = True
+        MATMUL.allow_bf16_reduced_precision_reduction = False
+        torch.set_num_threads(before + 1)
+        return Task(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+
+    before = torch.get_num_threads()
+    moved = build(moves, Request("inference", "fp32", "eager", 1), CPU).moved
+    assert moved["float32_matmul_precision"] == "highest → medium"
+    assert moved["cudnn.benchmark"] == "False → True"
+    assert moved["bf16 reduced-precision reduction"] == "True → False"
+    assert moved["threads"] == f"{before} → {before + 1}"
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert not torch.backends.cudnn.benchmark
+    assert MATMUL.allow_bf16_reduced_precision_reduction
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.usefixtures("tf32_exists")
+def test_one_interface_alone_leaves_the_other_contradictory_until_it_is_pinned_again() -> None:
+    with pinned("fp32", CPU) as moved:
+        MATMUL.fp32_precision = "tf32"
+    assert moved["float32_matmul_precision"] == "highest → contradictory"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_build_that_moves_nothing_has_nothing_to_tell() -> None:
+    with pinned("bf16", CPU) as moved:
+        pass
+    assert moved == {}
