@@ -41,10 +41,15 @@ class _Results(TorchDispatchMode):
 def check_label(step: Callable[[], object], dtype: str, device: str) -> None:
     """Run ``step`` once; raise :class:`UnsupportedError` where no operator had this device, or this dtype.
 
-    A function that works in another dtype in places, as for a sum, is none; nor is one without floating numbers.
+    A function that works in another dtype in places, as for a sum, is none; nor is one without floating numbers, or
+    one that cannot be watched.
     """
-    with _Results() as seen:
-        step()
+    seen = _Results()
+    try:
+        with seen:
+            step()
+    except Exception:  # noqa: BLE001  # it ran alone, so it is the looking that it does not stand
+        return
     if seen.devices and device not in seen.devices:
         msg = f"all operators of this function ran on {_listed(seen.devices)}, none on {device}"
         raise UnsupportedError(msg)
