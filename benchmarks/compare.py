@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,11 +23,12 @@ from report import print_table
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.process import measure
-from torchperf_ci.compare.control import judge_control
-from torchperf_ci.compare.latency import is_settled, judge_latency
+from torchperf_ci.compare.control import judge_controls
+from torchperf_ci.compare.latency import judge_latency
 from torchperf_ci.compare.progress import progress
 from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
 from torchperf_ci.compare.trial import Trial
+from torchperf_ci.compare.turns import Turns
 from torchperf_ci.machine.devices import device
 from torchperf_ci.series.series import Series
 
@@ -77,12 +77,13 @@ def compared(arms: Arms) -> tuple[dict[str, str], float]:
     """The verdicts of ``compare``, and the seconds that a case took."""
     start = time.monotonic()
     measured = Measured([Trial(case) for case in CASES.values()])
-    settled = partial(is_settled, min_effect=MIN_EFFECT, cases=len(CASES))
-    measure_rounds(measured, arms, BUDGET, settled, progress(len(CASES), BUDGET))
-    control = judge_control(measured, MIN_EFFECT)
+    turns = Turns(measured.trials, MIN_EFFECT)
+    measure_rounds(measured, arms, BUDGET, turns, progress(len(CASES), BUDGET))
+    [control] = judge_controls(measured, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")
     judged = [
-        judge_latency(unnamed, trial, MIN_EFFECT, len(CASES), "the time was up") for trial in measured.trials
+        judge_latency(unnamed, trial, measured.trials, MIN_EFFECT, "the time was up")
+        for trial in measured.trials
     ]
     words = ["void" if control.spoils(verdict.effect) else verdict.verdict for verdict in judged]
     return dict(zip(CASES, words, strict=True)), (time.monotonic() - start) / len(CASES)

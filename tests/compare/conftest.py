@@ -37,11 +37,12 @@ def a_pair() -> Callable[..., Pair]:
 
 @pytest.fixture
 def a_trial(a_case, a_pair) -> Callable[..., Trial]:
-    """A case measured ``pairs`` times with a change and a spread."""
+    """A case measured ``pairs`` times with a change and a spread, and base against itself after every third."""
 
     def trial(change: float = 0.0, pairs: int = 12, sd: float = 0.005, **more) -> Trial:
         noise = random.Random(pairs)
-        return Trial(a_case(**more), [a_pair(change + noise.gauss(0, sd)) for _ in range(pairs)])
+        measured = [a_pair(change + noise.gauss(0, sd)) for _ in range(pairs)]
+        return Trial(a_case(**more), measured, [(n, noise.gauss(0, sd)) for n in range(3, pairs + 1, 3)])
 
     return trial
 

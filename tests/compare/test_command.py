@@ -242,8 +242,8 @@ def test_directories_of_records_are_compared(tmp_path, capsys) -> None:
     ("words", "code"),
     [
         (["unchanged", "improved", "missing"], 0),
-        (["unchanged", "noisy"], 5),
-        (["unchanged", "not-comparable"], 5),
+        (["unchanged", "noisy"], 0),
+        (["unchanged", "noisy", "not-comparable"], 5),
         (["missing"], 5),
         ([], 5),
         (["noisy", "regressed"], 1),
@@ -255,6 +255,12 @@ def test_the_exit_code_says_whether_head_is_worse_and_whether_that_is_known(
 ) -> None:
     verdicts = [Verdict(naming(a_case(), "m"), word, "") for word in words]
     assert command._exit_code(Judgement("compare", "", "", verdicts)) == code
+
+
+def test_what_looks_worse_without_proof_is_not_known(naming, a_case) -> None:
+    looks = Verdict(naming(a_case(), "m"), "noisy", "", candidate=True)
+    fine = [Verdict(naming(a_case(), name), "unchanged", "") for name in ("n", "o")]
+    assert command._exit_code(Judgement("compare", "", "", [looks, *fine])) == 5
 
 
 def test_directories_that_are_called_like_commits_do_not_stand_for_them(

@@ -10,7 +10,7 @@ import pytest
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome
-from torchperf_ci.compare.control import judge_control
+from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.judging import judge, suites
 from torchperf_ci.compare.latency import is_settled
 from torchperf_ci.compare.question import Policy
@@ -27,10 +27,10 @@ def judged(naming):
     """The verdicts of trials by metric."""
 
     def verdicts(*trials: Trial, control=(), policy: Policy = POLICY, stopped: bool = False):
-        measured = Measured(trials, trials[0].case, list(control), stopped=stopped)
-        found = judge(
-            measured, policy, naming, judge_control(measured, policy.rule("latency(ms)").min_effect)
-        )
+        controlled = Trial(trials[0].case, controls=[(0, ratio) for ratio in control])
+        measured = Measured(trials, {controlled.case.backend: controlled}, stopped=stopped)
+        controls = judge_controls(measured, policy.rule("latency(ms)").min_effect)
+        found = judge(measured, policy, naming, controls)
         return {verdict.series.metric: verdict for verdict in found}
 
     return verdicts
@@ -42,7 +42,7 @@ def judged(naming):
         (
             0.1,
             "regressed",
-            "slower: over 12 pairs a change of 3.0% or more is more than 1,000,000 times as likely",
+            "slower: over 12 pairs a change of 3.0% or more is 118,934 times as likely as none",
         ),
         (-0.1, "improved", "faster: over 12 pairs"),
         (0.0, "unchanged", "over 12 pairs no change is"),
@@ -69,7 +69,7 @@ def test_what_looks_faster_is_no_candidate(judged, a_trial) -> None:
 
 
 @pytest.mark.parametrize("ended", ["the time was up", "stopped"])
-@pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (5, "after 5 of the 6 pairs")])
+@pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (2, "after 2 of the 3 pairs")])
 def test_too_few_pairs_are_told_and_tell_nothing(judged, a_trial, pairs, why, ended) -> None:
     verdict = judged(a_trial(0.5, pairs=pairs), stopped=ended == "stopped")["latency(ms)"]
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)
@@ -84,9 +84,36 @@ def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_trial) -> 
 
 def test_what_is_proof_of_one_case_is_none_of_one_among_many(judged, a_trial) -> None:
     others = [a_trial(name=str(number), pairs=0) for number in range(200)]
-    slower = a_trial(0.03, pairs=10)
+    slower = a_trial(0.04, pairs=12, sd=0.012)
     assert judged(slower)["latency(ms)"].verdict == "regressed"
     assert judged(*others, slower)["latency(ms)"].verdict == "noisy"
+
+
+def test_few_pairs_that_agree_beside_base_against_itself_are_proof(judged, a_trial, a_case, a_pair) -> None:
+    """As on a GPU, whose pairs agree to 0.1%; without the controls it may be a mode of two processes."""
+    pairs = [a_pair(change) for change in (0.0295, 0.0287, 0.0291, 0.0293)]
+    beside = [(2, 0.0004), (4, -0.0003)]
+    verdict = judged(Trial(a_case(), pairs, beside))["latency(ms)"]
+    assert verdict.verdict == "regressed"
+    assert verdict.why == "slower: all 4 pairs lie beyond 2 of base against itself"
+    assert 1.027 < verdict.effect.low < verdict.effect.high < 1.032
+    assert judged(Trial(a_case(), pairs))["latency(ms)"].verdict == "noisy"
+    assert judged(Trial(a_case(), pairs, [(2, 0.029), (4, 0.03)]))["latency(ms)"].verdict == "noisy"
+
+
+def test_few_pairs_that_agree_show_no_change(judged, a_case, a_pair) -> None:
+    equal = Trial(a_case(), [a_pair(change) for change in (0.0004, -0.0010, 0.0002)])
+    verdict = judged(equal)["latency(ms)"]
+    assert (verdict.verdict, verdict.why) == (
+        "unchanged",
+        "3 pairs agree that a change of 3.0% or more is not there",
+    )
+
+
+def test_an_interval_within_what_does_not_matter_is_no_change(judged, a_trial) -> None:
+    """Between none and the least that matters, neither is likelier; many pairs tell that it is not that."""
+    verdict = judged(a_trial(-0.0165, pairs=56, sd=0.02))["latency(ms)"]
+    assert verdict.verdict == "unchanged"
 
 
 def test_what_matters_is_the_policys_or_what_was_asked_for(judged, a_trial) -> None:
@@ -130,7 +157,10 @@ def test_a_control_that_shows_none_leaves_them(judged, a_trial, control) -> None
         ([(100, 104)] * 6, "regressed"),
         ([(104, 100)] * 6, "improved"),
         ([(100, 102)] * 6, "unchanged"),
-        ([(100, 104)] * 4, "noisy"),
+        ([(100, 104)] * 3, "regressed"),
+        ([(100, 100)] * 3, "unchanged"),
+        ([(100, 104)] * 2, "noisy"),
+        ([(100, 104)] * 3 + [(100, 105)], "noisy"),
         ([(100, 104)] * 2 + [(100, 100)] * 4, "unchanged"),
         ([(100, 120)] * 5 + [(100, 100)], "noisy"),
     ],
@@ -152,7 +182,8 @@ def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> No
         ([(3, 2)] * 6, "improved"),
         ([(2, 2)] * 6, "unchanged"),
         ([(0, 1)] * 5 + [(0, 0)], "noisy"),
-        ([(0, 1)] * 4, "noisy"),
+        ([(0, 1)] * 3, "regressed"),
+        ([(0, 1)] * 2, "noisy"),
     ],
 )
 def test_one_graph_break_more_is_a_regression(judged, a_case, a_pair, breaks, word) -> None:
@@ -196,23 +227,23 @@ def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_trial) -> None:
     measured = Measured([a_trial(0.1), a_trial(-0.1), a_trial(pairs=1), broken])
     [suite] = suites(measured)
     assert (suite.metric, suite.series) == ("latency(ms)", 2)
-    assert suite.effect.ratio == pytest.approx(1, abs=0.002)
+    assert suite.effect.ratio == pytest.approx(1, abs=0.004)
     assert suite.effect.low < 1 < suite.effect.high
 
 
 @pytest.mark.parametrize("change", [0.01, 0.02])
 def test_the_suites_interval_holds_the_truth_whenever_the_cases_stop(a_case, a_pair, change) -> None:
-    """Twelve cases that are slower by less than matters, or hardly: each stops when it is high or low enough."""
+    """Six cases that are slower by less than matters, or hardly: each stops when it is high or low enough."""
     noise = random.Random(0)
     covered = 0
-    for _ in range(60):
-        trials = [Trial(a_case(str(number))) for number in range(12)]
+    for _ in range(40):
+        trials = [Trial(a_case(str(number))) for number in range(6)]
         for trial in trials:
-            while len(trial.pairs) < 30 and not (trial.pairs and is_settled(trial, 0.03, 12)):
+            while len(trial.pairs) < 12 and not (trial.pairs and is_settled(trial, [trial], 0.03)):
                 trial.pairs.append(a_pair(math.log1p(change) + noise.gauss(0, 0.02)))
         [suite] = suites(Measured(trials))
         covered += suite.effect.low <= 1 + change <= suite.effect.high
-    assert covered >= 54
+    assert covered >= 35
 
 
 def test_nothing_measured_is_no_suite(a_trial) -> None:

@@ -18,6 +18,7 @@ from torchperf_ci.compare import rounds
 from torchperf_ci.compare.progress import PlainProgress
 from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
 from torchperf_ci.compare.trial import Trial
+from torchperf_ci.compare.turns import Turns
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Script:
     seconds: dict[str, float] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
     head_alone: dict[str, Outcome] = field(default_factory=dict)
+    lost_controls: bool = False
+    changes: dict[str, float] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
 
 
@@ -66,7 +69,9 @@ def script(clock, a_pair, monkeypatch) -> Script:
         if script.lost.get(name, 0) > 0:
             script.lost[name] -= 1
             raise crash()
-        return a_pair()
+        if base == head and script.lost_controls:
+            raise crash()
+        return a_pair(0.0 if base == head else script.changes.get(name, 0.0))
 
     def measure(case, settings, device, scratch, *, first):
         script.log.append(f"{settings.python} alone {case.workload}")
@@ -78,6 +83,16 @@ def script(clock, a_pair, monkeypatch) -> Script:
     return script
 
 
+@dataclass(frozen=True)
+class CountedTurns(Turns):
+    """Settled after a number of pairs that is said beforehand."""
+
+    pairs: Mapping[str, int]
+
+    def is_settled(self, trial: Trial) -> bool:
+        return len(trial.pairs) >= self.pairs.get(trial.case.workload, 2)
+
+
 @pytest.fixture
 def run(script):
     """Take all pairs, two of each workload if nothing else is said; the log of what was measured."""
@@ -87,9 +102,7 @@ def run(script):
     ) -> list[str]:
         arms = Arms(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
         shown = PlainProgress(len(measured.trials), budget, sys.stderr)
-        measure_rounds(
-            measured, arms, budget, lambda trial: len(trial.pairs) >= pairs.get(trial.case.workload, 2), shown
-        )
+        measure_rounds(measured, arms, budget, CountedTurns(measured.trials, 0.03, pairs), shown)
         return script.log
 
     return run
@@ -110,13 +123,49 @@ def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> Non
     assert not measured.out_of_time
 
 
-def test_the_control_is_the_quickest_case_once_a_round(run, script, a_case) -> None:
+def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(
+    run, script, a_case
+) -> None:
     script.seconds.update({"made/a": 5.0, "made/b": 2.0})
     measured = trials(a_case, "a", "b")
     log = run(measured, pairs={"made/a": 3, "made/b": 1})
-    assert [entry for entry in log if entry.startswith("control")] == ["control made/b"] * 3
-    assert measured.control_case.workload == "made/b"
-    assert len(measured.control) == 3
+    assert [entry for entry in log if entry.startswith("control")] == ["control made/b"] * 2
+    assert measured.controls["eager"].case.workload == "made/b"
+    assert [before for before, _ in measured.controls["eager"].controls] == [1, 1]
+
+
+def test_each_backend_has_a_control(run, a_case) -> None:
+    measured = Measured([Trial(a_case("a")), Trial(a_case("b", "inductor"))])
+    run(measured)
+    assert {backend: trial.case.workload for backend, trial in measured.controls.items()} == {
+        "eager": "made/a",
+        "inductor": "made/b",
+    }
+    assert all(trial.controls for trial in measured.controls.values())
+
+
+def test_what_seems_changed_is_measured_against_itself_between_its_pairs(run, script, a_case) -> None:
+    script.seconds.update({"made/b": 9.0})
+    script.changes.update({"made/b": 0.03})
+    measured = trials(a_case, "a", "b")
+    log = run(measured, pairs={"made/a": 1, "made/b": 5})
+    assert [entry for entry in log if entry.endswith("made/b")] == [
+        *("made/b", "made/b", "control made/b", "made/b", "made/b", "control made/b", "made/b")
+    ]
+
+
+def test_what_cannot_be_settled_in_time_yields_to_what_can(run, script, a_case, a_pair) -> None:
+    restless = [a_pair(change) for change in (0.1, -0.1, 0.12)]
+    measured = Measured(
+        [
+            Trial(a_case("restless"), restless, seconds=1.0),
+            Trial(a_case("steady"), [a_pair()] * 3, seconds=0.5),
+        ]
+    )
+    log = run(measured, budget=10, pairs={"made/restless": 99, "made/steady": 8})
+    assert [entry for entry in log if not entry.startswith("control")][:5] == ["made/steady"] * 5
+    assert measured.trials[1].settled
+    assert measured.out_of_time
 
 
 def test_no_pair_begins_when_the_time_is_up(run, script, a_case) -> None:
@@ -124,7 +173,7 @@ def test_no_pair_begins_when_the_time_is_up(run, script, a_case) -> None:
     run(measured, budget=4, pairs={"made/a": 99, "made/b": 99})
     assert measured.out_of_time
     assert [len(trial.pairs) for trial in measured.trials] == [2, 1]
-    assert len(measured.control) == 1
+    assert len(measured.controls["eager"].controls) == 1
 
 
 def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case) -> None:
@@ -152,7 +201,7 @@ def test_pairs_that_are_lost_again_and_again_are_given_up(run, script, a_case) -
     run(measured)
     assert measured.trials[0].failed
     assert len(measured.trials[0].lost) == 2
-    assert measured.control == []
+    assert measured.controls == {}
 
 
 def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a_case) -> None:
@@ -163,12 +212,12 @@ def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a
     assert measured.trials[0].failed
 
 
-def test_a_lost_control_spoils_nothing(run, script, a_case, monkeypatch) -> None:
-    monkeypatch.setattr(Arms, "control", lambda *_: None)
+def test_a_lost_control_spoils_nothing(run, script, a_case) -> None:
+    script.lost_controls = True
     measured = trials(a_case, "a")
     run(measured)
     assert measured.trials[0].settled
-    assert measured.control == []
+    assert measured.trials[0].controls == []
 
 
 def test_every_pair_is_a_line_for_a_jobs_log(run, script, a_case, capsys) -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import repeating
 from torchperf_ci.compare.cases import known_to, one_sided, select_cases
-from torchperf_ci.compare.control import judge_control
+from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.judging import judge, suites
 from torchperf_ci.compare.latency import METRIC as LATENCY
-from torchperf_ci.compare.latency import is_settled
 from torchperf_ci.compare.progress import progress
 from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
 from torchperf_ci.compare.sides import open_sides
 from torchperf_ci.compare.trial import Trial
+from torchperf_ci.compare.turns import Turns
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.series.series import Series
 from torchperf_ci.verdicts.verdict import Judgement
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from torchperf_ci.compare.sides import Side
     from torchperf_ci.config import Config
 
-BUDGET = 600.0
+BUDGET, BUDGET_A_CASE = 600.0, 60.0
+"""Seconds, where nobody says: the one at least, the other for each case. Most comparisons end before."""
 
 
 def compare_builds(
@@ -43,7 +43,7 @@ def compare_builds(
 
     What was measured until a signal came is judged and told before :class:`Stopped` goes on.
     """
-    budget, min_effect = options["budget"] or BUDGET, policy.rule(LATENCY).min_effect
+    min_effect = policy.rule(LATENCY).min_effect
     with ExitStack() as stack:
         base, head = open_sides(stack, options, config)
         cases, naming = select_cases(base, head, options, config), _naming(config, head)
@@ -53,14 +53,15 @@ def compare_builds(
         arms = Arms(*on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch))
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         measured = Measured([Trial(case) for case in of_both])
+        budget = options["budget"] or max(BUDGET, BUDGET_A_CASE * len(of_both))
         ending, stopped = _measure(measured, arms, budget, min_effect)
-        control = judge_control(measured, min_effect)
+        controls = judge_controls(measured, min_effect)
         verdicts = [
-            *judge(measured, policy, naming, control),
+            *judge(measured, policy, naming, controls),
             *(one_sided(case, base, head, naming) for case in cases if case not in of_both),
         ]
-        means = [] if control.void else list(suites(measured))
-        notes = [*filter(None, [measured.disturbed]), *ending, str(control)]
+        means = [] if any(control.void for control in controls.values()) else list(suites(measured))
+        notes = [*filter(None, [measured.disturbed]), *ending, *map(str, controls.values())]
         again = repeating.again(options, base, head)
         judgement = told(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
@@ -73,10 +74,10 @@ def _measure(
     measured: Measured, arms: Arms, budget: float, min_effect: float
 ) -> tuple[list[str], Stopped | None]:
     """Why the rounds ended, where that was not because everything was settled."""
-    settled = partial(is_settled, min_effect=min_effect, cases=len(measured.trials))
+    turns = Turns(measured.trials, min_effect)
     try:
         with closing(progress(len(measured.trials), budget)) as shown:
-            measure_rounds(measured, arms, budget, settled, shown)
+            measure_rounds(measured, arms, budget, turns, shown)
     except Stopped as stopped:
         measured.stopped = True
         return ["stopped from outside: this is what was known until then"], stopped

@@ -11,7 +11,7 @@ from torchperf_ci.compare.folders import compare_folders, holds_records
 from torchperf_ci.compare.question import Policy
 from torchperf_ci.environments.spec import names_commit
 from torchperf_ci.errors import UsageError
-from torchperf_ci.verdicts.coverage import JUDGED
+from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.telling import tell
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def _are_records(given: str, repo: Path) -> bool:
 
 
 def _exit_code(judgement: Judgement) -> int:
-    """1 for what is red; 5 where something is not known, or nothing at all."""
+    """What the mark of the report says: 0 for ✅, 1 for ❌, 5 where something looks worse or too little was judged."""
     if judgement.red:
         return 1
-    words = [verdict.verdict for verdict in judgement.verdicts]
-    settled = any(word in JUDGED for word in words)
-    open_ends = any(word in ("noisy", "not-comparable") for word in words)
-    return INCONCLUSIVE if open_ends or not settled else 0
+    return 0 if sign([judgement]) == GREEN else INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""Base against itself: if that shows a change, the machine cannot tell any."""
+"""Base against itself, of each backend: if that shows a change, the machine cannot tell any."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.compare.rounds import Measured
+    from torchperf_ci.compare.trial import Trial
     from torchperf_ci.stats.effect import Effect
 
 CONFIDENCE = 0.99
@@ -58,11 +59,18 @@ class Control:
         return f"A/A control: base against itself {found}"
 
 
-def judge_control(measured: Measured, min_effect: float) -> Control:
+def judge_controls(measured: Measured, min_effect: float) -> dict[str, Control]:
+    """That of each backend, which is the case that its pairs of base against itself are strewn over."""
+    backends = dict.fromkeys(trial.case.backend for trial in measured.trials)
+    return {backend: _judged(measured.controls.get(backend), min_effect) for backend in backends}
+
+
+def _judged(trial: Trial | None, min_effect: float) -> Control:
     """The control is void if its interval excludes 1 and it is off by more than a third of what matters."""
-    case = str(measured.control_case or "")
-    if len(measured.control) < 2:
+    log_ratios = [ratio for _, ratio in trial.controls] if trial else []
+    case = str(trial.case) if trial else ""
+    if len(log_ratios) < 2:
         return Control(case, None, void=False)
-    effect = geometric_mean([measured.control], CONFIDENCE)
+    effect = geometric_mean([log_ratios], CONFIDENCE)
     differs = effect.low > 1 or effect.high < 1
     return Control(case, effect, differs and abs(math.log(effect.ratio)) > math.log1p(min_effect) * SHARE)

@@ -11,12 +11,12 @@ from torchperf_ci.compare.latency import METRIC as LATENCY
 from torchperf_ci.compare.latency import judge_latency
 from torchperf_ci.compare.outcomes import judge_outcome
 from torchperf_ci.compare.repeatable import MEMORY, judge_graph_breaks, judge_memory
+from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.stats.means import geometric_mean
-from torchperf_ci.stats.sprt import FEWEST_PAIRS
 from torchperf_ci.verdicts.verdict import Suite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.control import Control
@@ -30,16 +30,18 @@ Naming = Callable[["Case", str], "Series"]
 VOID = "void: the A/A control shows a change where there is none"
 
 
-def judge(measured: Measured, policy: Policy, naming: Naming, control: Control) -> Iterator[Verdict]:
-    """The verdicts on every case that was measured, or tried."""
+def judge(
+    measured: Measured, policy: Policy, naming: Naming, controls: Mapping[str, Control]
+) -> Iterator[Verdict]:
+    """The verdicts on every case that was measured, or tried. ``controls`` are those of the backends."""
     ended = "stopped" if measured.stopped else "the time was up"
     for trial in measured.trials:
         series = partial(naming, trial.case)
         if trial.failed:
             yield judge_outcome(series, trial)
             continue
-        latency = judge_latency(series, trial, policy.rule(LATENCY).min_effect, len(measured.trials), ended)
-        yield _controlled(latency, control)
+        latency = judge_latency(series, trial, measured.trials, policy.rule(LATENCY).min_effect, ended)
+        yield _controlled(latency, controls[trial.case.backend])
         if trial.pairs:
             yield from judge_memory(series, trial, policy.rule(MEMORY).min_effect)
             yield from judge_graph_breaks(series, trial)
@@ -54,11 +56,11 @@ def _controlled(latency: Verdict, control: Control) -> Verdict:
 def suites(measured: Measured) -> Iterator[Suite]:
     """The geometric mean over the cases that have two pairs or more.
 
-    It counts the pairs that every case takes before its test may end. The rest depend on what these gave: a case that
+    It counts the three pairs that every case takes before it may end. The rest depend on what these gave: a case that
     is high by luck gets no more of them, and the mean of all pairs would be biased.
     """
     rows = [
-        trial.log_ratios[:FEWEST_PAIRS]
+        trial.log_ratios[:FEWEST_ALIKE]
         for trial in measured.trials
         if len(trial.pairs) > 1 and not trial.failed
     ]

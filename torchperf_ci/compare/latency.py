@@ -6,11 +6,12 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.stats.sprt import ALPHA, FEWEST_PAIRS, Decision, decide
+from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
+from torchperf_ci.stats.sprt import ALPHA, FEWEST_PAIRS, Decision, boundaries
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.compare.trial import Trial
     from torchperf_ci.series.series import Series
@@ -27,26 +28,32 @@ MOST_TOLD = 1_000_000
 """Times as likely; what is beyond is not better known, since no machine is that honest."""
 
 
-def is_settled(trial: Trial, min_effect: float, cases: int) -> bool:
+def decided(trial: Trial, session: Sequence[Trial], min_effect: float) -> Decision:
+    """What is known of a case that has a pair; those of the ``session`` share the chance of a false alarm."""
+    others = [other.readings for other in session if other is not trial]
+    return judge_pairs(trial.readings, others, min_effect, len(session))
+
+
+def is_settled(trial: Trial, session: Sequence[Trial], min_effect: float) -> bool:
     """Whether another pair would change nothing."""
-    return decide(trial.log_ratios, min_effect, cases=cases).word != "open"
+    return decided(trial, session, min_effect).word != "open"
 
 
 def judge_latency(
-    series: Callable[[str], Series], trial: Trial, min_effect: float, cases: int, ended: str
+    series: Callable[[str], Series], trial: Trial, session: Sequence[Trial], min_effect: float, ended: str
 ) -> Verdict:
-    """The verdict after the last pair; ``cases`` share the chance of a false alarm. ``ended`` says why it was the last.
+    """The verdict after the last pair. ``ended`` says why it was the last.
 
     Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
     """
     if not trial.pairs:
         return Verdict(series(METRIC), "noisy", f"{ended} before its first pair")
-    decision = decide(trial.log_ratios, min_effect, cases=cases)
+    decision = decided(trial, session, min_effect)
     enough = len(trial.pairs) >= FEWEST_PAIRS
     return Verdict(
         series(METRIC),
         WORDS[decision.word],
-        _why(decision, min_effect, ended),
+        _why(decision, trial, min_effect, len(session), ended),
         effect=decision.effect,
         old=median(pair.base_seconds for pair in trial.pairs) * 1e3,
         new=median(pair.head_seconds for pair in trial.pairs) * 1e3,
@@ -56,8 +63,9 @@ def judge_latency(
         evidence={
             "pairs": len(trial.pairs),
             "log_ratios": trial.log_ratios,
+            "controls": [ratio for _, ratio in trial.controls],
             "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
-            "alpha": ALPHA / cases,
+            "alpha": ALPHA / len(session),
             "batch_size": trial.case.batch_size,
         },
     )
@@ -68,17 +76,24 @@ def _looks_slower(decision: Decision, min_effect: float) -> bool:
     return decision.word == "open" and decision.increase > 0 and is_half
 
 
-def _why(decision: Decision, min_effect: float, ended: str) -> str:
+def _why(decision: Decision, trial: Trial, min_effect: float, cases: int, ended: str) -> str:
     pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
+    confirm, refute = boundaries(cases)
+    by_likelihood = pairs >= FEWEST_PAIRS
     match decision.word:
-        case "increase":
+        case "increase" if by_likelihood and decision.increase >= confirm:
             return f"slower: over {pairs} pairs {change} is {_times(decision.increase)} as likely as none"
-        case "decrease":
+        case "decrease" if by_likelihood and decision.decrease >= confirm:
             return f"faster: over {pairs} pairs {change} is {_times(decision.decrease)} as likely as none"
-        case "none":
+        case "none" if by_likelihood and decision.none >= -refute:
             return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
-    if pairs < FEWEST_PAIRS:
-        return f"{ended} after {pairs} of the {FEWEST_PAIRS} pairs that it takes at least"
+        case "increase" | "decrease":
+            beside = f"all {pairs} pairs lie beyond {len(trial.controls)} of base against itself"
+            return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
+        case "none":
+            return f"{pairs} pairs agree that {change} is not there"
+    if pairs < FEWEST_ALIKE:
+        return f"{ended} after {pairs} of the {FEWEST_ALIKE} pairs that it takes at least"
     return f"{ended} after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
 
 

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 MEMORY = "peak_memory(MiB)"
 GRAPH_BREAKS = "graph_breaks"
 FEWEST_PAIRS = 5
+FEWEST_EQUAL = 3
+"""Pairs, where each gave the same: it is as good as certain that the next one will."""
 MIB = 2.0**20
+
+
+def repeats(trial: Trial) -> bool:
+    """Whether the pairs are enough to judge what each should repeat."""
+    told = {
+        (pair.base_peak, pair.head_peak, pair.base_graph_breaks, pair.head_graph_breaks)
+        for pair in trial.pairs
+    }
+    return len(trial.pairs) >= (FEWEST_EQUAL if len(told) == 1 else FEWEST_PAIRS)
 
 
 def judge_memory(series: Callable[[str], Series], trial: Trial, min_effect: float) -> Iterator[Verdict]:
@@ -31,7 +42,8 @@ def judge_memory(series: Callable[[str], Series], trial: Trial, min_effect: floa
     below = sum(old > new * (1 + min_effect) for old, new in zip(base, head, strict=True))
     effect = paired_effect(np.log(np.divide(head, base)))
     within = 1 / (1 + min_effect) <= effect.ratio <= 1 + min_effect
-    word = _word(above, below, len(base), otherwise="unchanged" if within else "noisy")
+    enough = repeats(trial)
+    word = _word(above, below, len(base), otherwise="unchanged" if within else "noisy") if enough else "noisy"
     why = f"more by {min_effect:.1%} in {above} of {len(base)} pairs, less in {below}"
     yield Verdict(
         series(MEMORY),
@@ -56,7 +68,9 @@ def judge_graph_breaks(series: Callable[[str], Series], trial: Trial) -> Iterato
     base, head = zip(*counts, strict=True)
     above = sum(new > old for old, new in counts)
     below = sum(old > new for old, new in counts)
-    word = _word(above, below, len(counts), otherwise="noisy" if above or below else "unchanged")
+    enough = repeats(trial)
+    otherwise: Word = "noisy" if above or below else "unchanged"
+    word = _word(above, below, len(counts), otherwise) if enough else "noisy"
     yield Verdict(
         series(GRAPH_BREAKS),
         word,
@@ -68,8 +82,6 @@ def judge_graph_breaks(series: Callable[[str], Series], trial: Trial) -> Iterato
 
 
 def _word(above: int, below: int, pairs: int, otherwise: Word) -> Word:
-    if pairs < FEWEST_PAIRS:
-        return "noisy"
     return "regressed" if above == pairs else "improved" if below == pairs else otherwise
 
 

@@ -1,8 +1,9 @@
-"""The driver: round after round one pair of each case that is not settled yet, and one pair of the control."""
+"""The driver: round after round one pair of each case that can be settled, and base against itself between them."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,13 @@ from torchperf_ci.bench.process import measure
 from torchperf_ci.machine.disturbance import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.case import Settings
     from torchperf_ci.compare.progress import Progress
     from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.turns import Turns
     from torchperf_ci.machine.devices.base import Device
 
 BRIEF_SECONDS = 0.1
@@ -36,8 +38,10 @@ class Arms:
 
     def pair(self, trial: Trial) -> None:
         """Measure one more pair of a case; where that fails, look at either side alone."""
+        start = time.monotonic()
         try:
             trial.pairs.append(measure_pair(trial.case, self.base, self.head, self.scratch))
+            trial.seconds = time.monotonic() - start
         except ArmFailure as failure:
             trial.lost.append(failure)
             self.examine(trial)
@@ -57,21 +61,22 @@ class Arms:
         """Both, by name."""
         return ("base", self.base), ("head", self.head)
 
-    def control(self, case: Case) -> float | None:
-        """The log-ratio of base against itself; None where it fails."""
-        try:
-            return measure_pair(case, self.base, self.base, self.scratch / "control").log_ratio
-        except ArmFailure:
-            return None
+    def control(self, trial: Trial) -> None:
+        """Measure base against itself; nothing where that fails."""
+        with suppress(ArmFailure):
+            pair = measure_pair(trial.case, self.base, self.base, self.scratch / "control")
+            trial.controls.append((len(trial.pairs), pair.log_ratio))
 
 
 @dataclass
 class Measured:
-    """What the rounds have given so far; it grows in place, so that it outlives an interruption."""
+    """What the rounds have given so far; it grows in place, so that it outlives an interruption.
+
+    ``controls`` are the cases on which base is measured against itself in every round, by backend.
+    """
 
     trials: Sequence[Trial]
-    control_case: Case | None = None
-    control: list[float] = field(default_factory=list)
+    controls: dict[str, Trial] = field(default_factory=dict)
     out_of_time: bool = False
     stopped: bool = False
 
@@ -81,25 +86,22 @@ class Measured:
         return note([pair.observed for trial in self.trials for pair in trial.pairs])
 
 
-def measure_rounds(
-    measured: Measured, arms: Arms, budget: float, is_settled: Callable[[Trial], bool], shown: Progress
-) -> None:
+def measure_rounds(measured: Measured, arms: Arms, budget: float, turns: Turns, shown: Progress) -> None:
     """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
     end = time.monotonic() + budget
-    seconds: dict[Case, float] = {}
-    while unsettled := [trial for trial in measured.trials if not (trial.settled or trial.failed)]:
-        for trial in unsettled:
+    while chosen := turns.in_this_round(end - time.monotonic()):
+        for trial in chosen:
             if time.monotonic() >= end:
                 measured.out_of_time = True
                 return
             shown.starts(trial)
-            start = time.monotonic()
             _one_more(trial, arms)
-            if len(trial.pairs) == 1:
-                seconds[trial.case] = time.monotonic() - start
-            trial.settled = bool(trial.pairs) and is_settled(trial)
+            trial.settled = turns.is_settled(trial)
             shown.ends(trial)
-        _one_more_control(measured, arms, seconds, end)
+            if turns.wants_control(trial) and time.monotonic() < end:
+                arms.control(trial)
+                trial.settled = turns.is_settled(trial)
+        _control(measured, chosen, arms, end)
 
 
 def _one_more(trial: Trial, arms: Arms) -> None:
@@ -121,12 +123,12 @@ def _begin(trial: Trial, arms: Arms) -> None:
         arms.examine(trial)
 
 
-def _one_more_control(measured: Measured, arms: Arms, seconds: dict[Case, float], end: float) -> None:
-    """Base against itself, on the case whose pair was the quickest to have."""
-    if measured.control_case is None and seconds:
-        measured.control_case = min(seconds, key=lambda case: seconds[case])
-    if measured.control_case is None or time.monotonic() >= end:
-        return
-    ratio = arms.control(measured.control_case)
-    if ratio is not None:
-        measured.control.append(ratio)
+def _control(measured: Measured, chosen: Sequence[Trial], arms: Arms, end: float) -> None:
+    """Base against itself on the quickest case of each backend, which gets one pair in four of it at most."""
+    for backend in dict.fromkeys(trial.case.backend for trial in chosen):
+        of_backend = [trial for trial in measured.trials if trial.case.backend == backend and trial.pairs]
+        if not of_backend or time.monotonic() >= end:
+            continue
+        trial = measured.controls.setdefault(backend, min(of_backend, key=lambda one: one.seconds))
+        if len(trial.controls) <= sum(len(one.pairs) for one in of_backend) // 3:
+            arms.control(trial)

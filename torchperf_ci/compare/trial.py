@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchperf_ci.stats.comparison import Reading
+
 if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import ArmFailure, Pair, Side
@@ -16,10 +18,16 @@ MOST_LOST = 2
 
 @dataclass
 class Trial:
-    """A case, its pairs in the order taken, and how either side ran alone, where that had to be looked at."""
+    """A case, its pairs in the order taken, and how either side ran alone, where that had to be looked at.
+
+    ``controls`` are pairs of base against itself: how many of the others came before each, and its log-ratio.
+    ``seconds`` is what the last pair took.
+    """
 
     case: Case
     pairs: list[Pair] = field(default_factory=list)
+    controls: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
     alone: dict[Side, Outcome] = field(default_factory=dict)
     lost: list[ArmFailure] = field(default_factory=list)
     settled: bool = False
@@ -28,6 +36,13 @@ class Trial:
     def log_ratios(self) -> list[float]:
         """One independent observation of ln(head/base) a pair."""
         return [pair.log_ratio for pair in self.pairs]
+
+    @property
+    def readings(self) -> list[Reading]:
+        """Pairs and controls in the order taken."""
+        pairs = [(place, Reading(ratio)) for place, ratio in enumerate(self.log_ratios)]
+        controls = [(before - 0.5, Reading(ratio, control=True)) for before, ratio in self.controls]
+        return [reading for _, reading in sorted([*pairs, *controls], key=lambda item: item[0])]
 
     @property
     def failed(self) -> bool:

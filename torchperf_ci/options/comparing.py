@@ -58,7 +58,7 @@ COMPARE_OPTIONS = (
         "Most seconds of measuring: what is not clear by then stays open",
         positive,
         metavar="SECONDS",
-        default="600",
+        default="600, or 60 a case where that is more",
     ),
     Option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json"),
     Option(

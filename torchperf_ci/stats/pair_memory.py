@@ -8,6 +8,7 @@ one. Its share and its memory are weighed on a grid by the restricted likelihood
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,17 @@ class Row:
     times: Floats
     groups: NDArray[np.intp]
 
+    @cached_property
+    def likelihoods(self) -> Floats:
+        """The logarithm of the restricted likelihood at each point of the grid, with the noise integrated out."""
+        values, design = _clipped(self), _design(self.groups)
+        free = values.size - design.shape[1]
+        if free < 2 or np.ptp(values) == 0:
+            return np.zeros(len(_GRID))
+        return np.array(
+            [_likelihood(values, design, free, _correlation(self.times, *point)) for point in _GRID]
+        )
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -69,7 +81,7 @@ class Memory:
 
 def pair_memory(rows: Sequence[Row]) -> Memory:
     """Weigh the memory of a session by the pairs of all its series; without any it is what is believed beforehand."""
-    logs = _PRIOR + sum((_likelihoods(row) for row in rows), np.zeros(len(_GRID)))
+    logs = _PRIOR + sum((row.likelihoods for row in rows), np.zeros(len(_GRID)))
     chances = np.exp(logs - logs.max())
     return Memory(chances / chances.sum())
 
@@ -103,15 +115,6 @@ def _mixed(logs: Floats) -> float:
     likelihoods = np.exp(logs - logs.max()).sum(axis=0)
     none = max(float(likelihoods[0]), np.finfo(np.float64).tiny)
     return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
-
-
-def _likelihoods(row: Row) -> Floats:
-    """The logarithm of the restricted likelihood at each point of the grid, with the noise integrated out."""
-    values, design = _clipped(row), _design(row.groups)
-    free = values.size - design.shape[1]
-    if free < 2 or np.ptp(values) == 0:
-        return np.zeros(len(_GRID))
-    return np.array([_likelihood(values, design, free, _correlation(row.times, *point)) for point in _GRID])
 
 
 def _likelihood(values: Floats, design: Floats, free: int, correlation: Floats) -> float:

@@ -1,0 +1,127 @@
+"""Is one build slower than another? All that is known of a case: its pairs, base against itself, the other cases.
+
+The sequential test of :mod:`torchperf_ci.stats.sprt`, scaled by what pairs remember, and two ways to an earlier end:
+pairs that agree beside pairs of base against itself, and an interval that holds no change that matters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.noise import FLOOR
+from torchperf_ci.stats.normal import student_of_score
+from torchperf_ci.stats.pair_memory import Row, increase_beyond_memory, pair_memory
+from torchperf_ci.stats.sprt import ALPHA, BETA, FEWEST_PAIRS, LOOKS, Decision, boundaries, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+FEWEST_ALIKE = 3
+"""Pairs that show no change where they agree closely."""
+FEWEST_BESIDE = 4
+CONTROLS_BESIDE = 2
+"""Pairs of base against itself that prove a change with :data:`FEWEST_BESIDE` others. If a process had one of two
+modes, whatever their shares and distance, so many would look like it at most once in 1,000 times."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One pair's log-ratio; a control is base against itself."""
+
+    log_ratio: float
+    control: bool = False
+
+
+def judge_pairs(
+    readings: Sequence[Reading], others: Sequence[Sequence[Reading]], min_effect: float, cases: int
+) -> Decision:
+    """What the readings of a case, in the order taken, say about a change of ``min_effect``.
+
+    ``others`` are the readings of the session's other cases, ``cases`` the number that share alpha. There must be a
+    reading that is no control.
+    """
+    row, rest = _row(tuple(readings)), [_row(tuple(other)) for other in others if other]
+    pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
+    worth = pair_memory([row, *rest]).worth(row.times[row.groups == 0])
+    decision = decide(pairs, min_effect, cases=cases, worth=worth)
+    if pairs.size < FEWEST_PAIRS:
+        decision = replace(decision, effect=student_effect(pairs, 0.95, worth))
+    if decision.word in ("increase", "decrease") and not _is_beyond_memory(
+        row, rest, decision, min_effect, cases
+    ):
+        decision = replace(decision, word="open")
+    if decision.word != "open":
+        return decision
+    if word := _beside(pairs, controls, min_effect, cases):
+        return replace(decision, word=word)
+    return replace(decision, word="none") if _is_alike(pairs, decision, min_effect, worth) else decision
+
+
+def student_effect(log_ratios: Floats, confidence: float, worth: float = 1.0) -> Effect:
+    """The mean of paired log-ratios with Student's interval, which a single pair has none of."""
+    pairs, middle = len(log_ratios), float(np.mean(log_ratios))
+    if pairs < 2:
+        return Effect.of_logs(middle, -math.inf, math.inf, pairs)
+    score = np.array(NormalDist().inv_cdf((1 + confidence) / 2))
+    error = max(float(np.std(log_ratios, ddof=1)), FLOOR) / math.sqrt(pairs * worth)
+    half = float(student_of_score(score, pairs - 1)) * error
+    return Effect.of_logs(middle, middle - half, middle + half, pairs)
+
+
+@lru_cache(maxsize=1024)
+def _row(readings: tuple[Reading, ...]) -> Row:
+    """The same object for the same readings, so that it is weighed once."""
+    values = np.array([reading.log_ratio for reading in readings])
+    groups = np.array([-1 if reading.control else 0 for reading in readings], np.intp)
+    return Row(values, np.arange(float(values.size)), groups)
+
+
+def _is_beyond_memory(
+    row: Row, rest: Sequence[Row], decision: Decision, min_effect: float, cases: int
+) -> bool:
+    sign = 1 if decision.word == "increase" else -1
+    confirm, _ = boundaries(cases)
+    turned = replace(row, values=sign * row.values)
+    return increase_beyond_memory(turned, math.log1p(min_effect), pair_memory(rest)) >= confirm
+
+
+def _beside(
+    pairs: Floats, controls: Floats, min_effect: float, cases: int
+) -> Literal["increase", "decrease"] | None:
+    """A change where all pairs lie beyond all controls, by Student's test with the spread of both.
+
+    Controls spread about 0, which they do not where the machine favours a side.
+    """
+    if pairs.size < FEWEST_BESIDE or controls.size < CONTROLS_BESIDE:
+        return None
+    change = float(pairs.mean() - controls.mean())
+    sign = 1.0 if change > 0 else -1.0
+    apart = (sign * pairs).min() > (sign * controls).max()
+    free = pairs.size - 1 + controls.size
+    spread = max(math.sqrt((np.sum((pairs - pairs.mean()) ** 2) + np.sum(controls**2)) / free), FLOOR)
+    error = spread * math.sqrt(1 / pairs.size + 1 / controls.size)
+    score = np.array(NormalDist().inv_cdf(1 - ALPHA / (LOOKS * cases)))
+    proven = abs(change) > float(student_of_score(score, free)) * error
+    if not (apart and proven and abs(change) >= math.log1p(min_effect) / 2):
+        return None
+    return "increase" if sign > 0 else "decrease"
+
+
+def _is_alike(pairs: Floats, decision: Decision, min_effect: float, worth: float) -> bool:
+    """Whether the interval holds no change of ``min_effect``: 95% from six pairs on, of fewer a wider one."""
+    if pairs.size < FEWEST_ALIKE:
+        return False
+    few = pairs.size < FEWEST_PAIRS
+    effect = student_effect(pairs, 1 - BETA / LOOKS, worth) if few else decision.effect
+    return 1 / (1 + min_effect) < effect.low and effect.high < 1 + min_effect
