@@ -16,6 +16,8 @@ import pytest
 from torchperf_ci.bench.client import Worker, WorkerFailure
 from torchperf_ci.bench.process import Inquiry, Outcome, build_arguments, measure, open_worker
 from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices.base import Held, Reading
+from torchperf_ci.machine.devices.cpu import Cpu
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
@@ -164,6 +166,59 @@ def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> No
         inquiry.ask("block")
         clock += 100  # the other arm's turn
     assert granted == [10, 7]
+
+
+def test_compiling_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, granted = 0.0, []
+    monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)
+
+    class Compiling:
+        def ask(self, verb: str, timeout: float) -> dict[str, object]:
+            nonlocal clock
+            clock += 9
+            granted.append((verb, timeout))
+            return {}
+
+    inquiry = Inquiry(Compiling(), timeout=10)
+    for verb in ("build", "first_step", "warm_up"):
+        inquiry.ask(verb)
+    assert granted == [("build", 10), ("first_step", 10), ("warm_up", 1)]
+
+
+class Readable(Cpu):
+    """A CPU that can be read as if it were a GPU."""
+
+    hot = 0.0
+
+    def held(self) -> Held:
+        now = time.monotonic()
+        return Held(now, {"hardware thermal slowdown": self.hot * now}, 0.97 * now)
+
+    def reading(self) -> Reading:
+        now = time.monotonic()
+        return Reading(now, sm_mhz=1395, watts=698.0, temperature=56, joules=698.0 * now, processes=2)
+
+
+def test_what_a_gpu_showed_under_the_samples_is_kept(
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
+) -> None:
+    settings = replace(quick, budget=1.0, target_ci=1e-9)
+    outcome = measure(faulty("fine"), settings, Readable(), tmp_path, first=False)
+    told = {name: outcome.observed.get(name) for name in ("gpu_sm_mhz", "gpu_watts", "gpu_celsius")}
+    assert told == {"gpu_sm_mhz": "1395", "gpu_watts": "698", "gpu_celsius": "56"}
+    assert float(outcome.observed["energy_watts"]) == pytest.approx(698, rel=0.001)
+    assert float(outcome.observed["power_capped"]) == pytest.approx(0.97, abs=0.01)
+    assert outcome.observed["other_gpu_processes"] == "1"
+    assert not outcome.void
+
+
+def test_a_process_that_heat_slowed_down_is_void(
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Readable, "hot", 0.2)
+    outcome = measure(faulty("fine"), quick, Readable(), tmp_path, first=False)
+    assert (outcome.status, outcome.void) == ("pass", True)
+    assert outcome.observed["throttling"] == "hardware thermal slowdown"
 
 
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:

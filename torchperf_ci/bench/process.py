@@ -56,14 +56,15 @@ class Outcome:
 
 
 class Inquiry:
-    """The questions put to one worker, and its answers, which may take ``timeout`` seconds in all.
+    """The questions put to one worker, and its answers, which may take ``timeout`` seconds in all, and as many again
+    for the first step, which compiles.
 
     Time between the questions does not count: it is the other arm's, where two workers take turns.
     """
 
     def __init__(self, worker: Worker, timeout: float) -> None:
         self._worker = worker
-        self._left = timeout
+        self._timeout = self._left = timeout
         self.answers: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -73,6 +74,9 @@ class Inquiry:
 
     def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
+        if verb == "first_step":
+            self.answers[verb] = self._worker.ask(verb, self._timeout, **arguments)
+            return self.answers[verb]
         start = time.monotonic()
         try:
             self.answers[verb] = self._worker.ask(verb, max(self._left, 0.0), **arguments)

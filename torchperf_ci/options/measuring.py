@@ -77,7 +77,13 @@ RUN_OPTIONS = (
         default="0.01",
     ),
     Option("--budget", "Most seconds of sampling a process", positive, metavar="SECONDS", default="3"),
-    Option("--timeout", "Most seconds a process may take in all", positive, metavar="SECONDS", default="300"),
+    Option(
+        "--timeout",
+        "Most seconds of a process's first step, and of the rest",
+        positive,
+        metavar="SECONDS",
+        default="300",
+    ),
     Option(
         "--threads", "Threads that torch computes with on the CPU", positive_int, metavar="N", default="1"
     ),

@@ -104,6 +104,7 @@ def test_an_ideal_machine_has_nothing_to_find():
         ("gpu persistence", with_gpu(persistence=False), "warn"),
         ("gpu throttling", replace(FACTS, throttling=Throttling(voiding=("hardware slowdown",))), "bad"),
         ("gpu throttling", replace(FACTS, throttling=Throttling(warning=("software power cap",))), "warn"),
+        ("gpu throttling", replace(FACTS, throttling=Throttling(known=False)), "warn"),
         ("gpu temperature", with_gpu(temperature=80), "warn"),
         ("gpu temperature", with_gpu(temperature=80, slowdown_temperature=None), "warn"),
         ("gpu temperature", with_gpu(temperature=70, slowdown_temperature=None), "ok"),

@@ -106,6 +106,18 @@ def test_reasons_for_a_lowered_clock(nvidia, mask, voiding, warning):
     assert (throttling.voiding, throttling.warning) == (voiding, warning)
 
 
+def test_older_drivers_call_the_reasons_otherwise(nvidia):
+    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = pynvml.NVMLError(
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    )
+    nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = lambda _: 0x40
+    assert Cuda().throttling().voiding == ("hardware thermal slowdown",)
+    nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = NOT_SUPPORTED
+    assert not Cuda().throttling().known
+    nvidia.nvmlDeviceGetComputeRunningProcesses.side_effect = pynvml.NVMLLibraryMismatchError
+    assert Cuda().reading().processes == 0
+
+
 def test_the_masks_are_those_of_the_library():
     from torchperf_ci.machine.devices.nvml import VOIDING, WARNING
 

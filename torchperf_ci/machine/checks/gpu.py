@@ -78,6 +78,8 @@ def throttling(facts: Facts) -> Finding:
         return Finding(
             "gpu throttling", "warn", ", ".join(warning), why, "lock a lower clock: run with --tune"
         )
+    if not facts.throttling.known:
+        return Finding("gpu throttling", "warn", "not told", why, "install a newer driver of the vendor")
     return Finding("gpu throttling", "ok", "none", why)
 
 

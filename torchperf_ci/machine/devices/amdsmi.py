@@ -103,7 +103,9 @@ class AmdGpu(Gpu):
         return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
 
     def throttling(self) -> Throttling:
-        status = self._read("amdsmi_get_violation_status") or {}
+        status = self._read("amdsmi_get_violation_status")
+        if status is None:
+            return Throttling(known=False)
         return Throttling(_active(status, VOIDING), _active(status, WARNING))
 
     def held(self) -> Held | None:

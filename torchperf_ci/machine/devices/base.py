@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Throttling:
-    """Reasons for a lowered clock, in the device's words: those that void a sample, and those that warn."""
+    """Reasons for a lowered clock, in the device's words: those that void a sample, and those that warn.
+
+    ``known`` is whether the device tells them.
+    """
 
     voiding: tuple[str, ...] = ()
     warning: tuple[str, ...] = ()
+    known: bool = True
 
 
 @dataclass(frozen=True)

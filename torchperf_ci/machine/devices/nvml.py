@@ -111,7 +111,11 @@ class NvidiaGpu(Gpu):
         return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
 
     def throttling(self) -> Throttling:
-        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons") or 0
+        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if mask is None:  # its name before R535
+            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
+        if mask is None:
+            return Throttling(known=False)
         return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
 
     def held(self) -> Held | None:
@@ -183,7 +187,7 @@ class NvidiaGpu(Gpu):
     def _read(self, function: str, *arguments: object) -> Any:
         try:
             return getattr(self._nvml, function)(self._handle, *arguments)
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, self._nvml.NVMLLibraryMismatchError):  # the second: before R510
             return None
 
     def _write(self, function: str, *arguments: object) -> None:
