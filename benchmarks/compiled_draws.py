@@ -68,7 +68,7 @@ def real(python: str) -> None:
         for rule in ("one draw a side", "a draw a pair"):
             folder = Path(name) / rule
             folder.mkdir()
-            settings = Settings(python, "cpu", (shutil.copy(SUITE, folder / "suite.py"),), timeout=300)
+            settings = Settings(python, "cpu", (str(shutil.copy(SUITE, folder / "suite.py")),), timeout=300)
             ratios = []
             with patch.object(
                 pairs, "forget_choices", pairs.forget_choices if "pair" in rule else lambda _: None
