@@ -62,7 +62,7 @@ class Script:
 def script(clock, a_pair, monkeypatch) -> Script:
     script = Script()
 
-    def measure_pair(case, base, head, scratch):
+    def measure_pair(case, base, head, scratch, started=None):
         name = case.workload
         script.log.append(f"control {name}" if base == head else name)
         clock.now += script.seconds.get(name, 1.0)

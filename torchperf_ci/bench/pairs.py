@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from statistics import NormalDist, median, stdev
 from typing import TYPE_CHECKING, Any, Literal
@@ -98,6 +98,14 @@ class Arm(Inquiry):
             raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
 
 
+@dataclass(frozen=True)
+class Started:
+    """Both workers of a pair, and what was drawn for each."""
+
+    arms: tuple[Arm, Arm]
+    lucks: Mapping[Side, Luck]
+
+
 def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, count: int) -> Iterator[Pair]:
     """Yield ``count`` pairs as they are measured; raises as :func:`measure_pair` does."""
     base, head = on_same_cpus(base, head)
@@ -111,20 +119,21 @@ def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
     return replace(base, cpus=cpus), replace(head, cpus=cpus)
 
 
-def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> Pair:
+def measure_pair(
+    case: Case,
+    base: Settings,
+    head: Settings,
+    scratch: Path,
+    started: AbstractContextManager[Started] | None = None,
+) -> Pair:
     """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). What was compiled stays below ``scratch`` for the
-    next pair of the case; each pair has luck of its own (:mod:`torchperf_ci.bench.luck`).
+    next pair of the case; each pair has luck of its own (:mod:`torchperf_ci.bench.luck`). ``started`` are the pair's
+    workers where these were started beforehand.
     """
-    lucks: dict[Side, Luck] = {"base": Luck.drawn(), "head": Luck.drawn()}
-    for side in lucks:
-        forget_choices(cache_of(case, scratch / side))
-    with ExitStack() as stack:
-        first, second = (
-            Arm(side, stack.enter_context(_started(case, settings, scratch / side, luck)), settings.timeout)
-            for (side, luck), settings in zip(lucks.items(), (base, head), strict=True)
-        )
+    with started or start_pair(case, base, head, scratch) as both:
+        first, second = both.arms
         _import_torch(first, second)
         first.make_ready(case, base)
         second.make_ready(case, head)
@@ -140,13 +149,30 @@ def measure_pair(case: Case, base: Settings, head: Settings, scratch: Path) -> P
             _graph_breaks(first, case),
             _graph_breaks(second, case),
             observed,
-            {side: asdict(luck) for side, luck in lucks.items()},
+            {side: asdict(luck) for side, luck in both.lucks.items()},
         )
 
 
-def _started(case: Case, settings: Settings, scratch: Path, luck: Luck) -> AbstractContextManager[Worker]:
-    """A worker that may still run on any CPU."""
-    return open_worker(case, replace(settings, cpus=()), scratch, luck.variables)
+@contextmanager
+def start_pair(
+    case: Case, base: Settings, head: Settings, scratch: Path, cpus: tuple[int, ...] = ()
+) -> Iterator[Started]:
+    """The workers of a pair, which import torch on ``cpus``, or on any, until they are made ready."""
+    lucks: dict[Side, Luck] = {"base": Luck.drawn(), "head": Luck.drawn()}
+    for side in lucks:
+        forget_choices(cache_of(case, scratch / side))
+    with ExitStack() as stack:
+        first, second = (
+            Arm(
+                side,
+                stack.enter_context(
+                    open_worker(case, replace(settings, cpus=cpus), scratch / side, luck.variables)
+                ),
+                settings.timeout,
+            )
+            for (side, luck), settings in zip(lucks.items(), (base, head), strict=True)
+        )
+        yield Started((first, second), lucks)
 
 
 def _import_torch(*arms: Arm) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from torchperf_ci.bench.ahead import Ahead
 from torchperf_ci.bench.batch import find_batch_size
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import ArmFailure, Side, measure_pair
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.progress import Progress
     from torchperf_ci.compare.trial import Trial
     from torchperf_ci.compare.turns import Turns
@@ -35,12 +37,19 @@ class Arms:
     head: Settings
     device: Device
     scratch: Path
+    ahead: Ahead = field(default_factory=Ahead)
 
-    def pair(self, trial: Trial) -> None:
-        """Measure one more pair of a case; where that fails, look at either side alone."""
-        start = time.monotonic()
+    def pair(self, trial: Trial, following: Case | None = None) -> None:
+        """Measure one more pair of a case; where that fails, look at either side alone.
+
+        The ``following`` pair is of another case, and its workers may start meanwhile.
+        """
+        start, what = time.monotonic(), (trial.case, self.base, self.head, self.scratch)
         try:
-            trial.pairs.append(measure_pair(trial.case, self.base, self.head, self.scratch))
+            started = self.ahead.taken(*what)
+            if following:
+                self.ahead.start(following, self.base, self.head, self.scratch)
+            trial.pairs.append(measure_pair(*what, started))
             trial.seconds = time.monotonic() - start
         except ArmFailure as failure:
             trial.lost.append(failure)
@@ -89,13 +98,18 @@ class Measured:
 def measure_rounds(measured: Measured, arms: Arms, budget: float, turns: Turns, shown: Progress) -> None:
     """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
     end = time.monotonic() + budget
+    with closing(arms.ahead):
+        _measure_until(end, measured, arms, turns, shown)
+
+
+def _measure_until(end: float, measured: Measured, arms: Arms, turns: Turns, shown: Progress) -> None:
     while chosen := turns.in_this_round(end - time.monotonic()):
-        for trial in chosen:
+        for trial, following in zip_longest(chosen, chosen[1:]):
             if time.monotonic() >= end:
                 measured.out_of_time = True
                 return
             shown.starts(trial)
-            _one_more(trial, arms)
+            _one_more(trial, arms, following.case if following else None)
             trial.settled = turns.is_settled(trial)
             shown.ends(trial)
             if turns.wants_control(trial) and time.monotonic() < end:
@@ -104,11 +118,11 @@ def measure_rounds(measured: Measured, arms: Arms, budget: float, turns: Turns, 
         _control(measured, chosen, arms, end)
 
 
-def _one_more(trial: Trial, arms: Arms) -> None:
+def _one_more(trial: Trial, arms: Arms, following: Case | None) -> None:
     if not trial.pairs and not trial.alone:
         _begin(trial, arms)
     if not trial.failed:
-        arms.pair(trial)
+        arms.pair(trial, following)
 
 
 def _begin(trial: Trial, arms: Arms) -> None:
