@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import actions, console
 from torchperf_ci.bench import planning, summary
 from torchperf_ci.bench.anchor import Anchor, find
+from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.bench.exercising import exercise
 from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.planning import UnderTest
     from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.noise import Exercise
 
 DEFAULT_OUT = "torchperf-records"
 _WORKLOADS = (Column("workload"), Column("modes"), Column("task", "prose"))
@@ -86,7 +89,8 @@ def list_command(options: Mapping[str, Any]) -> int:
 
 def doctor_command(options: Mapping[str, Any]) -> int:
     """Print the findings about this machine, and about the device that is given or that torch would use."""
-    findings = examine(_device_to_examine(options))
+    device, exercised = _to_examine(options)
+    findings = examine(device, exercise=exercised)
     if options["json"]:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
@@ -94,14 +98,22 @@ def doctor_command(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _device_to_examine(options: Mapping[str, Any]) -> Device:
-    if options["device"] not in (None, "auto"):
-        return installed(options["device"])
+def _to_examine(options: Mapping[str, Any]) -> tuple[Device, Exercise | None]:
+    """The device, and how it does its work, where there is a torch to give it some."""
+    settings = planning.settings({"suite": None, **options}, Config())
     try:
-        return planning.describe(planning.settings({"suite": None, **options}, Config())).device
+        settings = planning.describe(settings).settings(settings)
     except EnvironmentUnderTestError as error:
-        console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
-        return installed("cpu")
+        if settings.device == "auto":
+            console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
+        return installed(settings.device.replace("auto", "cpu")), None
+    if settings.device == "cpu":
+        return settings.hardware, None
+    try:
+        return settings.hardware, exercise(settings)
+    except WorkerFailure as failure:
+        console.say(f"torchperf: {settings.device} was given no work: {failure}")
+        return settings.hardware, None
 
 
 def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:

@@ -8,26 +8,33 @@ from typing import TYPE_CHECKING
 from torchperf_ci.machine.checks import cpu, gpu, system
 from torchperf_ci.machine.checks.facts import Facts, gather
 from torchperf_ci.machine.checks.finding import Finding
-from torchperf_ci.machine.checks.steadiness import steadiness
+from torchperf_ci.machine.checks.steadiness import device_steadiness, steadiness
 from torchperf_ci.machine.devices.cpu import Cpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.noise import Exercise
 
 __all__ = ["Finding", "diagnose", "examine", "verdict"]
 
 
-def examine(device: Device | None = None, root: Path = Path("/")) -> tuple[Finding, ...]:
-    """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing."""
-    return diagnose(gather(device or Cpu(root), root))
+def examine(
+    device: Device | None = None, root: Path = Path("/"), exercise: Exercise | None = None
+) -> tuple[Finding, ...]:
+    """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing.
+
+    ``exercise`` is how it fared when torch gave it work, where there was a torch.
+    """
+    return diagnose(gather(device or Cpu(root), root, exercise))
 
 
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
     """Judge what was gathered: the measured steadiness first, then what may explain it."""
     return (
         steadiness(facts),
+        *device_steadiness(facts),
         *gpu.gpu_findings(facts),
         *(check(facts) for check in (*cpu.CHECKS, *system.CHECKS)),
     )

@@ -9,7 +9,7 @@ from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 BLOCK_SECONDS = 0.02
 BLOCKS = 50
@@ -34,6 +34,14 @@ class Noise:
         processes differ more than blocks of one process do, so this is a bound from below.
         """
         return SURE * self.cv * math.sqrt(2 / PROCESSES)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """The noise of a device by kind of work, and the median of its clock meanwhile, in MHz, where it is told."""
+
+    noise: Mapping[str, Noise]
+    clock: str | None = None
 
 
 def measure_noise(blocks: int = BLOCKS) -> Noise:

@@ -11,7 +11,7 @@ from torchperf_ci.machine.devices.base import Condition, Throttling
 from torchperf_ci.machine.devices.processor import Processor
 from torchperf_ci.machine.doctor import diagnose
 from torchperf_ci.machine.host import Host, IdleState
-from torchperf_ci.machine.noise import Noise
+from torchperf_ci.machine.noise import Exercise, Noise
 
 GIB = 2**30
 IDEAL = Host(
@@ -42,6 +42,24 @@ FACTS = Facts(
     clock_step=4e-8,
     administrator=True,
 )
+
+
+def test_a_gpu_that_was_given_work_says_how_steady_it_was():
+    def finding(**cv):
+        noise = {kind: Noise(value, 0.02) for kind, value in cv.items()}
+        (found,) = (
+            one
+            for one in diagnose(replace(FACTS, exercise=Exercise(noise, "1455")))
+            if one.check == "gpu steadiness"
+        )
+        return found
+
+    steady = finding(products=0.001, launches=0.01)
+    assert steady.level == "ok"
+    assert steady.found.endswith("equal blocks of launches vary by 1.0%; its clock was 1455 MHz")
+    assert finding(products=0.001, launches=0.04).level == "warn"
+    assert finding(products=0.3, launches=0.01).level == "bad"
+    assert "gpu steadiness" not in {one.check for one in diagnose(FACTS)}
 
 
 def with_host(**changes):
@@ -153,7 +171,7 @@ def test_the_documentation_lists_every_check():
     page = (Path(__file__).parents[3] / "docs/runners.md").read_text()
     table = page.partition("| check |")[2].partition("###")[0]
     documented = {row.split("|")[1].strip() for row in table.splitlines()[2:] if row.startswith("|")}
-    assert documented == {finding.check for finding in diagnose(FACTS)} | {"gpu tools"}
+    assert documented == {finding.check for finding in diagnose(FACTS)} | {"gpu tools", "gpu steadiness"}
 
 
 def test_what_a_gpu_does_not_tell_is_not_judged():

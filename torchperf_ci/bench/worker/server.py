@@ -17,6 +17,7 @@ from torchperf_ci.bench.worker.agreement import agreement
 from torchperf_ci.bench.worker.channel import Channel
 from torchperf_ci.bench.worker.environment import environment
 from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
+from torchperf_ci.bench.worker.exercise import exercise
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.label import check_label
 from torchperf_ci.bench.worker.observation import observe
@@ -97,6 +98,7 @@ class Session:
             "warm_up": self.warm_up,
             "sample": self.sample,
             "block": self.block,
+            "exercise": self.exercise,
             "peak": self.peak,
             "leak": self.leak,
             "phases": self.phases,
@@ -127,6 +129,10 @@ class Session:
                 for workload in known.workloads.values()
             ],
         }
+
+    def exercise(self, device: str) -> Answer:
+        """Equal blocks of work, without any workload."""
+        return dict(exercise(device_of(device, hip=torch.version.hip is not None)))
 
     def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Answer:
         """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.machine.compilers import compilers
 from torchperf_ci.machine.devices.base import Condition, Throttling
 from torchperf_ci.machine.host import Host, read_host
-from torchperf_ci.machine.noise import Noise, measure_noise
+from torchperf_ci.machine.noise import Exercise, Noise, measure_noise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +36,10 @@ class Facts:
     disk_free: int = 0
     clock_step: float = 0.0
     administrator: bool = False
+    exercise: Exercise | None = None
 
 
-def gather(device: Device, root: Path = Path("/")) -> Facts:
+def gather(device: Device, root: Path = Path("/"), exercise: Exercise | None = None) -> Facts:
     """Look at this machine and ``device``; takes about a second, which is spent on measuring noise."""
     cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
     existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
@@ -52,6 +53,7 @@ def gather(device: Device, root: Path = Path("/")) -> Facts:
         disk_free=shutil.disk_usage(existing).free,
         clock_step=_clock_step(),
         administrator=os.geteuid() == 0,
+        exercise=exercise,
     )
 
 

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from torchperf_ci.bench.worker import exercise
+from torchperf_ci.machine.devices.cpu import Cpu
+
+
+def test_equal_blocks_of_either_kind_are_timed(monkeypatch):
+    for name, value in {"SIDE": 8, "WARM_UP_SECONDS": 0.001, "SECONDS": 0.01, "BLOCK_SECONDS": 0.001}.items():
+        monkeypatch.setattr(exercise, name, value)
+    found = exercise.exercise(Cpu())
+    assert {kind: len(blocks) for kind, blocks in found.items()} == {
+        "matrix products": 10,
+        "tiny kernels": 10,
+    }
+    assert min(map(min, found.values())) > 0
