@@ -10,11 +10,13 @@ Apple's GPUs are a model: steps of equal length, and 0.3 ms more whenever somebo
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from torchperf_ci.bench import pairs
 from torchperf_ci.bench.worker import sampling
 from torchperf_ci.machine.devices.base import Timing
 from torchperf_ci.machine.devices.cuda import Cuda
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 WAIT = 3e-4
+HANDING_OVER = 2e-3
 TARGET, BUDGET = 0.01, 3.0
 BEGINNINGS = [0.02 * n for n in range(25)]
 """Seconds of load that may have gone before: where in the swing of the clock a process begins is luck."""
@@ -119,6 +122,36 @@ def power_limit() -> None:
     table(("H100 at its power limit, by", "rules", "typical error", "from, to", "device seconds"), *rows)
 
 
+class Arm:
+    """Answers the blocks of a pair on a device that both arms share."""
+
+    def __init__(self, device: Replayed) -> None:
+        self._device = device
+
+    def ask(self, _verb: str, steps: int) -> dict[str, float]:
+        """As a worker does, which is waited for at the end of its block."""
+        start = self._device.now
+        for _ in range(steps):
+            self._device.step()
+        seconds = (self._device.now - start) / steps
+        self._device.now += HANDING_OVER
+        return {"seconds": seconds}
+
+
+def pairs_of_equals() -> None:
+    rows = []
+    for name, (seconds, kept_up) in traces().items():
+        for load in (0.0, 2.0):
+            ratios = []
+            for start in BEGINNINGS:
+                arm = Arm(Replayed(seconds, Timing(), start + load))
+                quads = pairs._quads(arm, arm, round(pairs.BLOCK_SECONDS / kept_up))  # noqa: SLF001
+                ratios.append(median(math.log(head / base) for base, head in quads))
+            typical = math.sqrt(fmean(ratio**2 for ratio in ratios))
+            rows.append((name, f"{load:g} s", f"{typical:.1%}", f"{min(ratios):+.1%} to {max(ratios):+.1%}"))
+    table(("pairs of two equal builds, by", "load before", "root mean square", "from, to"), *rows)
+
+
 def waiting(lengths: Sequence[float]) -> None:
     rows = []
     for step in lengths:
@@ -131,4 +164,5 @@ def waiting(lengths: Sequence[float]) -> None:
 
 if __name__ == "__main__":
     power_limit()
+    pairs_of_equals()
     waiting([0.005e-3, 0.05e-3, 0.7e-3, 3e-3, 25e-3])

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import FEWEST_QUADS, QUADS, ArmFailure, Pair, _quad, _quads, measure_pairs
+from torchperf_ci.bench.pairs import (
+    FEWEST_QUADS,
+    QUADS,
+    ArmFailure,
+    Pair,
+    _calibrated,
+    _quad,
+    _quads,
+    measure_pairs,
+)
 from torchperf_ci.bench.planning import describe
 
 SUITE = """
@@ -137,6 +146,19 @@ class Arm:
 def test_a_linear_drift_cancels_in_a_quad() -> None:
     base, head = _quad(Arm(1.0, 0.1), Arm(1.0, 0.1), steps=1)
     assert base == pytest.approx(head)
+
+
+def test_a_block_is_calibrated_by_as_many_steps_as_a_sample_has() -> None:
+    """Of a single step on an idle device one would see the latency, here 25 µs of 5."""
+
+    class Launching:
+        answers = {"warm_up": {"inner": 400}}  # noqa: RUF012  # of one test
+
+        def ask(self, verb: str, steps: int) -> dict[str, float]:
+            assert verb == "block"
+            return {"seconds": 5e-6 + 25e-6 / steps}
+
+    assert _calibrated(Launching()) == pytest.approx(5e-6, rel=0.02)
 
 
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:
