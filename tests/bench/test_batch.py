@@ -8,6 +8,7 @@ import pytest
 from torchperf_ci.bench import batch
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.machine.devices.base import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ class Device:
         if verb == "first_step" and self.size > self.most:
             msg = "oom"
             raise WorkerFailure(msg, "out of memory")
+        if verb == "peak":
+            return {"device": self.size << 20}
         return {"seconds": 0.01 * max(1.0, self.size / self.lanes)}
 
 
@@ -43,7 +46,21 @@ def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
         yield Device(lanes, most)
 
     monkeypatch.setattr(batch, "open_worker", opened)
+    monkeypatch.setattr(batch, "available", lambda: 0)
     assert batch.find_batch_size(CASE, SETTINGS, tmp_path) == expected
+
+
+@pytest.mark.parametrize(("memory_mib", "expected"), [(64, 32), (63, 16), (1, 1)])
+def test_two_workers_fit_beside_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory_mib: int, expected: int
+) -> None:
+    @contextmanager
+    def opened(*_: object) -> Iterator[Device]:
+        yield Device(10**9, 10**9)
+
+    monkeypatch.setattr(batch, "open_worker", opened)
+    settings = Settings("python", "cuda", seen=Seen(memory_mib=memory_mib))
+    assert batch.find_batch_size(CASE, settings, tmp_path) == expected
 
 
 def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_the_grid_is_the_product_less_the_modes_that_a_workload_has_not() -> Non
 
 def test_the_more_specific_batch_size_wins() -> None:
     assert keys(Selection([grid("vision/b")]), "cuda") == ["vision-b.inference.fp32.eager.b64"]
+    assert keys(Selection([grid("vision/b")]), "mps") == ["vision-b.inference.fp32.eager.b8"]
     assert keys(Selection([grid("vision/b")], batch_size=3), "cuda") == ["vision-b.inference.fp32.eager.b3"]
     assert keys(Selection([grid("vision/b")], batch_size=0)) == ["vision-b.inference.fp32.eager.bauto"]
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.costs import Costs
 
 
+DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
+"""What default batch sizes go by; every other device is an accelerator, with a memory of its own."""
+
+
 @dataclass(frozen=True)
 class Known:
     """The catalogue as a worker describes it: workloads by name, suites by name (a file's is its path)."""
@@ -92,7 +96,7 @@ def _combinations(
     grid: Grid, entry: Mapping[str, Any], batch_size: int | None, device: str
 ) -> Iterable[Case]:
     sizes = entry["batch_sizes"]
-    device_class = "cpu" if device == "cpu" else "accelerator"
+    device_class = DEVICE_CLASSES.get(device, "accelerator")
     for mode in grid.modes:
         if mode not in entry["modes"]:
             continue

@@ -13,7 +13,7 @@ Loss = Callable[[Any], torch.Tensor]
 OptimizerFactory = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 MODES = ("inference", "training")
-DEVICE_CLASSES = ("cpu", "accelerator")
+DEVICE_CLASSES = ("cpu", "integrated", "accelerator")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in DEVICE_CLASSES))
@@ -62,8 +62,9 @@ class Workload:
     """A named, reproducible piece of PyTorch work.
 
     ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else.
-    ``batch_sizes`` maps ``mode`` and ``mode/device class`` (``cpu`` or ``accelerator``) to a default batch
-    size; the more specific key wins. Raises ValueError where the parts contradict each other.
+    ``batch_sizes`` maps ``mode`` and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's
+    memory, or ``accelerator``) to a default batch size; the more specific key wins. Raises ValueError where the parts
+    contradict each other.
     """
 
     name: str
@@ -109,7 +110,7 @@ class Workload:
         return task
 
     def batch_size(self, mode: str, device_class: str) -> int:
-        """The default number of samples a step, for a mode and ``cpu`` or ``accelerator``."""
+        """The default number of samples a step, for a mode and a device class."""
         return self.batch_sizes.get(f"{mode}/{device_class}", self.batch_sizes[mode])
 
 
@@ -140,5 +141,5 @@ def workload(
 
 
 def per_device(cpu: int, accelerator: int) -> dict[str, int]:
-    """Default batch sizes that depend on the device class and not on the mode."""
+    """Default batch sizes that depend on the device class and not on the mode; an integrated GPU has a CPU's."""
     return dict.fromkeys(MODES, cpu) | {f"{mode}/accelerator": accelerator for mode in MODES}

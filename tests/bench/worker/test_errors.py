@@ -59,6 +59,23 @@ def test_a_missing_compiler_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "expected"), [("triton.runtime.build", "unsupported"), ("somebodys.suite", "failed")]
+)
+def test_tritons_missing_compiler_is_unsupported(module: str, expected: str) -> None:
+    """In Triton's own words, raised where it looks for one."""
+    names: dict[str, Callable[[], object]] = {}
+    words = "Failed to find C compiler. Please specify via CC environment variable."
+    exec(f"__name__ = {module!r}\ndef build():\n    raise RuntimeError({words!r})", names)
+    assert status(names["build"]) == expected
+
+
+def test_inductor_without_triton_is_unsupported() -> None:
+    from torch._inductor.exc import TritonMissing
+
+    assert status(raising(TritonMissing(None))) == "unsupported"
+
+
+@pytest.mark.parametrize(
     "run",
     [
         raising(RuntimeError(TEXT)),
@@ -80,6 +97,7 @@ def test_what_only_says_so_has_failed(run: Callable[[], object]) -> None:
         lambda: torch.empty(2**60),
         raising(MemoryError()),
         raising(torch.OutOfMemoryError("CUDA out of memory")),
+        raising(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")),
     ],
 )
 def test_out_of_memory_is_told_apart(run: Callable[[], object]) -> None:

@@ -194,6 +194,25 @@ def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch):
     assert count_flops(lambda: torch.dot(left, right)) == 8
 
 
+def test_metals_lstm_counts_like_the_others():
+    """The formulas, by the operators' own schemas: nothing here computes on Metal."""
+    steps, state, weights = (
+        [4, 7, 8],
+        [2, 4, 16],
+        [[64, 8], [64, 16], [64], [64], [64, 16], [64, 16], [64], [64]],
+    )
+    operators = torch.ops.aten._lstm_mps, torch.ops.aten.lstm_mps_backward
+    told = {"input": steps, "hx": [state, state], "params": weights}
+    forward, backward = (
+        flops._FORMULAS[operator.__name__](
+            *(told.get(argument.name) for argument in operator.default._schema.arguments)
+        )
+        for operator in operators
+    )
+    assert forward == flops._recurrent(steps, weights)
+    assert backward == flops._recurrent_backward(steps, weights, state)
+
+
 def flops_on(device: str, entry: Workload, mode: str) -> int:
     torch.manual_seed(0)
     task = entry.build(2)

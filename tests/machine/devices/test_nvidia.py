@@ -71,6 +71,11 @@ def test_a_real_card_idle_and_loaded(h100):
     assert device.clocks()["gpu_sm_mhz"] == "1350"
 
 
+def test_where_the_limit_is_not_told_the_way_to_it_is(h100):
+    h100.readings["nvmlDeviceGetTemperatureThreshold 1"] = {"error": "NotSupported"}
+    assert Cuda(h100.seen).condition().slowdown_temperature == 32 + 55
+
+
 def test_one_card_that_may_not_be_opened_hides_no_other(nvidia):
     def open_card(index):
         if index == 0:

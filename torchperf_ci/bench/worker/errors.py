@@ -7,11 +7,15 @@ import re
 
 import torch
 
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "_status_alloc_failed")
+"""The last is what cuBLAS and cuDNN say."""
 
 _NO_KERNEL = re.compile(r"""\"\w+\" not implemented for \\?'\w+""")
 """What torch's kernels say of a dtype that they are not compiled for; a compiler quotes it."""
-_NO_COMPILER = re.compile(r"\bInvalidCxxCompiler\b|\bNo working C\+\+ compiler\b")
+_NO_COMPILER = re.compile(
+    r"\bInvalidCxxCompiler\b|\bNo working C\+\+ compiler\b|Cannot find a working triton|Failed to find C compiler"
+)
+"""The last is Triton's own, which inductor quotes, or which comes by itself at the first launch."""
 
 
 class UnsupportedError(Exception):
@@ -34,13 +38,22 @@ def _is_lacking(error: BaseException) -> bool:
     A run does not fail for that, so a workload's own errors must not pass for it, whatever they are called.
     """
     text = f"{type(error).__name__}: {error}"
-    if type(error).__module__.startswith("torch."):  # its compiler's, which may quote a kernel's
+    # Its compiler's, which may quote a kernel's, or the compiler's below that.
+    if type(error).__module__.startswith("torch.") or _is_raised_in(error, "triton"):
         return bool(_NO_KERNEL.search(text) or _NO_COMPILER.search(text))
     if _is_raised_in_python(error):
         return False
     return isinstance(error, NotImplementedError) or (
         isinstance(error, RuntimeError) and bool(_NO_KERNEL.search(text))
     )
+
+
+def _is_raised_in(error: BaseException, package: str) -> bool:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    name = place.tb_frame.f_globals.get("__name__", "") if place else ""
+    return str(name).partition(".")[0] == package
 
 
 def _is_raised_in_python(error: BaseException) -> bool:

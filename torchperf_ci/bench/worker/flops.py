@@ -118,6 +118,16 @@ def _cudnn_backward(steps: Shape, weights: Sequence[Shape], *arguments: Any, **_
     return _recurrent_backward(steps, weights, arguments[2])
 
 
+def _mps_lstm(steps: Shape, _state: object, weights: Sequence[Shape], *_: Any, **__: Any) -> int:
+    return _recurrent(steps, weights)
+
+
+def _mps_lstm_backward(*arguments: Any, **_: Any) -> int:
+    """After three gradients and two states come the steps, the layers' outputs, the initial states and the weights."""
+    steps, _outputs, states, weights = arguments[5:9]
+    return _recurrent_backward(steps, weights, states[0])
+
+
 def _lu(matrix: Shape, *_: Any, **__: Any) -> int:
     """2/3 n³ (LAPACK Working Note 41, the leading term, as in all formulas of linear algebra here)."""
     return 2 * math.prod(matrix) * matrix[-1] // 3
@@ -177,6 +187,8 @@ _FORMULAS: dict[str, Formula] = {
     "_cudnn_rnn_backward": _cudnn_backward,
     "miopen_rnn": _recurrent,
     "miopen_rnn_backward": _cudnn_backward,
+    "_lstm_mps": _mps_lstm,
+    "lstm_mps_backward": _mps_lstm_backward,
     "linalg_lu_factor_ex": _lu,
     "linalg_cholesky_ex": _cholesky,
     "linalg_inv_ex": _inverse,

@@ -147,14 +147,22 @@ class NvidiaGpu(Gpu):
     def condition(self) -> Condition:
         nvml = self._nvml
         persistence = self._read("nvmlDeviceGetPersistenceMode")
+        temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return Condition(
-            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            slowdown_temperature=self._read(
-                "nvmlDeviceGetTemperatureThreshold", nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-            ),
+            temperature=temperature,
+            slowdown_temperature=self._slowdown_temperature(temperature),
             persistence=None if persistence is None else bool(persistence),
             processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
         )
+
+    def _slowdown_temperature(self, temperature: int | None) -> int | None:
+        """As an H100 tells it; NVML's reference announces that newer GPUs will tell the way to it alone."""
+        kind = self._nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
+        if limit is None and temperature is not None:
+            margin = self._read("nvmlDeviceGetMarginTemperature")
+            limit = None if margin is None else temperature + margin
+        return limit
 
     def changes(self) -> tuple[Change, ...]:
         """Keep the driver loaded, and the clock at the base clock, which the power limit can sustain."""

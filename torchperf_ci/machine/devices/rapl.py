@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.system_files import number
+from torchperf_ci.machine.devices.system_files import number, text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MICROJOULE = 1e-6
 PACKAGES = "sys/class/powercap/intel-rapl:?"
-"""One colon is a package, two are a part of one."""
+"""One colon is a package, or ``psys``, which holds the packages and more; two are a part of one."""
 
 
 class Rapl:
@@ -27,7 +27,8 @@ class Rapl:
         readings = {
             package: energy
             for package in sorted(self._root.glob(PACKAGES))
-            if (energy := number(package / "energy_uj")) is not None
+            if text(package / "name").startswith("package")
+            and (energy := number(package / "energy_uj")) is not None
         }
         if not readings:
             return None
