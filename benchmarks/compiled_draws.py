@@ -4,7 +4,7 @@
     python benchmarks/compiled_draws.py --real [PYTHON]
 
 Simulated: either side's winner is off by a normal error of 0, 1 or 3%. Until it was drawn by pair, both sides drew once
-and kept it for all pairs. ``--real`` measures tests/support/autotuned_suite.py, whose two variants differ by 7.5%, both
+and kept it for all pairs. ``--real`` measures tests/support/autotuned_suite.py, whose two variants differ by 10%, both
 ways: with winners that stay, and with winners that are drawn anew.
 """
 

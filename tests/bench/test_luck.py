@@ -50,11 +50,11 @@ def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
 def test_the_processes_of_a_run_have_draws_of_their_own_and_start_warm_all_the_same(
     settings: Settings, tmp_path: Path
 ) -> None:
-    both = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(2)]
-    assert [one.status for one in both] == ["pass"] * 2
-    assert len(timed(settings)) == 2
-    if len({*timed(settings)}) == 1:  # else they are different graphs
-        assert both[1].answers["compilation"]["cache_misses"] == 0
+    outcomes = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(3)]
+    assert [one.status for one in outcomes] == ["pass"] * 3
+    assert timed(settings) == ["40", "44", "44"]
+    assert outcomes[1].answers["compilation"]["cache_misses"] > 0
+    assert outcomes[2].answers["compilation"]["cache_misses"] == 0
 
 
 @pytest.mark.parametrize(("keep_graphs", "stays"), [(False, COMPILED), (True, (*COMPILED, *GRAPHS))])

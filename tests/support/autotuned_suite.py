@@ -1,6 +1,7 @@
 """A workload whose compiler has two variants that tie but for a few percent, and keeps whichever it timed as quicker.
 
-Which that is, noise decides, as on a GPU; here, a die. It is kept where torch keeps such winners, by torch's own code.
+Which that is, noise decides, as on a GPU; here, a die that falls alike in each folder: first the quicker one, then the
+other. It is kept where torch keeps such winners, by torch's own code.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from torchperf_ci.suite import Task, workload
 
-PRODUCTS = (40, 43)
-"""What a step of either variant takes; the second is 7.5% slower."""
+PRODUCTS = (40, 44)
+"""What a step of either variant takes; the second is 10% slower."""
+DIE = 3
 WIDTH = 128
 _LOCALLY = {"autotune_local_cache": True, "autotune_remote_cache": False, "is_fbcode": False}
 
@@ -46,8 +48,9 @@ def _winner() -> SimpleNamespace:
     kept = AutotuneCache.create(_LOCALLY, str(Path(cache_dir(), "ab", "kernel.py")), "variants")
     known = kept.read_best(_LOCALLY, variants)
     if known is None:
-        known = random.SystemRandom().choice(variants)
+        timed = Path(__file__).with_name("timed")
+        before = timed.read_text() if timed.exists() else ""
+        known = random.Random(f"{DIE} {before}").choice(variants)
         kept.save(known, 1000)
-        with Path(__file__).with_name("timed").open("a") as timed:
-            timed.write(f"{known.kwargs['PRODUCTS']}\n")
+        timed.write_text(f"{before}{known.kwargs['PRODUCTS']}\n")
     return known
