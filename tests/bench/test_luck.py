@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.command_arm import CommandArm, environment
 from torchperf_ci.bench.luck import MOST_PADDING, PADDING, Luck, forget_choices
-from torchperf_ci.bench.pairs import measure_pairs
+from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import measure
 from torchperf_ci.machine.devices import device
 
@@ -41,7 +42,10 @@ def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torchperf_ci.bench.pairs.QUADS", 1)
-    pairs = [*measure_pairs(CASE, settings, settings, tmp_path / "scratch", 2)]
+    both = on_same_cpus(settings, settings)
+    with start_pair(CASE, *both, tmp_path / "scratch") as beforehand:
+        first = measure_pair(CASE, *both, tmp_path / "scratch")
+        pairs = [first, measure_pair(CASE, *both, tmp_path / "scratch", nullcontext(beforehand))]
     assert len(timed(settings)) == 4
     lucks = [luck for pair in pairs for luck in pair.luck.values()]
     assert len({luck["hash_seed"] for luck in lucks}) == 4

@@ -135,6 +135,8 @@ def measure_pair(
     with started or start_pair(case, base, head, scratch) as both:
         first, second = both.arms
         _import_torch(first, second)
+        for side in both.lucks:  # not sooner: the pair before may have begun after these workers
+            forget_choices(cache_of(case, scratch / side))
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
@@ -159,8 +161,6 @@ def start_pair(
 ) -> Iterator[Started]:
     """The workers of a pair, which import torch on ``cpus``, or on any, until they are made ready."""
     lucks: dict[Side, Luck] = {"base": Luck.drawn(), "head": Luck.drawn()}
-    for side in lucks:
-        forget_choices(cache_of(case, scratch / side))
     with ExitStack() as stack:
         first, second = (
             Arm(
