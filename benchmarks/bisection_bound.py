@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+from torchperf_ci.stats.capacity import capacity
 
 ERROR = 0.05
 
@@ -18,18 +18,6 @@ def fewest_runs(n: int, d: float, error: float = ERROR) -> float:
     """
     search = ((1 - error) * math.log2(n) - _entropy(error)) / capacity(d)
     return search + 4 * _divergence(error) / d**2
-
-
-def capacity(d: float) -> float:
-    """Bits that one run tells of a level that is one of two, ``d`` standard deviations apart.
-
-    This is the capacity of a Gaussian channel with binary input: 1 − E log₂(1 + exp(−L)), where the log-likelihood
-    ratio L is normal with mean d²/2 and variance d².
-    """
-    z = np.linspace(-12, 12, 4801)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    lost = np.logaddexp(0, -(d**2 / 2 + d * z)) / math.log(2)
-    return 1 - float((density * lost).sum() * (z[1] - z[0]))
 
 
 def _entropy(p: float) -> float:

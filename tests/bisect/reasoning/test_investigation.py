@@ -244,3 +244,12 @@ def test_the_first_step_is_to_confirm() -> None:
     world = a_range({})
     assert next_step(world.question(), Facts()) == Measure("p", 0, N, "confirm")
     assert Investigation(world.question(), Facts()).searches == []
+
+
+def test_a_search_for_what_no_single_commit_has_done_ends() -> None:
+    """Fourteen of half a percent each."""
+    creep = {5 * place: 1.005 for place in range(1, 15)}
+    for seed in range(3):
+        ended = bisected(a_range(creep, noise=0.01, seed=seed))
+        assert not ended.culprits
+        assert len(ended.facts.readings) <= 150
