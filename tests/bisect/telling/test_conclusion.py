@@ -315,3 +315,10 @@ def test_a_culprit_is_told_with_what_its_commit_says() -> None:
     assert told.url == f"https://github.com/octo/perf/commit/{sha(17)}"
     assert told_of(culprit, {commit.sha: commit}, "").url is None
     assert told_of(culprit, {}, "https://github.com/octo/perf") == culprit
+
+
+def test_many_small_commits_are_told_as_what_no_single_one_has_done() -> None:
+    creep = dict.fromkeys(range(4, N, 4), 1.005)
+    told = concluded({"s": Simulated(creep, noise=0.01)})
+    assert told.status == "inconclusive"
+    assert "each too small" in told.why
