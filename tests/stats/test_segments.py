@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.changepoints import change_points
+from torchperf_ci.stats.second_look import Noisy, SecondLook
+from torchperf_ci.stats.segments import Looks, window_of
 
 
 def levels(*lengths_and_levels: tuple[int, float], sigma: float = 0.01, seed: int = 0) -> np.ndarray:
@@ -87,3 +89,31 @@ def test_no_step_is_listed_that_hides_in_the_noise() -> None:
     ]
     assert len(sizes) > 10
     assert min(sizes) > 0.011
+
+
+def test_series_that_are_looked_at_together_have_the_changes_that_each_has_alone() -> None:
+    """Of many lengths, with ties, with levels that come and go next to each other, and with none."""
+    rng = np.random.default_rng(8)
+    rows = []
+    for number in range(90):
+        lengths = rng.integers(5, 60, size=rng.integers(1, 12))
+        row = levels(*((length, rng.normal(scale=0.05)) for length in lengths), seed=number)
+        rows.append(np.round(row, 2) if number % 3 else row)
+    together = np.full((len(rows), max(map(len, rows))), np.nan)
+    for line, row in zip(together, rows, strict=True):
+        line[: row.size] = row
+    alone = [found(row) for row in rows]
+    assert [places.tolist() for places in change_points(together)] == alone
+    assert sum(map(len, alone)) > 100
+
+
+def test_changes_are_placed_one_after_the_other_though_they_are_looked_at_together() -> None:
+    series = [levels(*((12, level % 3) for level in range(20)), sigma=0.5, seed=seed) for seed in range(20)]
+    second = SecondLook([Noisy(row, row, 1.0) for row in series], 0.01)
+    edges = [list(range(240 * number, 240 * number + 241, 8)) for number in range(20)]
+    expected = [list(row) for row in edges]
+    for row in expected:
+        for i in range(1, len(row) - 1):
+            row[i] = second.best_places([window_of(row[i - 1], row[i], row[i + 1])])[0]
+    Looks(second).place(edges)
+    assert edges == expected

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.changepoints import change_points
-from torchperf_ci.stats.scores import normal_scores
+from torchperf_ci.stats.ranked import MOST_AROUND, Others, Ranked
+from torchperf_ci.stats.scores import Scores, normal_scores
 from torchperf_ci.stats.shift import shift_effect
-from torchperf_ci.stats.splits import FEWEST, MOST_AROUND, evidence, stretches, threshold
+from torchperf_ci.stats.splits import FEWEST, stretches, threshold
 
 BEFORE = np.log([20.1, 19.8, 20.0, 20.3, 19.9, 20.2])
 AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
+
+
+def evidence(left: np.ndarray, right: np.ndarray, others: np.ndarray | tuple = ()) -> float:
+    """Of one window, whose own noise is not among that of its series."""
+    values, row = np.concatenate([left, right])[None], np.zeros(1, dtype=np.intp)
+    scores = Scores(np.array([values.size + len(others)]))
+    ranked = Ranked(values, np.array([left.size]), np.array([values.size]), scores, row)
+    noise = Others([np.array(others)], row, np.full(values.shape, -1))
+    return float(ranked.evidence(*noise.around(ranked.values))[0])
 
 
 def test_the_example_of_the_documentation() -> None:

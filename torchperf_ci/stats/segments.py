@@ -2,75 +2,125 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from torchperf_ci.stats.scores import scores_of_one
-from torchperf_ci.stats.splits import FEWEST, REACH, Ranked, Stretches, best_split, split_of_sums, threshold
+from torchperf_ci.stats.second_look import Noisy, SecondLook
+from torchperf_ci.stats.splits import FEWEST, REACH, best_splits, threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from torchperf_ci.stats.second_look import Window
+    from torchperf_ci.stats.splits import Stretches
 
     Floats = NDArray[np.float64]
 
 SUSPECT = 0.57
 """A stretch with this share of the threshold may hold a change. The second look decides: one suspect too many is
 dropped there, one that is missing makes its neighbours look unclear."""
-NEARER = REACH // 2
-"""Where a change is not clear among REACH runs, because another level is among them, it may be among so many."""
-MAYBE = 0.5
-"""Of the threshold; what is less clear is not looked at nearer."""
-AGAIN = 0.7
-"""Of the threshold, where the evidence is taken a second time, with the longer side as the level that was there."""
 CLIP = 2.0
 """Scores count up to here in what a series remembers, so that a few outliers neither make nor hide it."""
 MOST = 0.8
 """No more memory than this is believed: what seems to be more are levels."""
-VISIBLE = 0.5
-"""A smaller step than this share of the range of the noise's middle 80%, 1.3σ where noise is normal, is none: what
-looks clear there is mostly drift, or modes that take turns."""
 
 
-def segment(values: Floats, stretches: Stretches, row: int, min_effect: float) -> list[int]:
-    """The indices of log ``values``, shape (runs,), at which a new level begins, in order.
+@dataclass(frozen=True)
+class Suspect:
+    """The log values of a series, shape (runs,), and where new levels may begin in it."""
 
-    ``stretches`` are those of this series, its ``row`` among others. What is left of the values without the levels of
-    all suspected changes is the series' noise. Each change is put where it fits best between its neighbours; then the
-    weakest are dropped that, so seen, are smaller than ``min_effect``, hide in this noise or are not clear beside it;
-    until there are none such left.
+    values: Floats
+    places: Sequence[int]
+
+
+def segments(series: Sequence[Suspect], min_effect: float) -> list[list[int]]:
+    """Of each series the indices at which a new level begins, in order.
+
+    What is left of the values without the levels of all suspected changes is the series' noise. Each change is put
+    where it fits best between its neighbours; then the weakest are dropped that, so seen, are smaller than
+    ``min_effect``, hide in this noise or are not clear beside it; until there are none such left. The looks that are
+    due in a round are taken in one go, for all series.
     """
-    changes = _suspected(values, stretches, row)
-    noise = _noise(values, changes)
-    scores = scores_of_one(noise)
-    if overlooked := _overlooked(scores, changes):
-        changes = sorted(changes + overlooked)
-        noise = _noise(values, changes)
-    look = _SecondLook(values, noise, _forgetting(scores), min_effect)
-    while changes:
-        changes = look.placed(changes)
-        found = [look.at(*around) for around in _neighbours(changes, values.size)]
-        dropped = _weaker_than_neighbours(found, 1.0)
-        if not dropped:
-            break
-        changes = [place for i, place in enumerate(changes) if i not in dropped]
-    return changes
+    noisy, changes = _with_noise(series)
+    looks = Looks(SecondLook(noisy, min_effect))
+    ends = looks.second.begins.tolist()
+    edges = [
+        [first, *(first + place for place in row), end]
+        for row, first, end in zip(changes, ends, ends[1:], strict=False)
+    ]
+    unsettled = [row for row in edges if len(row) > 2]
+    while unsettled:
+        looks.place(unsettled)
+        clearness = looks.clearness(unsettled)
+        unsettled = [
+            row for row, clear in zip(unsettled, clearness, strict=True) if _drop_weakest(row, clear)
+        ]
+    return [[place - row[0] for place in row[1:-1]] for row in edges]
 
 
-def _weaker_than_neighbours(clearness: Sequence[float], enough: float) -> set[int]:
-    """Which changes are not clear enough and less so than the one before and the one after."""
+def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
+    """Take away the changes that are not clear enough and less so than the one before and the one after; whether some
+    were, and some are left."""
     around = [inf, *clearness, inf]
-    return {
+    dropped = {
         i
-        for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False))
-        if one <= enough and one < before and one <= after
+        for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False), 1)
+        if one <= 1 and one < before and one <= after
     }
+    edges[:] = [place for i, place in enumerate(edges) if i not in dropped]
+    return bool(dropped) and len(edges) > 2
+
+
+@dataclass
+class Looks:
+    """What was looked at; no look is taken twice. Edges are those of a series, with its changes in between."""
+
+    second: SecondLook
+    places: dict[Window, int] = field(default_factory=dict)
+    looks: dict[Window, float] = field(default_factory=dict)
+
+    def place(self, series: Iterable[list[int]]) -> None:
+        """Put each change where it fits best between the one before and the one after it, in order.
+
+        What comes after one that has not been placed yet is looked at as if that stayed where it is. Where it does not,
+        it is looked at again.
+        """
+        left = [(edges, 1) for edges in series]
+        while left:
+            asked: dict[Window, None] = {}
+            left = [(edges, begun) for edges, first in left if (begun := self._place(edges, first, asked))]
+            windows = list(asked)
+            if windows:
+                self.places.update(zip(windows, self.second.best_places(windows), strict=True))
+
+    def _place(self, edges: list[int], first: int, asked: dict[Window, None]) -> int:
+        """Place the changes from the ``first`` on, up to one of which the place has to be asked: its number, or 0."""
+        before, waiting = edges[first - 1], 0
+        for i in range(first, len(edges) - 1):
+            window = window_of(before, edges[i], edges[i + 1])
+            before = self.places.get(window, -1)
+            if before < 0:
+                asked[window], before, waiting = None, edges[i], waiting or i
+            elif not waiting:
+                edges[i] = before
+        return waiting
+
+    def clearness(self, series: Sequence[list[int]]) -> list[list[float]]:
+        """How clear each change of each series is."""
+        windows = [
+            [window_of(*around) for around in zip(row, row[1:], row[2:], strict=False)] for row in series
+        ]
+        asked = list(dict.fromkeys(one for row in windows for one in row if one not in self.looks))
+        if asked:
+            self.looks.update(zip(asked, self.second.clearness(asked), strict=True))
+        return [[self.looks[one] for one in row] for row in windows]
 
 
 def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, Floats]:
@@ -79,11 +129,11 @@ def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, F
     return values[max(before, place - REACH) : place], values[place : min(after, place + REACH)]
 
 
-def _suspected(values: Floats, stretches: Stretches, row: int) -> list[int]:
+def suspected(stretches: Stretches, row: int) -> list[int]:
     """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
     changes: list[int] = []
     seen = stretches.evidence[:, row]
-    suspect = np.flatnonzero(seen > SUSPECT * threshold(values.size))
+    suspect = np.flatnonzero(seen > SUSPECT * threshold(len(stretches.sums) - 1))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
     starts, ends = stretches.starts[suspect], stretches.ends[suspect]
     while suspect.size:
@@ -94,121 +144,54 @@ def _suspected(values: Floats, stretches: Stretches, row: int) -> list[int]:
     return sorted(set(changes))
 
 
-def _overlooked(scores: Floats, changes: Sequence[int]) -> list[int]:
-    """Where short levels may be two, by the ``scores`` of the noise: beside levels far off all values of a level have
-    nearly the same rank."""
-    found = []
-    for start, end in pairwise([0, *changes, scores.size]):
-        if changes and 2 * FEWEST <= end - start <= 2 * REACH:
-            split = best_split(scores[start:end])
-            if split.evidence > SUSPECT * threshold(scores.size):
-                found.append(start + split.place)
+def _with_noise(series: Sequence[Suspect]) -> tuple[list[Noisy], list[Sequence[int]]]:
+    """Each series with its noise, and where it may change, also by the noise."""
+    noise = [_noise(one.values, one.places) for one in series]
+    scores = [scores_of_one(one) for one in noise]
+    changes = [one.places for one in series]
+    for row, more in _overlooked(scores, changes).items():
+        changes[row] = sorted([*changes[row], *more])
+        noise[row] = _noise(series[row].values, changes[row])
+    noisy = [
+        Noisy(one.values, others, _forgetting(score))
+        for one, others, score in zip(series, noise, scores, strict=True)
+    ]
+    return noisy, changes
+
+
+def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Where short levels of each row may be two, by the ``scores`` of its noise: beside levels far off all values of a
+    level have nearly the same rank."""
+    short = [
+        (row, start, end)
+        for row, (one, places) in enumerate(zip(scores, changes, strict=True))
+        for start, end in pairwise([0, *places, one.size])
+        if places and 2 * FEWEST <= end - start <= 2 * REACH
+    ]
+    found: dict[int, list[int]] = {}
+    if not short:
+        return found
+    rows, starts, ends = np.array(short).T
+    runs = ends - starts
+    begins = np.cumsum([0, *(one.size for one in scores)])
+    inside = np.arange(2 * REACH) < runs[:, None]
+    at = (begins[rows] + starts)[:, None] + np.arange(2 * REACH)
+    levels = np.where(inside, np.concatenate(scores).take(at, mode="clip"), 0.0)
+    sums = levels.cumsum(axis=1)
+    places, between = best_splits(sums, runs)
+    whole = np.maximum((levels * levels).sum(axis=1) - sums[:, -1] ** 2 / runs, 1e-9)
+    clear = -runs * np.log1p(-np.minimum(between / whole, 1 - 1e-9))
+    needed = np.array([threshold(one.size) for one in scores])
+    for i in np.flatnonzero(clear > SUSPECT * needed[rows]).tolist():
+        found.setdefault(int(rows[i]), []).append(int(starts[i] + places[i]))
     return found
-
-
-class _Level(NamedTuple):
-    """The median of some values in a row, and these in rising order."""
-
-    middle: float
-    ordered: list[float]
-
-
-@dataclass
-class _SecondLook:
-    """Each change between its neighbours, beside the ``noise`` of the whole series; no look is taken twice."""
-
-    values: Floats
-    noise: Floats
-    forgets: float
-    min_effect: float
-    levels: dict[tuple[int, int], _Level] = field(default_factory=dict)
-    places: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    looks: dict[tuple[int, int, int], float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.needed = threshold(self.values.size)
-        self.in_time = self.values.tolist()
-        order = self.noise.argsort()
-        self.ordered = self.noise[order]
-        self.least = max(float(np.log1p(self.min_effect)), VISIBLE * _middle_range(self.ordered))
-        self.rank = np.empty_like(order)
-        self.rank[order] = np.arange(order.size)
-
-    def placed(self, changes: Sequence[int]) -> list[int]:
-        """The changes, each where it fits best between the one before and the one after it."""
-        placed = [0, *changes, self.values.size]
-        for i in range(1, len(placed) - 1):
-            around = _within_reach(placed[i - 1], placed[i], placed[i + 1])
-            if around not in self.places:
-                self.places[around] = self._best_place(*around)
-            placed[i] = self.places[around]
-        return placed[1:-1]
-
-    def at(self, before: int, place: int, after: int) -> float:
-        """How clear the change at ``place`` is, with the neighbours ``before`` and ``after``: 1 at the threshold, below
-        0 where the step is too small, the less the smaller it is."""
-        around = start, _, end = _within_reach(before, place, after)
-        if around not in self.looks:
-            step = abs(self._level(place, end).middle - self._level(start, place).middle)
-            clearness = self._clearness(start, place, end) if step >= self.least else step / self.least - 1
-            if MAYBE < clearness <= 1:
-                near = max(start, place - NEARER), min(end, place + NEARER)
-                clearness = max(clearness, self._clearness(near[0], place, near[1]))
-            self.looks[around] = clearness
-        return self.looks[around]
-
-    def _clearness(self, start: int, place: int, end: int) -> float:
-        left, right = self._level(start, place), self._level(place, end)
-        if not _are_levels(left, right):
-            return 0.0
-        old, new, k, n = left.middle, right.middle, place - start, end - start
-        ranked, others = Ranked(self.values[start:end], k), self._noise_but(start, end)
-        clearness = self.forgets * ranked.evidence(others, (k * old + (n - k) * new) / n) / self.needed
-        if clearness > 1 and others.size:
-            there = old if k >= n - k else new
-            clearness = min(clearness, ranked.evidence(others, there) / (AGAIN * self.needed))
-        return clearness
-
-    def _best_place(self, start: int, place: int, end: int) -> int:
-        """Where two levels fit best (least squares) between ``start`` and ``end``, now at ``place``.
-
-        Values are clipped to the two levels and one step beyond, so a spike counts for little more than the step.
-        """
-        if place - start < FEWEST or end - place < FEWEST:
-            return place
-        low, high = sorted((self._level(start, place).middle, self._level(place, end).middle))
-        step = high - low
-        clipped = np.minimum(np.maximum(self.values[start:end], low - step), high + step)
-        return start + split_of_sums(clipped.cumsum())[0]
-
-    def _level(self, start: int, end: int) -> _Level:
-        if (start, end) not in self.levels:
-            ordered = sorted(self.in_time[start:end])
-            n = end - start
-            self.levels[start, end] = _Level((ordered[(n - 1) // 2] + ordered[n // 2]) / 2, ordered)
-        return self.levels[start, end]
-
-    def _noise_but(self, start: int, end: int) -> Floats:
-        """All noise but that of a stretch, in rising order."""
-        others = np.ones(self.ordered.size, dtype=bool)
-        others[self.rank[start:end]] = False
-        return self.ordered[others]
 
 
 def _noise(values: Floats, changes: Sequence[int]) -> Floats:
     """The deviation of each value from the level that it belongs to."""
-    return np.concatenate(
-        [
-            values[start:end] - _median(values[start:end])
-            for start, end in pairwise([0, *changes, values.size])
-        ]
-    )
-
-
-def _middle_range(ordered: Floats) -> float:
-    """The range in which the middle 80% of values in rising order lie."""
-    tenth = ordered.size // 10
-    return float(ordered[-1 - tenth] - ordered[tenth])
+    edges = [0, *changes, values.size]
+    levels = [_median(values[start:end]) for start, end in pairwise(edges)]
+    return np.asarray(values - np.repeat(levels, np.diff(edges)))
 
 
 def _forgetting(scores: Floats) -> float:
@@ -225,26 +208,13 @@ def _forgetting(scores: Floats) -> float:
     return (1 - memory) / (1 + memory)
 
 
-def _are_levels(left: _Level, right: _Level) -> bool:
-    """Whether at least FEWEST values on either side lie nearer to its own level."""
-    below, above = (left, right) if left.middle < right.middle else (right, left)
-    between = (left.middle + right.middle) / 2
-    nearer = bisect_left(below.ordered, between), len(above.ordered) - bisect_right(above.ordered, between)
-    return min(nearer) >= FEWEST
-
-
 def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]:
     """The change before a place, the place, the one after it."""
     before = max((other for other in changes if other < place), default=0)
     return before, place, min((other for other in changes if other > place), default=n)
 
 
-def _neighbours(changes: Sequence[int], n: int) -> list[tuple[int, int, int]]:
-    """Of each change the one before, itself, and the one after."""
-    return list(zip([0, *changes[:-1]], changes, [*changes[1:], n], strict=True))
-
-
-def _within_reach(before: int, place: int, after: int) -> tuple[int, int, int]:
+def window_of(before: int, place: int, after: int) -> Window:
     """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
     return max(before, place - REACH), place, min(after, place + REACH)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log1p, log2
+from math import log2
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.scores import normal_scores, scores_between, sum_of_squares
+from torchperf_ci.stats.scores import normal_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,6 @@ GROWTH = 2**0.5
 """How much longer each length of stretches is than the one before."""
 OVERLAP = 8
 """The stretches of one length begin an eighth of it apart."""
-MOST_AROUND = 100
-"""Points around a change that say how large noise is, at most so many: more would outvote those at the change."""
-_NO_OTHERS: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -79,20 +76,26 @@ def stretches(values: Floats) -> Stretches:
     return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores)
 
 
-@dataclass(frozen=True)
-class Split:
-    """Where a stretch is split best, counted from its first point, and the evidence for it."""
+def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats]:
+    """:func:`split_of_sums` of many stretches of at most 2·REACH points, shape (stretches, 2·REACH), each with so many
+    ``runs`` and the last sum after them. Those with fewer than 2·FEWEST are not split: their place means nothing."""
+    share, weight = (part[runs] for part in _all_splits())
+    last = len(share[0])
+    between = (sums[:, FEWEST - 1 : FEWEST - 1 + last] - sums[:, -1:] * share) ** 2 * weight
+    between[np.isnan(weight)] = -1.0
+    best = between.argmax(axis=1)
+    return FEWEST + best, between[np.arange(len(sums)), best]
 
-    place: int
-    evidence: float
 
-
-def best_split(scores: Floats) -> Split:
-    """The best split of a stretch by the scores, shape (n,), n ≥ 2·FEWEST, of its values."""
-    n, sums = scores.size, scores.cumsum()
-    place, between = split_of_sums(sums)
-    whole = float(scores @ scores) - float(sums[-1]) ** 2 / n
-    return Split(place, n * -log1p(-min(between / max(whole, 1e-9), 1 - 1e-9)))
+@lru_cache(maxsize=1)
+def _all_splits() -> tuple[Floats, Floats]:
+    """:func:`_splits` of up to 2·REACH points, a row for each number of them, NaN where there is no split."""
+    longest = 2 * REACH
+    share, weight = (np.full((longest + 1, longest - 2 * FEWEST + 1), np.nan) for _ in range(2))
+    for n in range(2 * FEWEST, longest + 1):
+        for table, part in zip((share, weight), _splits(n), strict=True):
+            table[n, : len(part)] = part
+    return share, weight
 
 
 def split_of_sums(sums: Floats) -> tuple[int, float]:
@@ -109,49 +112,6 @@ def _splits(n: int) -> tuple[Floats, Floats]:
     """Of each split of n points the share that lies before it, and what the square of a sum before it is worth."""
     k = np.arange(FEWEST, n - FEWEST + 1)
     return k / n, n / (k * (n - k))
-
-
-def evidence(left: Floats, right: Floats, others: Floats = _NO_OTHERS) -> float:
-    """The evidence that the values of ``left`` and ``right`` have two levels; 0 with fewer than FEWEST on a side.
-
-    ``others`` are the deviations from their levels of the same series' other values, in rising order. They share the
-    ranks, and what they vary counts as if up to MOST_AROUND of them were in the stretch: a step that is larger than all
-    other noise is clear however few runs it has, and one as large as they vary is none however well it is separated by
-    itself.
-    """
-    return Ranked(np.concatenate([left, right]), left.size).evidence(others)
-
-
-class Ranked:
-    """The values on both sides of a change in rising order, ready to be ranked with others from any level."""
-
-    def __init__(self, values: Floats, left: int) -> None:
-        order = values.argsort()
-        self.left = left
-        self.values = values[order]
-        self.is_left = (order < left).astype(np.float64)
-        self.below = self.values.searchsorted(self.values)
-        self.upto = self.values.searchsorted(self.values, "right")
-
-    def evidence(self, others: Floats = _NO_OTHERS, level: float = 0.0) -> float:
-        """:func:`evidence`, of the values less ``level``."""
-        n, k, more = self.values.size, self.left, others.size
-        if min(k, n - k) < FEWEST:
-            return 0.0
-        below, upto = self.below, self.upto
-        if more:
-            values = self.values - level
-            below, upto = below + others.searchsorted(values), upto + others.searchsorted(values, "right")
-        scores, inside = scores_between(below, upto, n + more)
-        before = float(scores @ self.is_left)
-        old, new = before / k, (float(np.add.reduce(scores)) - before) / (n - k)
-        between = (old - new) ** 2 * k * (n - k) / n
-        within = inside - k * old**2 - (n - k) * new**2
-        if more:
-            counted = min(more, MOST_AROUND)
-            within += counted * (sum_of_squares(n + more) - inside) / more
-            n += counted
-        return n * log1p(between / max(within, 1e-9))
 
 
 def _lengths(n: int) -> Iterator[int]:
