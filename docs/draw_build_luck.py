@@ -57,9 +57,9 @@ def draw(rows: Sequence[Sequence[float]]) -> str:
 def _axis(bottom: int) -> Iterator[str]:
     for percent in range(round(100 * LEAST), round(100 * MOST) + 1):
         x = _x(percent / 100)
-        kind = "line" if percent else "zero"
+        kind, name = ("line", f"{percent:+d}%") if percent else ("zero", "0")
         yield f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{bottom}"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{percent:+d}%</text>'
+        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{name}</text>'
     yield f'<text x="{(LEFT + RIGHT) / 2}" y="{bottom + 32}" text-anchor="middle">time against the first build</text>'
 
 
