@@ -2,6 +2,8 @@
 #             measures the quick suite on this machine, keeps the results, and judges them against the demos before; and
 #             writes a report on all of it
 # make test   runs every linter and every test
+# make versions  measures, compiles, compares and anchors with each torch that is promised: the oldest, one between,
+#             today's, and the newest that there is
 # make clean  removes what the two have made
 #
 # Both set up what they need, and only once; a Python of 3.10 or newer and git must be there. PYTHON=… names another
@@ -16,6 +18,7 @@ TOOLKIT := .venv/toolkit
 TORCH := .venv/torch
 NPM := .cache/npm
 TORCH_VERSION := 2.13.0
+VERSIONS := 2.6.0 2.9.1 $(TORCH_VERSION) newest
 STORE := chdb://build/demo/store
 SMALLNET := build/demo/bisect/smallnet
 INSTALL := -m pip --disable-pip-version-check --quiet install
@@ -27,7 +30,8 @@ WITH_NODE := PATH="$$PATH:$(CURDIR)/$(NODE)/bin"
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint clean $(TORCH) $(NPM)
+.PRECIOUS: .venv/%/bin/python
+.PHONY: demo test versions lint clean $(TORCH) $(NPM)
 
 demo: $(TOOLKIT)/.base $(TORCH)
 	rm -rf build/demo/bisect
@@ -49,6 +53,10 @@ demo: $(TOOLKIT)/.base $(TORCH)
 test: lint $(TORCH) $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
+versions: $(TOOLKIT)/.dev $(TORCH) $(VERSIONS:%=.venv/torch-%/.done)
+	TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" TORCHPERF_VERSIONS="$(VERSIONS:%=$(CURDIR)/.venv/torch-%/bin/python)" \
+		$(TOOLKIT)/bin/python -m pytest tests/versions/each_version.py
+
 lint: $(TOOLKIT)/.dev
 	$(TOOLKIT)/bin/ruff check .
 	$(TOOLKIT)/bin/ruff format --check .
@@ -62,6 +70,14 @@ $(TORCH): $(TORCH)/.done
 
 $(TORCH)/.done: | $(TORCH)/bin/python
 	$(TORCH)/bin/python $(INSTALL) torch==$(TORCH_VERSION)
+	touch $@
+
+.venv/torch-newest/.done: | .venv/torch-newest/bin/python
+	.venv/torch-newest/bin/python $(INSTALL) --upgrade torch
+	touch $@
+
+.venv/torch-%/.done: | .venv/torch-%/bin/python
+	.venv/torch-$*/bin/python $(INSTALL) torch==$*
 	touch $@
 
 # The toolkit, editable: for users, and with all that its tests need. Only for users its modules are left to be compiled
