@@ -78,7 +78,7 @@ class SimulatedRange:
     ) -> Reading | Failure:
         """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.measure` does."""
         assert not self.unbuildable & {base, head}
-        assert 0 <= base < head <= self.n
+        assert 0 <= base < head <= self.n or (purpose == "control" and base == head)
         self._count()
         for position in (base, head):
             if position in self.fails.get(probe, ()):

@@ -92,6 +92,8 @@ class WorkloadPairing:
         """A folder for the pair, in which either arm finds what its own commit has compiled, and nobody else has."""
         folder = self.scratch / f"{base.position}.{base.draw}-{head.position}.{head.draw}"
         folder.mkdir(parents=True, exist_ok=True)
+        if base == head:  # a control: two processes never share a cache, nor what is drawn for it
+            return folder
         for side, site in (("base", base), ("head", head)):
             site.arm.scratch.mkdir(parents=True, exist_ok=True)
             if not (folder / side).is_symlink():

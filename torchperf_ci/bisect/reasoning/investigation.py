@@ -15,6 +15,7 @@ from torchperf_ci.bisect.reasoning.evidence import series_of
 from torchperf_ci.bisect.reasoning.locating import Search
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.standing import Standing
+from torchperf_ci.bisect.reasoning.steadiness import with_control
 from torchperf_ci.stats.sprt import FEWEST_PAIRS
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Investigation:
             self._confirmations(first=False),
         ):
             if (step := next(filter(self._may_run, steps), None)) is not None:
-                return step
+                return with_control(self.facts, step)
         return None
 
     def _may_run(self, step: Measure) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from torchperf_ci.bisect.reasoning.evidence import pairs_between, within
 from torchperf_ci.bisect.reasoning.proof import Proof, confirmed, verified
 from torchperf_ci.bisect.reasoning.segment import Segment
+from torchperf_ci.bisect.reasoning.steadiness import steadied
 from torchperf_ci.stats.posterior import chance_of_rise, posterior
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Standing:
     def verify(self, step: Segment) -> Proof:
         """Whether a step is a culprit, from fresh pairs of its two builds."""
         pairs = pairs_between(self.facts, self.series, step.before, step.after, fresh=True)
-        return verified(pairs, self.question.min_effect)
+        proof = verified(pairs, self.question.min_effect)
+        return steadied(proof, self.facts, self.series, step, self.question.min_effect)
 
     @cached_property
     def tried(self) -> Mapping[Segment, Proof]:
