@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import torchperf_ci.machine.devices as package
-from torchperf_ci.machine.devices import device
+from torchperf_ci.machine.devices import device, installed
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.cuda import Cuda
 from torchperf_ci.machine.devices.mps import Mps
@@ -34,6 +34,18 @@ def test_a_torch_type_has_a_backend(torch_type, hip, backend):
 def test_an_unknown_type_names_the_known_ones():
     with pytest.raises(ValueError, match="'hpu': known are cpu, cuda, mps, xpu"):
         device("hpu")
+
+
+@pytest.mark.usefixtures("no_vendor_tools")
+def test_where_no_torch_can_be_asked_the_tools_that_find_a_gpu_tell_whose_it_is(amdsmi):
+    """``torchperf doctor --device cuda``, as the documentation prescribes it for every GPU."""
+    assert isinstance(installed("cuda"), Rocm)
+    assert isinstance(installed("cpu"), Cpu)
+
+
+@pytest.mark.usefixtures("nvidia", "amdsmi")
+def test_where_both_find_one_it_is_cudas():
+    assert isinstance(installed("cuda"), Cuda)
 
 
 def test_everything_here_loads_without_any_installed_package():
