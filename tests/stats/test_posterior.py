@@ -103,12 +103,14 @@ def test_without_readings_the_weights_are_all_that_is_known() -> None:
 
 def test_a_second_series_of_the_same_cause_sharpens_it() -> None:
     blurred = [of_good({16: 0.04, 8: 0.0, 12: 0.04}, noise=0.03, times=2, seed=seed) for seed in (1, 2)]
+    blurred[1] = and_also(blurred[1], (0, 16, 0.04))  # by a probe of its own, and so by other pairs
     alone = [posterior(EQUAL, [one], MIN_EFFECT) for one in blurred]
     both = posterior(EQUAL, blurred, MIN_EFFECT)
     assert 1 - both.gaps[1] < min(1 - one.gaps[1] for one in alone) / 10
     assert both.one_cause > 0
-    twice = posterior(EQUAL, [blurred[0], blurred[0]], MIN_EFFECT)
-    assert twice.gaps[1] > alone[0].gaps[1]
+    base, head, values = blurred[0]
+    twice = posterior(EQUAL, [blurred[0], (base, head, values.copy())], MIN_EFFECT)
+    assert twice.gaps == pytest.approx(alone[0].gaps)
 
 
 def test_series_of_two_causes_are_likelier_apart() -> None:

@@ -1,6 +1,6 @@
 """Which commit did it? The probability of each suspect, from paired readings of a few builds of the range.
 
-Several series of one cause are weighed together: their readings are independent given the culprit.
+Several series of one cause are weighed together, those of the same pairs by what each adds to the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from torchperf_ci.stats.grid import grid
 from torchperf_ci.stats.levels import Readings, Weighed, rise, weigh
+from torchperf_ci.stats.shared_pairs import worths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ def posterior(weights: Floats, readings: Sequence[Arrays], min_effect: float) ->
         weigh(chances, _placed(tested, item), found, delta)
         for item, found in zip(readings, grids, strict=True)
     ]
-    together, one_cause = _together(series, chances, delta)
+    together, one_cause = _together(series, chances, delta, worths(readings))
     gaps, none = together[:-1], float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
     return Posterior(weights * inside, none, tested, gaps, series, one_cause)
@@ -101,13 +102,15 @@ def _placed(tested: NDArray[np.intp], readings: Arrays) -> Readings:
     return Readings(np.searchsorted(tested, base), np.searchsorted(tested, head), values)
 
 
-def _together(series: Sequence[Weighed], chances: Floats, delta: float) -> tuple[Floats, float]:
+def _together(
+    series: Sequence[Weighed], chances: Floats, delta: float, worth: Floats
+) -> tuple[Floats, float]:
     """The probabilities of the gaps and of none, (K + 1,), and the logarithm of what they summed to before."""
     if len(series) == 1:
         return _hypotheses(series[0]), 0.0
     nothing = Readings(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
     prior = np.array([_hypotheses(weigh(chances, nothing, one.grid, delta)) for one in series])
-    logs = np.log(prior[0]) + (np.log([_hypotheses(one) for one in series]) - np.log(prior)).sum(axis=0)
+    logs = np.log(prior[0]) + worth @ (np.log([_hypotheses(one) for one in series]) - np.log(prior))
     total = logs.max() + np.log(np.exp(logs - logs.max()).sum())
     return np.exp(logs - total), float(total)
 
