@@ -32,7 +32,7 @@ DRAWS = (0.0, 0.01, 0.03)
 CHANGES = (0.0, 0.07)
 SUITE = Path(__file__).parents[1] / "tests" / "support" / "autotuned_suite.py"
 CASE = Case("autotuned/products", "inference", "fp32", "inductor", 128)
-REAL_PAIRS = 8
+REAL_PAIRS = 12
 
 
 def word(log_ratios: np.ndarray) -> str:
