@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 APART = math.log(1 / 20)
 """Series are not taken to have one cause where two causes are twenty times as likely."""
-MOST_EXPECTED, BESIDE = 8, 20
+MOST_EXPECTED, BESIDE = 12, 20
 """A search ends after so many times the pairs that were expected, and some beside these: of 320 simulated searches for
-a culprit half took up to 1.8 times those, and a hundredth 8 times or more, where few were expected."""
+a culprit half took up to 1.8 times those and a hundredth 8 times or more where few were expected; memory and
+modes of machines take more."""
 LEAST_BITS = 0.02
 """A pair is worth at least as much: the budget has to end."""
 
