@@ -253,6 +253,13 @@ def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("device", ["cuda", "xpu"])
+def test_doctor_looks_at_a_device_that_the_toolkits_own_torch_has_not(tmp_path: Path, device: str) -> None:
+    done = torchperf("doctor", "--json", "--device", device, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+
+
 def test_doctor_needs_no_torch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
     done = torchperf("doctor", "--json", "--python", tmp_path / "bare/bin/python", cwd=tmp_path)

@@ -19,7 +19,7 @@ from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
 from torchperf_ci.config import Config
 from torchperf_ci.console import Column
-from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
@@ -103,7 +103,7 @@ def _to_examine(options: Mapping[str, Any]) -> tuple[Device, Exercise | None]:
     settings = planning.settings({"suite": None, **options}, Config())
     try:
         settings = planning.describe(settings).settings(settings)
-    except EnvironmentUnderTestError as error:
+    except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
             console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
         return installed(settings.device.replace("auto", "cpu")), None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from importlib.metadata import files
 
 import pytest
@@ -92,6 +93,12 @@ def test_the_stand_in_has_the_librarys_own_functions_arguments_and_keys(amdsmi):
             answer = ours(amdsmi, *[next(iter(amdsmi.levels)), "gfx", ""][: len(arguments)])
             words = {node.value for node in ast.walk(real[name]) if isinstance(node, ast.Constant)}
             assert set(answer if isinstance(answer, dict) else ()) <= words, name
+
+
+def test_the_real_package_without_its_library_is_no_tool_and_says_nothing_of_its_own(monkeypatch, capfd):
+    monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
+    assert "does not find its library" in Rocm().condition().problem
+    assert capfd.readouterr() == ("", "")
 
 
 def test_readings(amdsmi):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.devices.base import (
@@ -215,9 +217,10 @@ def _place(pci: str) -> str:
 def _library() -> Any:
     """The ``amdsmi`` module that comes with ROCm, initialised; it stays so for the process's life."""
     try:
-        import amdsmi
+        with redirect_stdout(StringIO()):
+            import amdsmi
     except (ImportError, KeyError, OSError):
-        # The package raises KeyError from its own loader where the shared library is missing.
+        # Where the shared library is missing, the package prints so, and raises KeyError from its own loader.
         msg = "the Python package amdsmi of ROCm is not installed, or does not find its library"
         raise VendorToolError(msg) from None
     try:
