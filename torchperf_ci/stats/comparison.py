@@ -35,6 +35,10 @@ CONTROLS_BESIDE = 2
 modes, whatever their shares and distance, so many would look like it at most once in 1,000 times."""
 
 
+ENOUGH_FOR_INTERVAL = 12
+"""Pairs from which on an interval is narrow for the number of them, and no longer because few agree by luck."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One pair's log-ratio; a control is base against itself."""
@@ -119,9 +123,9 @@ def _beside(
 
 
 def _is_alike(pairs: Floats, decision: Decision, min_effect: float, worth: float) -> bool:
-    """Whether the interval holds no change of ``min_effect``: 95% from six pairs on, of fewer a wider one."""
+    """Whether the interval holds no change of ``min_effect``: 95% from twelve pairs on, of fewer a wider one."""
     if pairs.size < FEWEST_ALIKE:
         return False
-    few = pairs.size < FEWEST_PAIRS
+    few = pairs.size < ENOUGH_FOR_INTERVAL
     effect = student_effect(pairs, 1 - BETA / LOOKS, worth) if few else decision.effect
     return 1 / (1 + min_effect) < effect.low and effect.high < 1 + min_effect

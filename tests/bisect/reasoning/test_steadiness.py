@@ -12,7 +12,13 @@ from torchperf_ci.bisect.reasoning.facts import Facts, Reading
 from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS, verified
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
-from torchperf_ci.bisect.reasoning.steadiness import EVERY, is_beyond_memory, steadied, with_control
+from torchperf_ci.bisect.reasoning.steadiness import (
+    EVERY,
+    _shares,
+    is_beyond_memory,
+    steadied,
+    with_control,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,3 +72,17 @@ def test_what_the_machine_may_have_made_wants_more_pairs_until_it_has_had_them_a
     proof = replace(verified(fresh, 0.03), word="slower")
     assert steadied(proof, moody, "time", STEP, 0.03).word == word
     assert steadied(replace(proof, word="not slower"), moody, "time", STEP, 0.03).word == "not slower"
+
+
+def test_the_chance_of_a_false_name_is_spent_by_series_and_by_step() -> None:
+    def read(base: int, head: int, purpose: str = "verify", **values: float) -> Reading:
+        return Reading("time", base, head, values, purpose)
+
+    one = Facts((read(0, 9, "confirm", a=0.1), read(4, 5, a=0.1), read(4, 5, a=0.1), read(7, 8, a=0.2)))
+    assert [_shares(one, Segment(4, 5)), _shares(one, Segment(7, 8))] == [2, 6]
+    repeated = Facts(
+        tuple(replace(r, log_ratios={**r.log_ratios, "b": r.log_ratios["a"]}) for r in one.readings)
+    )
+    assert _shares(repeated, Segment(4, 5)) == 2
+    other = Facts(tuple(replace(r, log_ratios={**r.log_ratios, "b": 0.0}) for r in one.readings))
+    assert _shares(other, Segment(4, 5)) == 4

@@ -61,8 +61,21 @@ def is_beyond_memory(facts: Facts, series: str, step: Segment, min_effect: float
 
     known = pair_memory([row(others, [ends[_ends(one)] for one in others])])
     beside = row(fresh, [-1 if one.purpose == "control" else 0 for one in fresh])
-    confirm, _ = boundaries(1)
+    confirm, _ = boundaries(_shares(facts, step))
     return increase_beyond_memory(beside, math.log1p(min_effect), known) >= confirm
+
+
+def _shares(facts: Facts, step: Segment) -> int:
+    """Into how many parts the chance of a false name is cut, of which the proof of a step may spend one.
+
+    Each series has as much, those that repeat another one together; of that the k-th step that is tried has the part
+    ``1/(k(k + 1))``, and all steps together the whole, however many there will be.
+    """
+    names = dict.fromkeys(name for reading in facts.readings for name in reading.log_ratios)
+    distinct = {tuple(reading.log_ratios.get(name) for reading in facts.readings) for name in names}
+    tried = dict.fromkeys((r.base, r.head) for r in facts.readings if r.purpose == "verify")
+    place = [*tried].index((step.before, step.after)) + 1
+    return len(distinct) * place * (place + 1)
 
 
 @dataclass(frozen=True)
