@@ -79,7 +79,11 @@ def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
 
 @pytest.mark.parametrize(
     ("source", "known"),
-    [("rebuilds", "measured here"), ("expected", "expected, not measured"), ("last week", "last week")],
+    [
+        ("rebuilds", "measured here"),
+        ("expected", "expected, not measured"),
+        ("history", "known from the past"),
+    ],
 )
 def test_what_builds_differ_by_is_told_with_its_source(location: Location, source: str, known: str) -> None:
     said = f"Builds of one and the same code differ by 0.94% (standard deviation, {known})"

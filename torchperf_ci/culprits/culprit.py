@@ -137,7 +137,7 @@ class MachineTime:
 class Luck:
     """What luck makes of a build: ``spread``, the standard deviation of ln(time) among builds of one and the same code.
 
-    ``source`` says whence that is known: ``rebuilds`` that were made here, or what is ``expected`` of any.
+    ``source`` says whence that is known: ``rebuilds`` that were made here, ``history``, or what is ``expected`` of any.
     """
 
     spread: float

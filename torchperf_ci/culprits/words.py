@@ -76,7 +76,11 @@ def luck(location: Location) -> str:
     """What builds differ by although nothing has changed, and how that is known; empty where nothing is built."""
     if location.luck is None:
         return ""
-    known = {"rebuilds": "measured here", "expected": "expected, not measured"}
+    known = {
+        "rebuilds": "measured here",
+        "history": "known from the past",
+        "expected": "expected, not measured",
+    }
     source = known.get(location.luck.source, short(location.luck.source, NAME_LENGTH))
     return (
         f"Builds of one and the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"

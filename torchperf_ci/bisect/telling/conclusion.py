@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.telling.outcome import notes, status
 from torchperf_ci.config import DIRECTIONS, UP
@@ -128,7 +129,7 @@ def _luck(known: Investigation) -> Luck | None:
     """What builds differ by by themselves."""
     if not known.question.luck:
         return None
-    return Luck(known.question.luck, "expected")
+    return Luck(known.question.luck, "expected" if known.question.luck == Question.luck else "history")
 
 
 def _showing(known: Investigation, step: Segment) -> list[tuple[Standing, Segment]]:
