@@ -50,8 +50,7 @@ def compilation() -> Compilation:
     """Read dynamo's and inductor's counters."""
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    metrics = get_compilation_metrics()
-    reasons = tuple(str(m.recompile_reason) for m in metrics if m.recompile_reason)
+    reasons = tuple(filter(None, map(_recompile_reason, get_compilation_metrics())))
     inductor = counters["inductor"]
     return Compilation(
         graphs=counters["stats"]["unique_graphs"],
@@ -62,6 +61,13 @@ def compilation() -> Compilation:
         cache_misses=inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"],
         cudagraph_skips=inductor["cudagraph_skips"],
     )
+
+
+def _recompile_reason(metrics: Any) -> str:
+    """Why a frame was compiled again; empty for the first time. torch 2.6 counts, and tells no reason."""
+    if hasattr(metrics, "recompile_reason"):
+        return str(metrics.recompile_reason or "")
+    return "not told by this torch" if metrics.cache_size else ""
 
 
 def _total(counter: Any) -> int:
