@@ -16,7 +16,7 @@ from torchperf_ci.bisect.limits import Limits
 from torchperf_ci.bisect.line.commit import Commit
 from torchperf_ci.bisect.line.line import Line
 from torchperf_ci.bisect.measuring.inside import Looks
-from torchperf_ci.bisect.reasoning.facts import Failure
+from torchperf_ci.bisect.reasoning.facts import Build, Failure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.setting import Setting
@@ -291,6 +291,16 @@ def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
     assert [one.builds for one in told.culprits] == [(2, 3)]
     assert told.luck is not None
     assert {one.draws for one in told.readings} >= {(0, 0), (1, 2)}
+
+
+def test_builds_that_come_out_the_same_are_told_once() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    known = ended.investigation
+    anew = (Build(N, ok=True, draw=1, repeated=True), Build(0, ok=True, draw=1, repeated=True))
+    facts = replace(known.facts, builds=(*known.facts.builds, *anew))
+    told = conclude(found(replace(ended, investigation=replace(known, facts=facts))), {})
+    [note] = told.notes
+    assert "built anew came out the same, byte for byte" in note
 
 
 def test_of_what_is_not_built_nothing_is_told_of_builds() -> None:

@@ -134,6 +134,11 @@ def notes(found: Found) -> Iterator[str]:
             f"the limit of {found.ended_by} ended the search" if found.ended_by else "it could not be located"
         )
         yield f"the culprits do not explain all of the change, and {because}"
+    if known.facts.repeated:
+        yield (
+            "a commit that was built anew came out the same, byte for byte: nothing more was built anew, and what is "
+            "told is of these builds (--build is given a $SEED to shuffle its linking by)"
+        )
     for failure in known.facts.failures:
         if failure.position == known.question.bad:
             why = failure.why.partition("\n")[0] or "it does not say why"

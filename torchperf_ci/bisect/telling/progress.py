@@ -162,6 +162,8 @@ def _said(event: Event) -> str:
     match event:
         case Reading():
             return ", ".join(f"{math.expm1(ratio):+.1%}" for ratio in event.log_ratios.values())
+        case Build(repeated=True):
+            return f"done in {event.seconds:.0f} s, and the same as before, byte for byte"
         case Build(ok=True):
             return f"done in {event.seconds:.0f} s"
         case Build():
