@@ -2,8 +2,7 @@
 #             measures the quick suite on this machine, keeps the results, and judges them against the demos before; and
 #             writes a report on all of it
 # make test   runs every linter and every test
-# make versions  measures, compiles, compares and anchors with each torch that is promised: the oldest, one between,
-#             today's, and the newest that there is
+# make versions  tries each torch that is promised: the oldest, one between, today's, and the newest that there is
 # make clean  removes what the two have made
 #
 # Both set up what they need, and only once; a Python of 3.10 or newer and git must be there. PYTHON=… names another
