@@ -108,7 +108,8 @@ def now(pair: Callable[[], float], change: float, cases: int) -> tuple[str, int]
             trial.controls.append((len(trial.pairs), pair()))
         word = decided(trial, turns.trials, MIN_EFFECT).word
         if word != "open":
-            break
+            return word, len(trial.pairs) + len(trial.controls)
+    word = decided(trial, turns.trials, MIN_EFFECT, last=True).word
     return word, len(trial.pairs) + len(trial.controls)
 
 

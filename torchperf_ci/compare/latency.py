@@ -28,10 +28,10 @@ MOST_TOLD = 1_000_000
 """Times as likely; what is beyond is not better known, since no machine is that honest."""
 
 
-def decided(trial: Trial, session: Sequence[Trial], min_effect: float) -> Decision:
+def decided(trial: Trial, session: Sequence[Trial], min_effect: float, *, last: bool = False) -> Decision:
     """What is known of a case that has a pair; those of the ``session`` share the chance of a false alarm."""
     others = [other.readings for other in session if other is not trial]
-    return judge_pairs(trial.readings, others, min_effect, len(session))
+    return judge_pairs(trial.readings, others, min_effect, len(session), last=last)
 
 
 def is_settled(trial: Trial, session: Sequence[Trial], min_effect: float) -> bool:
@@ -48,7 +48,7 @@ def judge_latency(
     """
     if not trial.pairs:
         return Verdict(series(METRIC), "noisy", f"{ended} before its first pair")
-    decision = decided(trial, session, min_effect)
+    decision = decided(trial, session, min_effect, last=True)
     enough = len(trial.pairs) >= FEWEST_PAIRS
     return Verdict(
         series(METRIC),

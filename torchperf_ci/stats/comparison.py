@@ -35,8 +35,8 @@ CONTROLS_BESIDE = 2
 modes, whatever their shares and distance, so many would look like it at most once in 1,000 times."""
 
 
-ENOUGH_FOR_INTERVAL = 12
-"""Pairs from which on an interval is narrow for the number of them, and no longer because few agree by luck."""
+OFTEN = 10.0
+"""By how much less an interval may err that is looked at after every pair, up to forty."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,17 @@ class Reading:
 
 
 def judge_pairs(
-    readings: Sequence[Reading], others: Sequence[Sequence[Reading]], min_effect: float, cases: int
+    readings: Sequence[Reading],
+    others: Sequence[Sequence[Reading]],
+    min_effect: float,
+    cases: int,
+    *,
+    last: bool = False,
 ) -> Decision:
     """What the readings of a case, in the order taken, say about a change of ``min_effect``.
 
     ``others`` are the readings of the session's other cases, ``cases`` the number that share alpha. There must be a
-    reading that is no control.
+    reading that is no control. The ``last`` look need not allow for more: there a 95% interval shows no change.
     """
     row, rest = _row(tuple(readings)), [_row(tuple(other)) for other in others if other]
     pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
@@ -69,7 +74,7 @@ def judge_pairs(
         return decision
     if word := _beside(pairs, controls, min_effect, cases):
         return replace(decision, word=word)
-    return replace(decision, word="none") if _is_alike(pairs, decision, min_effect, worth) else decision
+    return replace(decision, word="none") if _is_alike(pairs, decision, min_effect, worth, last) else decision
 
 
 def student_effect(log_ratios: Floats, confidence: float, worth: float = 1.0) -> Effect:
@@ -122,10 +127,10 @@ def _beside(
     return "increase" if sign > 0 else "decrease"
 
 
-def _is_alike(pairs: Floats, decision: Decision, min_effect: float, worth: float) -> bool:
-    """Whether the interval holds no change of ``min_effect``: 95% from twelve pairs on, of fewer a wider one."""
+def _is_alike(pairs: Floats, decision: Decision, min_effect: float, worth: float, last: bool) -> bool:
+    """Whether the interval holds no change of ``min_effect``: a wide one while it is looked at again and again."""
     if pairs.size < FEWEST_ALIKE:
         return False
-    few = pairs.size < ENOUGH_FOR_INTERVAL
-    effect = student_effect(pairs, 1 - BETA / LOOKS, worth) if few else decision.effect
+    last = last and pairs.size >= FEWEST_PAIRS
+    effect = decision.effect if last else student_effect(pairs, 1 - BETA / OFTEN, worth)
     return 1 / (1 + min_effect) < effect.low and effect.high < 1 + min_effect
