@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.information import HOPE, Price, chances_to_build, most_informative
+from torchperf_ci.stats.levels import Readings
 from torchperf_ci.stats.posterior import Posterior, posterior
 from torchperf_ci.stats.reading_errors import ERROR_DF
 
@@ -21,7 +22,7 @@ def confirmed(weights=EQUAL, effect: float = 0.07, noise: float = 0.005, more=()
     errors = np.random.default_rng(0).normal(0, noise, 8 + len(more))
     heads = np.array([weights.size] * 8 + [head for head, _ in more], np.intp)
     values = np.array([effect] * 8 + [value for _, value in more]) + errors
-    return posterior(weights, [(np.zeros(heads.size, np.intp), heads, values)], MIN_EFFECT)
+    return posterior(weights, [Readings(np.zeros(heads.size, np.intp), heads, values)], MIN_EFFECT)
 
 
 def price(reading: float = 1.0, build: float = 0.0, built=(0, N), chance: float = 1.0) -> Price:

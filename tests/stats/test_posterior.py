@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchperf_ci.stats.grid import grid, jumps
+from torchperf_ci.stats.levels import Readings
 from torchperf_ci.stats.posterior import EXPECTED_CHANGES, Posterior, chance_of_rise, posterior
 from torchperf_ci.stats.reading_errors import ERROR_DF, SIGMAS, SPOILED, SPOILED_SCALE, sigma_prior
 
@@ -21,24 +23,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Arrays = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
 
 MIN_EFFECT = 0.03
 N = 16
 EQUAL = np.full(N, 1 / N)
 
 
-def of_good(levels: Mapping[int, float], noise: float = 0.004, times: int = 3, seed: int = 0) -> Arrays:
+def of_good(levels: Mapping[int, float], noise: float = 0.004, times: int = 3, seed: int = 0) -> Readings:
     """Some readings against good of the builds at some positions, whose levels are known."""
     heads = np.repeat(list(levels), times).astype(np.intp)
     values = np.repeat(list(levels.values()), times)
     errors = np.random.default_rng(seed).normal(0, noise, values.size)
-    return np.zeros_like(heads), heads, values + errors
+    return Readings(np.zeros_like(heads), heads, values + errors)
 
 
-def and_also(first: Arrays, *more: tuple[int, int, float]) -> Arrays:
-    base, head, values = (np.append(a, b) for a, b in zip(first, zip(*more, strict=True), strict=True))
-    return base.astype(np.intp), head.astype(np.intp), values
+def and_also(first: Readings, *more: tuple[int, int, float]) -> Readings:
+    columns = zip((first.base, first.head, first.values), zip(*more, strict=True), strict=True)
+    base, head, values = (np.append(a, b) for a, b in columns)
+    return Readings(base.astype(np.intp), head.astype(np.intp), values)
 
 
 STEP_AT_9 = {16: 0.05, 4: 0.0, 8: 0.0, 12: 0.05}
@@ -61,7 +63,7 @@ WEIGHTS = st.lists(st.floats(0.01, 1.0), min_size=N, max_size=N)
 
 
 @st.composite
-def some_readings(draw) -> Arrays:
+def some_readings(draw) -> Readings:
     """Of good, and of neighbours among the tested builds."""
     taken = [(0, head, value) for head, value in draw(st.lists(st.tuples(st.integers(1, N), VALUES)))]
     tested = sorted({0, N, *(head for _, head, _ in taken)})
@@ -69,7 +71,7 @@ def some_readings(draw) -> Arrays:
         place = draw(st.integers(0, len(tested) - 2))
         taken.append((tested[place], tested[place + 1], value))
     base, head, values = zip(*taken, strict=True) if taken else ((), (), ())
-    return np.array(base, np.intp), np.array(head, np.intp), np.array(values, np.float64)
+    return Readings(np.array(base, np.intp), np.array(head, np.intp), np.array(values, np.float64))
 
 
 @settings(max_examples=25, deadline=None)
@@ -87,15 +89,15 @@ def test_probabilities_are_probabilities_whatever_was_read(raw, one, other) -> N
         assert math.isfinite(found.one_cause)
 
 
-def _neighbours(series: Sequence[Arrays]) -> bool:
-    tested = sorted({0, N, *(int(place) for base, head, _ in series for place in (*base, *head))})
+def _neighbours(series: Sequence[Readings]) -> bool:
+    tested = sorted({0, N, *(int(place) for one in series for place in (*one.base, *one.head))})
     pairs = set(pairwise(tested))
-    return all(b == 0 or (b, h) in pairs for base, head, _ in series for b, h in zip(base, head, strict=True))
+    return all(b == 0 or (b, h) in pairs for one in series for b, h in zip(one.base, one.head, strict=True))
 
 
 def test_without_readings_the_weights_are_all_that_is_known() -> None:
     weights = np.arange(1.0, N + 1) / (N * (N + 1) / 2)
-    nothing = (np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
+    nothing = Readings(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
     found = posterior(weights, [nothing], MIN_EFFECT)
     assert found.suspects / found.suspects.sum() == pytest.approx(weights)
     assert found.none > 0.5
@@ -108,8 +110,8 @@ def test_a_second_series_of_the_same_cause_sharpens_it() -> None:
     both = posterior(EQUAL, blurred, MIN_EFFECT)
     assert 1 - both.gaps[1] < min(1 - one.gaps[1] for one in alone) / 10
     assert both.one_cause > 0
-    base, head, values = blurred[0]
-    twice = posterior(EQUAL, [blurred[0], (base, head, values.copy())], MIN_EFFECT)
+    again = replace(blurred[0], values=blurred[0].values.copy())
+    twice = posterior(EQUAL, [blurred[0], again], MIN_EFFECT)
     assert twice.gaps == pytest.approx(alone[0].gaps)
 
 
@@ -205,7 +207,7 @@ def _told_of_own(rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
     errors = rng.standard_t(ERROR_DF, 6) * rng.choice(SIGMAS, p=np.exp(sigma_prior()))
     spoiled = rng.random(6) < SPOILED
     errors[spoiled] = rng.laplace(0, SPOILED_SCALE, spoiled.sum())
-    readings = np.zeros(6, np.intp), 4 * builds, span.levels[path][builds] + errors
+    readings = Readings(np.zeros(6, np.intp), 4 * builds, span.levels[path][builds] + errors)
     found = posterior(EQUAL, [readings], MIN_EFFECT)
     slow = span.slow[path][found.tested // 4]
     return np.append(found.gaps, found.none), np.arange(slow.size) == np.flatnonzero(~slow)[-1]
@@ -233,7 +235,9 @@ def _claim(rng: np.random.Generator) -> tuple[float, bool]:
     heads = np.concatenate([np.full(8, N), np.repeat(rng.choice(np.arange(1, N), 3, replace=False), 2)])
     spikes = rng.choice([-1, 1], heads.size) * np.log(rng.uniform(1.2, 2.0, heads.size))
     values = levels[heads] + rng.normal(0, noise, heads.size) + spikes * (rng.random(heads.size) < 0.05)
-    found = posterior(EQUAL, [(np.zeros(heads.size, np.intp), heads.astype(np.intp), values)], MIN_EFFECT)
+    found = posterior(
+        EQUAL, [Readings(np.zeros(heads.size, np.intp), heads.astype(np.intp), values)], MIN_EFFECT
+    )
     most = int(found.gaps.argmax())
     if levels[-1] < math.log1p(MIN_EFFECT) / 2:
         return float(found.none), True  # whether it is slow at all, is asked before

@@ -48,9 +48,9 @@ class Simulated:
 class SimulatedRange:
     """What a laboratory does, for ``n`` suspects and what ``series`` say of them.
 
-    A build takes 10 s and a pair 1 s. ``flaky`` are positions whose first build fails, ``fails`` those on which a
-    probe does not run, ``spikes`` the share of readings that are off by a factor of 2. What is done is counted in
-    ``done``, and ends a bisection that does not end.
+    A build takes 10 s and a pair 1 s. ``fails`` are positions on which a probe does not run, ``flaky`` those whose
+    first build fails, ``spikes`` the share of readings that are off by a factor of 2, ``luck`` the standard deviation
+    of builds of one commit. What is done is counted in ``done``, and ends a bisection that does not end.
     """
 
     n: int
@@ -60,11 +60,14 @@ class SimulatedRange:
     fails: Mapping[str, frozenset[int]] = field(default_factory=dict)
     spikes: float = 0.0
     seed: int = 0
+    luck: float = 0.0
+    rebuilds: bool = False
     done: int = 0
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
         self._tried: set[int] = set()
+        self._offsets: dict[tuple[int, int], float] = {}
 
     def build(self, position: int, draw: int = 0) -> Build:
         """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.build` does."""
@@ -83,8 +86,9 @@ class SimulatedRange:
         for position in (base, head):
             if position in self.fails.get(probe, ()):
                 return Failure(probe, position, "crashed")
+        luck = self._offset(head, draws[1]) - self._offset(base, draws[0])
         ratios = {
-            name: one.level(head) - one.level(base) + self._error(one)
+            name: one.level(head) - one.level(base) + luck + self._error(one)
             for name, one in self.series.items()
             if one.probe == probe
         }
@@ -94,11 +98,23 @@ class SimulatedRange:
         """Which commits made the series slower by 3% or more?"""
         probes = list(dict.fromkeys(one.probe for one in self.series.values()))
         prior = np.full(self.n, 1 / self.n) if weights is None else weights
-        return Question(prior, probes, 0.03, build_seconds=10.0, pair_seconds=1.0)
+        return Question(
+            *(prior, probes, 0.03),
+            build_seconds=10.0,
+            pair_seconds=1.0,
+            luck=0.003 if self.luck else 0.0,
+            rebuilds=self.rebuilds,
+        )
 
     def _count(self) -> None:
         self.done += 1
         assert self.done <= MOST_DONE, "going round in circles"
+
+    def _offset(self, position: int, draw: int) -> float:
+        """What luck gives a build, of which nobody is told: only that there may be some."""
+        if (position, draw) not in self._offsets:
+            self._offsets[position, draw] = float(self._random.normal(0, self.luck)) if self.luck else 0.0
+        return self._offsets[position, draw]
 
     def _error(self, one: Simulated) -> float:
         spike = self._random.choice([-SPIKE, SPIKE]) * (self._random.random() < self.spikes)

@@ -29,6 +29,11 @@ class Effect:
         """The effect from its logarithms: where these are finite, so is it, and positive."""
         return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
+    def inverse(self) -> Effect:
+        """Of a quantity that falls where this one rises."""
+        low, high = (1 / end if end else inf for end in (self.high, self.low))
+        return Effect(1 / self.ratio, low, high, self.pairs)
+
     def widened(self, factor: float) -> Effect:
         """The same with an interval that reaches so many times as far from the ratio, on the log scale."""
         low, high = ((end / self.ratio) ** factor * self.ratio for end in (self.low, self.high))

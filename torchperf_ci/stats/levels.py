@@ -4,19 +4,27 @@ The builds are points on a line. The first one is at level 0, which all readings
 next the level stays or jumps. Levels lie on a grid, so the model is a hidden Markov model, and the sums over all paths
 are exact (Rabiner, *Proceedings of the IEEE* 77, 1989): improvements, several regressions and reverts are paths like
 any other.
+
+Each build has an offset of its own beside its level (see :mod:`torchperf_ci.stats.build_offsets`). It is summed over
+in the likelihood of the build's readings. That of the first build is in all readings against it, and is
+weighed along with the scales of errors and offsets.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.stats.build_offsets import kernels, of_block, tau_prior, taus
 from torchperf_ci.stats.grid import jumps, matters
 from torchperf_ci.stats.reading_errors import SIGMAS, log_likelihood, sigma_prior
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from torchperf_ci.stats.grid import Grid
@@ -25,17 +33,36 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-7
 """A probability that makes no difference."""
+UNLIKELY = 1e-3
+"""Of the likeliest scales': those below make no difference, and are left out."""
+_OFFSETS = np.arange(-3, 4) * 0.8
+"""Of the first build, in standard deviations."""
 _LEAST = 1e-150
 """The least likelihood of a level, beside the most likely one's: no level is ever ruled out by the range of numbers."""
 
 
 @dataclass(frozen=True)
 class Readings:
-    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds."""
+    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds.
+
+    ``draws``, (n, 2), tell builds of one commit apart; they are of base and head, and without them each commit has one.
+    ``luck`` is the standard deviation that builds of one commit are expected to have among themselves.
+    """
 
     base: NDArray[np.intp]
     head: NDArray[np.intp]
     values: Floats
+    draws: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), np.intp))
+    luck: float = 0.0
+
+    def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
+        """What was read between two builds, by their draws."""
+        found: dict[tuple[int, int], tuple[float, ...]] = {}
+        for place in np.flatnonzero((self.base == base) & (self.head == head)):
+            of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
+            draws = (of_base, of_head)
+            found[draws] = (*found.get(draws, ()), float(self.values[place]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -45,7 +72,9 @@ class Weighed:
     ``gaps`` (K,) is the probability that the last build which is not slow lies just before the gap, so that what is
     slow at the end is slow since then; ``none`` that the last build is not slow. ``before`` and ``after``, both
     (K + 1, levels), are the joint probabilities of a build's level and of whether that gap is still to come. ``sigma``
-    is the expected scale of the readings' errors.
+    and ``tau`` are the expected scales of the readings' errors and of the builds' offsets, ``tau_shares`` the
+    probabilities of all :func:`torchperf_ci.stats.build_offsets.taus`. ``latest`` are the readings of the build that
+    was made last of each commit, by its number.
     """
 
     grid: Grid
@@ -54,6 +83,9 @@ class Weighed:
     before: Floats
     after: Floats
     sigma: float
+    tau: float = 0.0
+    tau_shares: Floats = field(default_factory=lambda: np.ones(1))
+    latest: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
 
 def weigh(chances: Floats, readings: Readings, found: Grid, min_effect: float) -> Weighed:
@@ -66,13 +98,18 @@ def weigh(chances: Floats, readings: Readings, found: Grid, min_effect: float) -
     slow_backward, shares = paths.backward(everywhere=False), paths.shares
     after = (shares * paths.forward * slow_backward).sum(axis=1)
     everything = (shares * paths.forward * paths.backward(everywhere=True)).sum(axis=1)
+    every = taus(readings.luck)
+    tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
     return Weighed(
         found,
         np.array([(shares * paths.entering(k, slow_backward)).sum() for k in range(chances.size)]),
-        float(everything[-1, ~found.slow].sum()),
+        float((shares * np.where(paths.slow, 0.0, paths.forward[-1])).sum()),
         np.maximum(everything - after, 0.0),
         after,
-        float((shares[:, 0] * SIGMAS).sum()),
+        float((shares[:, 0] * SIGMAS[paths.nodes.sigma]).sum()),
+        float(tau_shares @ every),
+        tau_shares,
+        paths.evidence.latest,
     )
 
 
@@ -93,41 +130,179 @@ def rise(chances: Floats, readings: Readings, found: Grid, min_effect: float, fi
     return float(higher)
 
 
+class _Evidence:
+    """What the readings say of the levels; arrays of logarithms are (taus, sigmas, levels).
+
+    Levels are those that readings against the first draw of the first build are about, whose offset is left in them.
+    """
+
+    def __init__(self, count: int, readings: Readings, found: Grid) -> None:
+        self._found, self._luck = found, readings.luck
+        self._taus = taus(readings.luck)
+        shape = (count, self._taus.size, SIGMAS.size, found.levels.size)
+        self.seen = np.zeros(shape)
+        self.latest: dict[int, tuple[float, ...]] = {}
+        self.shifted: list[tuple[int, tuple[float, ...]]] = []
+        self.steps: dict[int, Floats] = {}
+        firsts: dict[int, tuple[float, ...]] = {}
+        for base, head in sorted({*zip(readings.base.tolist(), readings.head.tolist(), strict=True)}):
+            blocks = readings.blocks(base, head)
+            if base:
+                self._add_step(base, blocks, firsts)
+                continue
+            for (of_base, of_head), values in sorted(blocks.items()):
+                if of_base:
+                    self.shifted.append((head, values))
+                    continue
+                if not of_head:
+                    firsts[head] = values
+                self.latest[head] = values
+                self.seen[head] += self.block(values, 1)
+
+    def block(self, values: tuple[float, ...], builds: int, wider: int = 0) -> Floats:
+        """Of readings that share offsets, on the grid or ``wider`` steps to both sides."""
+        levels = (wider + self._found.origin, self._found.levels.size + 2 * wider)
+        return of_block(values, (-levels[0], levels[1], self._found.step), self._luck, builds)
+
+    def _add_step(
+        self,
+        k: int,
+        blocks: dict[tuple[int, int], tuple[float, ...]],
+        firsts: dict[int, tuple[float, ...]],
+    ) -> None:
+        """Readings of build k + 1 against build k: a factor on each pair of levels, (taus, sigmas, levels, levels)."""
+        size = self._found.levels.size
+        between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
+        logs = np.zeros((self._taus.size, SIGMAS.size, size, size))
+        differences = (1 - size, 2 * size - 1, self._found.step)
+        for draws, values in blocks.items():
+            if self._luck and draws == (0, 0) and {k, k + 1} & {*firsts}:
+                logs += self._joint(k, values, firsts)
+            else:
+                logs += of_block(values, differences, self._luck, 2)[..., between]
+        self.steps[k] = logs
+
+    def _joint(self, k: int, values: tuple[float, ...], firsts: dict[int, tuple[float, ...]]) -> Floats:
+        """Of two builds that were read against each other, and against the first one: with one offset each.
+
+        What was read against the first one moves from ``seen`` into the factor. A build that is in two such factors has
+        its offset drawn anew in the second.
+        """
+        size, levels = self._found.levels.size, self._found.levels
+        between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
+        sides = []
+        for build in (k, k + 1):
+            own = firsts.pop(build, None)
+            if own is not None:
+                self.seen[build] -= self.block(own, 1)
+            sides.append(
+                np.zeros((SIGMAS.size, size)) if own is None else log_likelihood(np.array(own), levels)
+            )
+        differences: Floats = np.asarray(np.arange(1 - size, size) * self._found.step, np.float64)
+        each = log_likelihood(np.array(values), differences)[:, between]
+        each = each + sides[0][:, :, np.newaxis] + sides[1][:, np.newaxis, :]
+        most = each.max(axis=(1, 2), keepdims=True)
+        kernel = kernels(levels, levels, self._taus)
+        summed = np.einsum("tui,suv,tvj->tsij", kernel, np.exp(each - most), kernel, optimize=True)
+        return np.asarray(np.log(np.maximum(summed, _LEAST)) + most)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Scales of errors and of offsets, by their places, and the level that the first build's offset makes its own.
+
+    All are (nodes,); ``start`` is in steps from level 0, ``logs`` is the belief beforehand.
+    """
+
+    sigma: NDArray[np.intp]
+    tau: NDArray[np.intp]
+    start: NDArray[np.intp]
+    logs: Floats
+
+    @classmethod
+    def scales(cls, luck: float) -> _Nodes:
+        """All scales; the first build has no offset."""
+        count = taus(luck).size
+        tau, sigma = (each.ravel() for each in np.indices((count, SIGMAS.size)))
+        logs = sigma_prior()[sigma] + tau_prior(luck)[tau]
+        return cls(sigma, tau, np.zeros_like(sigma), logs)
+
+    def with_offsets(self, shares: Floats, luck: float, step: float) -> _Nodes:
+        """The likelier scales, each with the offsets that the first build may have."""
+        rows: list[tuple[int, int, int, float]] = []
+        for node in np.flatnonzero(shares > UNLIKELY * shares.max()):
+            spread = taus(luck)[self.tau[node]]
+            starts = np.unique(np.round(_OFFSETS * spread / step).astype(int))
+            weights = np.exp(-0.5 * (starts * step / spread) ** 2)
+            logs = self.logs[node] + np.log(weights / weights.sum())
+            rows += [
+                (int(self.sigma[node]), int(self.tau[node]), int(start), float(log))
+                for start, log in zip(starts, logs, strict=True)
+            ]
+        sigma, tau, start, logs = (np.array(column) for column in zip(*rows, strict=True))
+        return _Nodes(sigma, tau, start, logs)
+
+
 class _Paths:
-    """The two recursions, for all scales at once; arrays are (K + 1, scales, levels)."""
+    """The two recursions, for all scales at once; arrays are (K + 1, nodes, levels)."""
 
     def __init__(self, chances: Floats, readings: Readings, found: Grid, min_effect: float) -> None:
         self._chances, self._grid = chances, found
         self._jumps = jumps(found, min_effect)
-        of_first = readings.base == 0
-        self._seen = np.ones((chances.size + 1, SIGMAS.size, found.levels.size))
-        self._scale = np.zeros((chances.size + 1, SIGMAS.size))
+        self.evidence = _Evidence(chances.size + 1, readings, found)
+        self._luck = luck = readings.luck
+        nodes = _Nodes.scales(luck)
+        if luck:
+            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, found.step)
+        self._use(nodes)
+        start = np.zeros((nodes.sigma.size, found.levels.size))
+        start[np.arange(nodes.sigma.size), self._starts()] = 1.0
+        self.forward, self.shares = self._forward(start)
+
+    def _shares_of_scales(self, nodes: _Nodes) -> Floats:
+        """The probabilities of all scales: for these alone the first build's offset needs no node of its own."""
+        self._use(nodes)
+        start = kernels(np.zeros(1), self._grid.levels, taus(self._luck))[nodes.tau, :, 0]
+        return self._forward(start)[1][:, 0]
+
+    def _use(self, nodes: _Nodes) -> None:
+        """Lay out what the readings say for some nodes."""
+        self.nodes = nodes
+        logs = self.evidence.seen[:, nodes.tau, nodes.sigma]
+        places = np.arange(self._grid.levels.size)
+        # Wide enough for every start; a step to the right of it where the first build itself lies to the left.
+        wider = int(np.abs(nodes.start).max())
+        for k, values in self.evidence.shifted:
+            block = self.evidence.block(values, 2 if wider else 3, wider)[nodes.tau, nodes.sigma]
+            logs[k] += np.take_along_axis(block, places - nodes.start[:, np.newaxis] + wider, axis=1)
+        self._seen, self._scale = _scaled(logs)
         self._steps: dict[int, Floats] = {}
-        for k in np.unique(readings.head[of_first]):
-            values = readings.values[of_first & (readings.head == k)]
-            self._seen[k], self._scale[k] = _scaled(log_likelihood(values, found.levels))
-        for k in np.unique(readings.head[~of_first]):
-            values = readings.values[~of_first & (readings.head == k)]
-            self._add_step(int(k), values)
-        self.forward, self.shares = self._forward()
+        for k, step in self.evidence.steps.items():
+            chosen = step[nodes.tau, nodes.sigma]
+            flat, scale = _scaled(chosen.reshape(len(chosen), -1))
+            self._steps[k] = flat.reshape(chosen.shape)
+            self._scale[k + 1] += scale
 
-    def _add_step(self, k: int, values: Floats) -> None:
-        """Readings of build k against the one before it: a factor on each pair of levels, (scales, levels, levels)."""
-        size = self._grid.levels.size
-        differences = np.arange(1.0 - size, size) * self._grid.step
-        likelihood, scale = _scaled(log_likelihood(values, differences))
-        self._steps[k - 1] = likelihood[:, np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1]
-        self._scale[k] += scale
+    def _starts(self) -> NDArray[np.intp]:
+        """Where the first build lies: on the grid, however wide that is."""
+        return np.clip(self.nodes.start + self._grid.origin, 0, self._grid.levels.size - 1)
 
-    def _forward(self) -> tuple[Floats, Floats]:
-        """Probabilities of the levels given the readings up to each build; and those of the scales, (scales, 1)."""
+    @cached_property
+    def slow(self) -> NDArray[np.bool_]:
+        """Which levels are slow beside the first build's: (nodes, levels)."""
+        threshold = int(np.argmax(self._grid.slow)) if self._grid.slow.any() else self._grid.levels.size
+        least = threshold + self.nodes.start
+        return np.asarray(np.arange(self._grid.levels.size) >= least[:, np.newaxis])
+
+    def _forward(self, start: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of the levels given the readings up to each build; and those of the nodes, (nodes, 1)."""
         filtered, self._totals = np.zeros_like(self._seen), np.ones(self._scale.shape)
-        filtered[0, :, self._grid.origin] = 1.0
+        filtered[0] = start
         for k in range(self._chances.size):
             filtered[k + 1] = self._onward(k, filtered[k]) * self._seen[k + 1]
-            self._totals[k + 1] = filtered[k + 1].sum(axis=-1)
+            self._totals[k + 1] = np.maximum(filtered[k + 1].sum(axis=-1), _LEAST)
             filtered[k + 1] /= self._totals[k + 1][:, np.newaxis]
-        logs = sigma_prior() + (np.log(self._totals) + self._scale).sum(axis=0)
+        logs = self.nodes.logs + (np.log(self._totals) + self._scale).sum(axis=0)
         shares = np.exp(logs - logs.max())[:, np.newaxis]
         return filtered, shares / shares.sum()
 
@@ -136,7 +311,7 @@ class _Paths:
 
         Not ``everywhere``: and of being slow from the build on until the last one.
         """
-        allowed = np.ones_like(self._grid.levels) if everywhere else self._grid.slow.astype(np.float64)
+        allowed = np.ones_like(self._grid.levels) if everywhere else self.slow.astype(np.float64)
         later = np.zeros_like(self._seen)
         later[-1] = allowed
         for k in reversed(range(self._chances.size)):
@@ -144,8 +319,8 @@ class _Paths:
         return later
 
     def entering(self, k: int, slow_backward: Floats) -> Floats:
-        """The probability of not being slow at build k, and slow from the next one on: (scales, 1)."""
-        left = np.where(self._grid.slow, 0.0, self.forward[k])
+        """The probability of not being slow at build k, and slow from the next one on: (nodes, 1)."""
+        left = np.where(self.slow, 0.0, self.forward[k])
         joint: Floats = (self.onward(k, left) * slow_backward[k + 1]).sum(axis=-1, keepdims=True)
         return joint
 
@@ -174,6 +349,6 @@ class _Paths:
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
-    """Likelihoods with a largest one of 1 for each scale, and the logarithm of what they were divided by."""
+    """Likelihoods with a largest one of 1 in the last axis, and the logarithm of what they were divided by."""
     most = logs.max(axis=-1)
-    return np.maximum(np.exp(logs - most[:, np.newaxis]), _LEAST), most
+    return np.maximum(np.exp(logs - most[..., np.newaxis]), _LEAST), most

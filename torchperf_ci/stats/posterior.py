@@ -6,7 +6,7 @@ Several series of one cause are weighed together, those of the same pairs by wha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Arrays = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
 
 EXPECTED_CHANGES = 0.5
 """Commits of a range that change a series by more than matters, of which somebody says that it got worse."""
@@ -51,27 +50,28 @@ class Posterior:
         return sorted(int(position) + 1 for position in order[:enough])
 
 
-def posterior(weights: Floats, readings: Sequence[Arrays], min_effect: float) -> Posterior:
+def posterior(weights: Floats, readings: Sequence[Readings], min_effect: float) -> Posterior:
     """Weigh the suspects.
 
-    ``weights`` (n,) sums to 1: how suspect each commit is beforehand. ``readings`` has for each series three arrays of
-    equal length: positions of base and head, and ln(head/base). A base is position 0, or the last tested one before
-    its head. ``min_effect`` is the smallest relative change that matters.
+    ``weights`` (n,) sums to 1: how suspect each commit is beforehand. ``readings`` are those of each series, of bases
+    and heads by their positions. A base is position 0, or the last tested one before its head. ``min_effect`` is the
+    smallest relative change that matters.
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
-    grids = [grid(item[2], delta, _whole(item, weights.size)) for item in readings]
+    grids = [grid(item.values, delta, _whole(item, weights.size)) for item in readings]
     series = [
         weigh(chances, _placed(tested, item), found, delta)
         for item, found in zip(readings, grids, strict=True)
     ]
-    together, one_cause = _together(series, chances, delta, worths(readings))
+    worth = worths([(item.base, item.head, item.values) for item in readings])
+    together, one_cause = _together(series, chances, delta, worth)
     gaps, none = together[:-1], float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
     return Posterior(weights * inside, none, tested, gaps, series, one_cause)
 
 
-def chance_of_rise(weights: Floats, readings: Arrays, min_effect: float, part: tuple[int, int]) -> float:
+def chance_of_rise(weights: Floats, readings: Readings, min_effect: float, part: tuple[int, int]) -> float:
     """The probability that of two positions the second is slower than the first by half of ``min_effect`` or more.
 
     Both must be tested; the arguments are as for :func:`posterior`, with the readings of one series.
@@ -79,27 +79,28 @@ def chance_of_rise(weights: Floats, readings: Arrays, min_effect: float, part: t
     delta = math.log1p(min_effect)
     tested, _, chances = _gaps(weights, [readings])
     first, last = (int(np.searchsorted(tested, position)) for position in part)
-    return rise(chances, _placed(tested, readings), grid(readings[2], delta), delta, first, last)
+    return rise(chances, _placed(tested, readings), grid(readings.values, delta), delta, first, last)
 
 
-def _gaps(weights: Floats, readings: Sequence[Arrays]) -> tuple[NDArray[np.intp], Floats, Floats]:
+def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.intp], Floats, Floats]:
     """The tested positions, and of the gaps between them the weight and the chance that anything changed there."""
     ends = np.array([0, weights.size])
-    tested = np.unique(np.concatenate([ends, *(side for item in readings for side in item[:2])]))
+    tested = np.unique(
+        np.concatenate([ends, *(side for item in readings for side in (item.base, item.head))])
+    )
     shares = np.add.reduceat(weights, tested[:-1])
     return tested, shares, -np.expm1(-EXPECTED_CHANGES * shares)
 
 
-def _whole(readings: Arrays, last: int) -> float:
+def _whole(readings: Readings, last: int) -> float:
     """The change from the first build to the last one, as far as pairs of just these two tell."""
-    base, head, values = readings
-    ends = values[(base == 0) & (head == last)]
+    ends = readings.values[(readings.base == 0) & (readings.head == last)]
     return float(np.median(ends)) if ends.size else 0.0
 
 
-def _placed(tested: NDArray[np.intp], readings: Arrays) -> Readings:
-    base, head, values = readings
-    return Readings(np.searchsorted(tested, base), np.searchsorted(tested, head), values)
+def _placed(tested: NDArray[np.intp], readings: Readings) -> Readings:
+    base, head = (np.searchsorted(tested, side) for side in (readings.base, readings.head))
+    return replace(readings, base=base, head=head)
 
 
 def _together(

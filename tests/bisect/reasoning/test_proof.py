@@ -1,44 +1,118 @@
+"""What pairs of two commits say of each, with builds that have luck and without."""
+
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS, confirmed, verified
-from torchperf_ci.stats.sprt import FEWEST_PAIRS
+from torchperf_ci.bisect.reasoning import proof
+from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, FEWEST_TO_VERIFY, MOST_PAIRS, Luck, Proof
+from torchperf_ci.stats.build_offsets import tau_prior
+from torchperf_ci.stats.sprt import BEYOND_MODES
 
 MIN_EFFECT = 0.03
+NONE = Luck(0.0, False, (1.0,))
+FIRST = (0, 0)
 
 
-def pairs(count: int, effect: float = 0.07, noise: float = 0.004) -> list[float]:
-    return list(np.random.default_rng(0).normal(effect, noise, count))
+def some(rebuilds: bool = True) -> Luck:
+    return Luck(0.003, rebuilds, tuple(np.exp(tau_prior(0.003))))
 
 
-def test_a_name_takes_more_pairs_than_a_suspicion() -> None:
-    assert confirmed(pairs(FEWEST_PAIRS + 3), MIN_EFFECT, 1).word == "slower"
-    assert verified(pairs(FEWEST_TO_VERIFY - 1), MIN_EFFECT).word == "open"
-    assert verified(pairs(FEWEST_TO_VERIFY), MIN_EFFECT).word == "slower"
+def confirmed(values: list[float], cases: int = 1, luck: Luck = NONE) -> Proof:
+    return proof.confirmed({FIRST: values} if values else {}, MIN_EFFECT, cases, luck)
+
+
+def verified(values: list[float], luck: Luck = NONE) -> Proof:
+    return proof.verified({FIRST: values} if values else {}, MIN_EFFECT, luck)
+
+
+def pairs(count: int, effect: float = 0.07, noise: float = 0.004, seed: int = 0) -> list[float]:
+    return list(np.random.default_rng(seed).normal(effect, noise, count))
+
+
+Blocks = dict[tuple[int, int], list[float]]
+
+
+def blocks(count: int, effect: float, luck: float, seed: int, noise: float = 0.01) -> Blocks:
+    """Three pairs of each of some draws."""
+    random = np.random.default_rng(seed)
+    middles = effect + random.normal(0, luck * math.sqrt(2), count)
+    return {(k, k): list(random.normal(middle, noise, 3)) for k, middle in enumerate(middles, start=1)}
+
+
+def test_a_suspicion_takes_few_pairs_and_a_name_more() -> None:
+    assert confirmed(pairs(FEWEST_TO_CONFIRM - 1, 0.15)).word == "open"
+    assert confirmed(pairs(FEWEST_TO_CONFIRM, 0.15)).word == "slower"
+    assert confirmed(pairs(FEWEST_TO_CONFIRM + 1)).word == "slower"
+    assert verified(pairs(FEWEST_TO_VERIFY - 1, 0.2)).word == "open"
+    assert verified(pairs(FEWEST_TO_VERIFY, 0.2)).word == "slower"
+
+
+def test_below_what_machines_jump_by_a_name_takes_more() -> None:
+    assert verified(pairs(FEWEST_TO_VERIFY)).word == "open"
+    assert verified(pairs(9)).word == "slower"
+    assert math.exp(BEYOND_MODES) > 1.07
 
 
 @pytest.mark.parametrize("effect", [0.0, -0.07])
 def test_no_change_and_a_gain_are_no_culprits(effect) -> None:
-    assert confirmed(pairs(10, effect), MIN_EFFECT, 1).word == "not slower"
-    assert verified(pairs(FEWEST_PAIRS + 3, effect), MIN_EFFECT).word == "not slower", (
-        "no more pairs for an innocent"
-    )
+    assert confirmed(pairs(10, effect)).word == "not slower"
+    assert verified(pairs(9, effect)).word == "not slower", "no more pairs for an innocent"
 
 
 def test_the_more_cases_the_more_it_takes() -> None:
-    unsure = pairs(FEWEST_PAIRS + 3, 0.045, 0.02)
-    assert confirmed(unsure, MIN_EFFECT, 1).word == "slower"
-    assert confirmed(unsure, MIN_EFFECT, 1000).word == "open"
+    unsure = pairs(9, 0.045, 0.02)
+    assert confirmed(unsure).word == "slower"
+    assert confirmed(unsure, 1000).word == "open"
 
 
 def test_what_is_not_clear_in_the_end_is_unknown() -> None:
     noisy = pairs(MOST_PAIRS, 0.03, 0.3)
-    assert confirmed(noisy[:-1], MIN_EFFECT, 1).word == "open"
-    assert confirmed(noisy, MIN_EFFECT, 1).word == verified(noisy, MIN_EFFECT).word == "unknown"
+    assert confirmed(noisy[:-1]).word == "open"
+    assert confirmed(noisy).word == verified(noisy).word == "unknown"
+    assert verified(noisy, some()).word == "unknown"
 
 
 def test_before_the_first_pair_everything_is_open() -> None:
-    for proof in (confirmed([], MIN_EFFECT, 1), verified([], MIN_EFFECT)):
-        assert (proof.word, proof.log_ratios, proof.decision) == ("open", (), None)
+    for luck in (NONE, some()):
+        for found in (confirmed([], 1, luck), verified([], luck)):
+            assert (found.word, found.log_ratios, found.decision) == ("open", (), None)
+
+
+def test_no_number_of_pairs_of_two_builds_proves_what_luck_may_have_made() -> None:
+    many = pairs(MOST_PAIRS - 1, 0.03)
+    assert verified(many).word == "slower"
+    assert verified(many, some()).word == "open", "other builds are to be made"
+    found = verified(many, some(rebuilds=False))
+    assert (found.word, found.of_these_builds, found.is_luck) == ("unknown", True, True)
+    assert verified(pairs(12, 0.15), some(rebuilds=False)).word == "slower", "luck does not make as much"
+
+
+def test_equal_code_is_hardly_ever_blamed_however_its_builds_differ() -> None:
+    """Nine pairs of two builds that differ by 1.5% each would blame it in a quarter of cases."""
+    words = [
+        proof.verified(blocks(count, 0.0, 0.015, seed), MIN_EFFECT, some()).word
+        for seed in range(40)
+        for count in (3, 5)
+    ]
+    assert words.count("slower") <= 1
+
+
+def test_what_the_code_does_is_proven_and_its_interval_holds_it() -> None:
+    found = [proof.verified(blocks(5, 0.05, 0.01, seed), MIN_EFFECT, some()) for seed in range(25)]
+    slower = [one.decision.effect for one in found if one.word == "slower" and one.decision]
+    assert len(slower) >= 22
+    assert np.mean([effect.low <= math.exp(0.05) <= effect.high for effect in slower]) >= 0.9
+
+
+def test_what_rebuilding_makes_go_away_is_luck() -> None:
+    first = pairs(9, 0.035)
+    gone = {FIRST: first} | {(k, k): pairs(3, 0.0, seed=k) for k in range(1, 6)}
+    found = proof.confirmed(gone, MIN_EFFECT, 1, some())
+    assert (found.word, found.is_luck) == ("not slower", True)
+    never = {(k, k): pairs(3, 0.0, seed=k) for k in range(6)}
+    found = proof.confirmed(never, MIN_EFFECT, 1, some())
+    assert (found.word, found.is_luck) == ("not slower", False)

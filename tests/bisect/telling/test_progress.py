@@ -103,7 +103,7 @@ assert isinstance(shown, LiveProgress)
 events = bisected(WORLD).events
 shown.builds(0)
 shown.measures(Measure("p", 0, 20, "confirm"))
-for count in (9, 12, len(events)):
+for count in (6, 9, len(events)):
     shown.learnt(events[count - 1], facts_of(events[:count]))
     shown._live.refresh()
 shown.close()

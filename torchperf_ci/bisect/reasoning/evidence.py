@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING
@@ -9,17 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.information import Price, chances_to_build
+from torchperf_ci.stats.levels import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from torchperf_ci.bisect.reasoning.facts import Facts, Reading
     from torchperf_ci.bisect.reasoning.question import Question
     from torchperf_ci.bisect.reasoning.segment import Segment
-
-Arrays = tuple["NDArray[np.intp]", "NDArray[np.intp]", "NDArray[np.float64]"]
 
 
 def pairs_between(facts: Facts, series: str, base: int, head: int, *, fresh: bool) -> list[float]:
@@ -33,8 +31,8 @@ def pairs_between(facts: Facts, series: str, base: int, head: int, *, fresh: boo
     ]
 
 
-def within(facts: Facts, series: str, segment: Segment) -> Arrays:
-    """Bases, heads and log-ratios of what bears on a segment, positions counted from its first build.
+def within(facts: Facts, series: str, segment: Segment, luck: float) -> Readings:
+    """What bears on a segment, positions counted from its first build.
 
     That are pairs with its first build, and pairs of neighbours among the builds that were measured.
     """
@@ -47,8 +45,9 @@ def within(facts: Facts, series: str, segment: Segment) -> Arrays:
     neighbours = set(pairwise(tested))
     useful = [r for r in inside if r.base == segment.before or (r.base, r.head) in neighbours]
     bases, heads = ([getattr(r, side) - segment.before for r in useful] for side in ("base", "head"))
-    values = [r.log_ratios[series] for r in useful]
-    return np.array(bases, np.intp), np.array(heads, np.intp), np.array(values, np.float64)
+    values = np.array([r.log_ratios[series] for r in useful], np.float64)
+    draws = np.array([r.draws for r in useful], np.intp).reshape(-1, 2)
+    return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck)
 
 
 def series_of(facts: Facts) -> dict[str, str]:
@@ -65,7 +64,23 @@ def price(question: Question, facts: Facts, segment: Segment, probe: str, *, may
         chance[build > 0] = 0.0
     chance[list(facts.unusable)] = 0.0
     part = slice(segment.before, segment.after + 1)
-    return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part])
+    again = build_seconds(question, facts) if question.rebuilds and may_build else math.inf
+    return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part], again)
+
+
+def draw_of(facts: Facts, base: int, head: int, *, anew: bool) -> int:
+    """The draw of head that was last read against the first one of base, or ``anew`` one that was neither read nor
+    has failed."""
+    read = [one.draws[1] for one in facts.readings if (one.base, one.head, one.draws[0]) == (base, head, 0)]
+    if not anew:
+        return max(read, default=0)
+    others = [draw for one in facts.readings for end, draw in _ends(one) if end == head]
+    failed = [build.draw for build in facts.builds if build.position == head and not build.ok]
+    return max([*others, *failed], default=0) + 1
+
+
+def _ends(reading: Reading) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (reading.base, reading.draws[0]), (reading.head, reading.draws[1])
 
 
 def build_seconds(question: Question, facts: Facts) -> float:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.evidence import series_of
 from torchperf_ci.bisect.reasoning.locating import Search
+from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.standing import Standing
 from torchperf_ci.bisect.reasoning.steadiness import with_control
-from torchperf_ci.stats.sprt import FEWEST_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,6 +62,11 @@ class Investigation:
         slower = [one for one in self.standings if one.confirmation.word == "slower" or one.culprits]
         return sorted(slower, key=_clarity, reverse=True)
 
+    @property
+    def explained_by_luck(self) -> bool:
+        """Whether bad was slower than good for as long as neither was built anew, and only for so long."""
+        return not self.regressed and any(one.confirmation.is_luck for one in self.standings)
+
     @cached_property
     def searches(self) -> Sequence[Search]:
         """What is still to be explained, one search for all series that have the same to explain."""
@@ -100,8 +105,11 @@ class Investigation:
         asked = Counter(r.probe for r in self.facts.readings if (r.base, r.head) == whole)
         open_ones = {one.probe for one in self.standings if one.confirmation.word == "open"}
         for probe in sorted(self.probes, key=lambda probe: asked[probe]):
-            if asked[probe] < FEWEST_PAIRS if first else probe in open_ones:
-                yield Measure(probe, *whole, "confirm")
+            if asked[probe] < FEWEST_TO_CONFIRM if first else probe in open_ones:
+                known = next(
+                    (o for o in self.standings if o.probe == probe and o.confirmation.word == "open"), None
+                )
+                yield known.pair(known.whole, "confirm") if known else Measure(probe, *whole, "confirm")
 
     def _shared_culprits(self) -> Iterator[Measure]:
         """A culprit that one series has proven is tried with the others that may have it, too."""
@@ -110,14 +118,14 @@ class Investigation:
             for part in one.unexplained:
                 for step in sorted({*part.parts(proven)} - one.refuted):
                     if step in one.tried or _gives(one, part, step) >= POSSIBLE:
-                        yield Measure(one.probe, step.before, step.after, "verify")
+                        yield one.pair(step, "verify")
 
     def _remainders(self) -> Iterator[Measure]:
         """Whether anything is left beside the culprits."""
         for one in self.regressed:
             for part, proof in one.unexplained.items():
                 if proof.word == "open":
-                    yield Measure(one.probe, part.before, part.after, "confirm")
+                    yield one.pair(part, "confirm")
 
     def _verifications(self, *, may_build: bool) -> Iterator[Measure]:
         for search in self.searches:
@@ -126,7 +134,7 @@ class Investigation:
                 if revert := search.pair_of_revert(may_build=may_build):
                     yield revert
                 if search.is_to_verify:
-                    yield Measure(first.probe, search.step.before, search.step.after, "verify")
+                    yield first.pair(search.step, "verify")
 
     def _locations(self, *, may_build: bool) -> Iterator[Measure]:
         for search in self.searches:

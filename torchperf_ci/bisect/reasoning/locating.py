@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.doubt import doubted, left
-from torchperf_ci.bisect.reasoning.evidence import price
+from torchperf_ci.bisect.reasoning.evidence import draw_of, price
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.reasoning.standing import SURE, Standing, weights
@@ -119,7 +119,8 @@ class Search:
             choice = most_informative(self.odds, number, cost)
             if choice and choice.rate > best:
                 head = self.segment.before + choice.position
-                best, found = choice.rate, Measure(member.probe, self.segment.before, head, "locate")
+                draws = (0, draw_of(member.facts, self.segment.before, head, anew=choice.anew))
+                best, found = choice.rate, Measure(member.probe, self.segment.before, head, "locate", draws)
         return found
 
     @property

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from torchperf_ci.bisect.reasoning.drawing import Drawing
 from torchperf_ci.bisect.reasoning.evidence import pairs_between, within
-from torchperf_ci.bisect.reasoning.proof import Proof, confirmed, verified
+from torchperf_ci.bisect.reasoning.proof import Luck, Proof, confirmed, verified
+from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.reasoning.steadiness import steadied
+from torchperf_ci.stats.build_offsets import tau_prior
 from torchperf_ci.stats.posterior import chance_of_rise, posterior
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bisect.reasoning.facts import Facts
     from torchperf_ci.bisect.reasoning.question import Question
+    from torchperf_ci.stats.levels import Readings
     from torchperf_ci.stats.posterior import Posterior
 
 SURE = 0.95
@@ -48,14 +52,35 @@ class Standing:
 
     def confirm(self, segment: Segment) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of just these two."""
-        pairs = pairs_between(self.facts, self.series, segment.before, segment.after, fresh=False)
-        return confirmed(pairs, self.question.min_effect, len(self.question.probes))
+        drawing = self._drawing(segment, fresh=False)
+        luck = Luck(self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
+        return confirmed(drawing.blocks, self.question.min_effect, len(self.question.probes), luck)
 
     def verify(self, step: Segment) -> Proof:
-        """Whether a step is a culprit, from fresh pairs of its two builds."""
-        pairs = pairs_between(self.facts, self.series, step.before, step.after, fresh=True)
-        proof = verified(pairs, self.question.min_effect)
+        """Whether a step is a culprit, from fresh pairs of its two commits."""
+        drawing = self._drawing(step, fresh=True)
+        blocks = drawing.blocks
+        belief = self._belief if self.question.luck and blocks else (1.0,)
+        luck = Luck(self.question.luck, drawing.is_possible, belief)
+        proof = verified(blocks, self.question.min_effect, luck)
         return steadied(proof, self.facts, self.series, step, self.question.min_effect)
+
+    def pair(self, segment: Segment, purpose: Literal["confirm", "verify"]) -> Measure:
+        """The next pair to confirm or to verify, of the draws that tell most."""
+        drawing = self._drawing(segment, fresh=purpose == "verify")
+        proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
+        return Measure(self.probe, segment.before, segment.after, purpose, drawing.next_draws(proof))
+
+    @cached_property
+    def _belief(self) -> tuple[float, ...]:
+        """What is believed of τ: half of it beforehand, half what pairs have shown that prove nothing themselves."""
+        others = tuple(reading for reading in self.facts.readings if reading.purpose != "verify")
+        readings = within(replace(self.facts, readings=others), self.series, self.whole, self.question.luck)
+        learnt = posterior(self.question.weights, [readings], self.question.min_effect).series[0].tau_shares
+        return tuple((learnt + np.exp(tau_prior(self.question.luck))) / 2)
+
+    def _drawing(self, segment: Segment, *, fresh: bool) -> Drawing:
+        return Drawing(self.question, self.facts, self.series, segment, fresh)
 
     @cached_property
     def tried(self) -> Mapping[Segment, Proof]:
@@ -93,9 +118,9 @@ class Standing:
         """The suspects of a segment by this series alone."""
         return posterior(weights(self.question, segment), [self.readings(segment)], self.question.min_effect)
 
-    def readings(self, segment: Segment) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    def readings(self, segment: Segment) -> Readings:
         """What bears on a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
-        return within(self.facts, self.series, segment)
+        return within(self.facts, self.series, segment, self.question.luck)
 
     def _is_explained(self, part: Segment) -> bool:
         """Whether it is likelier than not that nothing that matters is left in a part of the range.

@@ -24,11 +24,12 @@ from torchperf_ci.series import policy
 from torchperf_ci.stats.effect import Effect, paired_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from torchperf_ci.bisect.found import Found
     from torchperf_ci.bisect.line.commit import Commit
     from torchperf_ci.bisect.reasoning.investigation import Investigation
+    from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.standing import Standing
 
 
@@ -46,7 +47,7 @@ def conclude(found: Found, rules: Mapping[str, Any]) -> Location:
         builds=len(facts.builds),
         seconds=MachineTime(sum(r.seconds for r in facts.readings), sum(b.seconds for b in facts.builds)),
         confirmed={
-            one.series: _effect(one.confirmation.log_ratios, one.series, rules)
+            one.series: _effect(one.confirmation, one.series, rules)
             for one in known.standings
             if one.confirmation.log_ratios
         },
@@ -105,7 +106,7 @@ def _culprit(found: Found, step: Segment, rules: Mapping[str, Any]) -> Culprit:
         commit=names[0] if len(names) == 1 else None,
         set=names,
         posterior=_posterior(known, clearest, step),
-        effect=_effect(clearest.tried[own].log_ratios, clearest.series, rules),
+        effect=_effect(clearest.tried[own], clearest.series, rules),
         series=changes,
         inside=found.looks.inside.get(step),
         builds=_builds(known, own),
@@ -140,13 +141,18 @@ def _showing(known: Investigation, step: Segment) -> list[tuple[Standing, Segmen
 
 
 def _change(one: Standing, step: Segment, rules: Mapping[str, Any]) -> Change:
-    ratios = one.tried[step].log_ratios
-    sign = _sign(one.series, rules)
-    return Change(one.series, _effect(ratios, one.series, rules), tuple(sign * ratio for ratio in ratios))
+    proof, sign = one.tried[step], _sign(one.series, rules)
+    effect = _effect(proof, one.series, rules)
+    return Change(one.series, effect, tuple(sign * ratio for ratio in proof.log_ratios))
 
 
-def _effect(log_ratios: Sequence[float], series: str, rules: Mapping[str, Any]) -> Effect:
-    return paired_effect([_sign(series, rules) * ratio for ratio in log_ratios])
+def _effect(proof: Proof, series: str, rules: Mapping[str, Any]) -> Effect:
+    """That of the code, where builds have luck."""
+    sign = _sign(series, rules)
+    if proof.by_build is None or proof.decision is None:
+        return paired_effect([sign * ratio for ratio in proof.log_ratios])
+    effect = proof.decision.effect
+    return effect if sign > 0 else effect.inverse()
 
 
 def _sign(series: str, rules: Mapping[str, Any]) -> int:
