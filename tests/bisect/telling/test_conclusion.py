@@ -290,6 +290,13 @@ def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
     told = conclude(found(several), {})
     assert [one.builds for one in told.culprits] == [(4, 4)]
     assert told.luck is not None
+    assert told.luck.source == "history"  # another one than is expected of any
+    builds = (*several.facts.builds, Build(N, ok=True, draw=1))
+    known = replace(several.investigation, facts=replace(several.investigation.facts, builds=builds))
+    learnt = conclude(found(replace(several, investigation=known)), {}).luck
+    assert learnt is not None
+    assert learnt.source == "rebuilds"
+    assert 0 < learnt.spread < 0.02
     assert {one.draws for one in told.readings} >= {(0, 0), (3, 3)}
 
 

@@ -130,6 +130,10 @@ def _luck(known: Investigation) -> Luck | None:
     """What builds differ by by themselves."""
     if not known.question.luck:
         return None
+    proofs = [proof for one in known.standings for proof in (one.confirmation, *one.tried.values())]
+    learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
+    if learnt and any(build.ok and build.draw for build in known.facts.builds):
+        return Luck(max(learnt)[1], "rebuilds")  # of the proof that has seen most
     return Luck(known.question.luck, "expected" if known.question.luck == Question.luck else "history")
 
 
