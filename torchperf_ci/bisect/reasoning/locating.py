@@ -143,9 +143,10 @@ class Search:
     @property
     def _expected(self) -> float:
         """The pairs that carry as many bits as it takes to tell the suspects apart."""
-        first, suspects = self.members[0], self.segment.after - self.segment.before
-        decision = first.confirm(self.segment).decision
-        distance = math.log(decision.effect.ratio) / decision.noise if decision else 0.0
+        suspects, one = self.segment.after - self.segment.before, self.odds.series[0]
+        decision = self.members[0].confirm(self.segment).decision
+        spread = math.hypot(one.sigma, math.sqrt(2) * one.tau)
+        distance = math.log(decision.effect.ratio) / spread if decision else 0.0
         return math.log2(suspects) / max(capacity(distance), LEAST_BITS)
 
     def suspects(self) -> dict[int, float]:
