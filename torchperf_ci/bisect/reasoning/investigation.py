@@ -63,9 +63,10 @@ class Investigation:
         return sorted(slower, key=_clarity, reverse=True)
 
     @property
-    def explained_by_luck(self) -> bool:
-        """Whether bad was slower than good for as long as neither was built anew, and only for so long."""
-        return not self.regressed and any(one.confirmation.is_luck for one in self.standings)
+    def explained_by_luck(self) -> Standing | None:
+        """A series of which bad was slower than good for as long as neither was built anew, and only for so long."""
+        gone = (one for one in self.standings if one.confirmation.is_luck)
+        return None if self.regressed else next(gone, None)
 
     @cached_property
     def searches(self) -> Sequence[Search]:

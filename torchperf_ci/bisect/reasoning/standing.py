@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -55,6 +56,12 @@ class Standing:
         drawing = self._drawing(segment, fresh=False)
         luck = Luck(self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
         return confirmed(drawing.blocks, self.question.min_effect, len(self.question.probes), luck)
+
+    @property
+    def first_and_anew(self) -> tuple[list[float], list[float]]:
+        """The log-ratios of the first builds of bad and good, and those of the builds that were made anew."""
+        first, *anew = self._drawing(self.whole, fresh=False).blocks.values()
+        return first, [*chain.from_iterable(anew)]
 
     def verify(self, step: Segment) -> Proof:
         """Whether a step is a culprit, from fresh pairs of its two commits."""

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.standing import Standing
     from torchperf_ci.culprits.culprit import Status
 
-FEWEST_TO_DIFFER = 3
-"""Pairs of two builds, all of which say the same, to be told of these two that they differ."""
-
 
 def status(found: Found) -> tuple[Status, str]:
     """The word for it, and why it is no other."""
@@ -34,8 +31,8 @@ def status(found: Found) -> tuple[Status, str]:
             "inconclusive",
             f"the limit of {found.ended_by} ended it: give more, and the same call goes on from here",
         )
-    if gone := [why for one in known.standings if (why := _gone_anew(known, one))]:
-        return "build", gone[0]
+    if gone := known.explained_by_luck:
+        return "build", _gone_anew(gone)
     if known.regressed:
         return "inconclusive", " ".join(dict.fromkeys(_dead_ends(found)))
     if any(proof.word == "unknown" for proof in proofs):
@@ -43,25 +40,8 @@ def status(found: Found) -> tuple[Status, str]:
     return _not_reproduced(found, proofs)
 
 
-def _gone_anew(known: Investigation, one: Standing) -> str:
-    """What was seen where the first builds of the ends differ, and those that were made anew do not; else empty.
-
-    It is no proof, and names nobody.
-    """
-    if one.confirmation.word == "slower":
-        return ""
-    ends = [
-        reading
-        for reading in known.facts.readings
-        if (reading.base, reading.head) == (0, known.question.bad) and one.series in reading.log_ratios
-    ]
-    first = [reading.log_ratios[one.series] for reading in ends if reading.draws == (0, 0)]
-    anew = [reading.log_ratios[one.series] for reading in ends if reading.draws != (0, 0)]
-    if len(first) < FEWEST_TO_DIFFER or not anew or min(first) <= 0:
-        return ""
-    old, new = (math.expm1(median(ratios)) for ratios in (first, anew))
-    if old < known.question.min_effect or new >= known.question.min_effect / 2:
-        return ""
+def _gone_anew(one: Standing) -> str:
+    old, new = (math.expm1(median(log_ratios)) for log_ratios in one.first_and_anew)
     return (
         f"the first builds of bad and good differ by {old:+.1%}, and builds of them that were made anew by {new:+.1%}: "
         "it is the luck of a build, which no commit has brought"
