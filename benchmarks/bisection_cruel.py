@@ -8,8 +8,7 @@ developed against the other half, and was run once.
 
 Right and wrong are as in `bisection.py`. *Claims* are the steps that were held for culprits with a probability of 95%
 or more before it was set out to prove them: how many there were, and which share was right. *Names* are what was proven
-of these. *Sets* are the credible sets of 95% that were left where nothing more could be told, and the share that holds
-a culprit.
+of these. *Sets* are the credible sets of 95% that were left where a culprit was not named, and how many hold one.
 """
 
 from __future__ import annotations
@@ -164,8 +163,9 @@ class Score:
         self.outcomes["aborted" if played.aborted else world.outcome(played.named)] += 1
         self.claims += right.values()
         self.names += [right[step] for step in played.named if step in right]
-        if wanted:
-            self.sets += [bool(wanted & suspects) for suspects in played.sets]
+        left = wanted - {place for before, after in played.named for place in range(before + 1, after + 1)}
+        if left:
+            self.sets += [bool(left & suspects) for suspects in played.sets]
         self.bills.append((world.runs, world.builds))
 
     def told(self, bound: str) -> list[str]:
