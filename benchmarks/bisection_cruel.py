@@ -4,7 +4,7 @@
 
 Each row is a world that is unlike the clean one of `bisection.py` in one respect (`bisection_world.py` says in which).
 The half of the rows that `--held-out` asks for has parameters of its own, which were fixed before anything was
-developed against the other half, and was run once.
+developed against the other half.
 
 Right and wrong are as in `bisection.py`. *Claims* are the steps that were held for culprits with a probability of 95%
 or more before it was set out to prove them: how many there were, and which share was right. *Names* are what was proven
