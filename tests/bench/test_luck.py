@@ -6,7 +6,7 @@ import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +14,11 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.command_arm import CommandArm, environment
 from torchperf_ci.bench.luck import MOST_PADDING, PADDING, Luck, forget_choices
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
-from torchperf_ci.bench.process import measure
+from torchperf_ci.bench.process import measure, open_worker
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SUITE = Path(__file__).parents[1] / "support" / "autotuned_suite.py"
 CASE = Case("autotuned/products", "inference", "fp32", "inductor", 128)
@@ -49,6 +49,20 @@ def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
     assert len(timed(settings)) == 4
     lucks = [luck for pair in pairs for luck in pair.luck.values()]
     assert len({luck["hash_seed"] for luck in lucks}) == 4
+
+
+def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Mapping[str, str]] = []
+
+    def kept(case: Case, settings: Settings, scratch: Path, more: Mapping[str, str]) -> Any:
+        given.append(more)
+        return open_worker(case, settings, scratch, more)
+
+    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", kept)
+    with start_pair(CASE, settings, settings, tmp_path):
+        assert [more["KMP_BLOCKTIME"] for more in given] == ["1", "1"]
 
 
 def test_the_processes_of_a_run_have_draws_of_their_own_and_start_warm_all_the_same(

@@ -38,6 +38,9 @@ within four."""
 QUADS = 10
 """At most; so many where they spread by a percent, as on a shared machine."""
 FEWEST_QUADS = 3
+IDLE = {"KMP_BLOCKTIME": "1"}
+"""Milliseconds that idle threads of Intel's and LLVM's OpenMP spin: by default 200, which is longer than a block of the
+other arm, on the same CPUs. Both arms have it, and no other process."""
 ALIKE = 0.0015
 """A logarithm: quads whose mean is known to this (half of Student's 95% interval) would not tell more. What is left
 differs between the processes of one pair and the next."""
@@ -166,7 +169,9 @@ def start_pair(
             Arm(
                 side,
                 stack.enter_context(
-                    open_worker(case, replace(settings, cpus=cpus), scratch / side, luck.variables)
+                    open_worker(
+                        case, replace(settings, cpus=cpus), scratch / side, {**IDLE, **luck.variables}
+                    )
                 ),
                 settings.timeout,
             )
