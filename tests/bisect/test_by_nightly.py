@@ -96,7 +96,7 @@ def test_a_night_whose_commits_cannot_be_told_apart_is_named_with_the_suspects(n
     shas = [nights.commit(cost) for cost in (100, 120, 120)]
     nights.publish(1, 100, shas[0])
     nights.publish(2, 120, shas[2])
-    found = nights(2, "--max-runs", "22")
+    found = nights(2, "--max-runs", "13")
     assert [one.commit for one in found.culprits] == ["2.14.0.dev20261102+cpu"]
     assert {one.commit for one in found.credible} == {shas[1], shas[2]}
     assert "the limit of --max-runs ended it" in found.notes[-1]

@@ -32,7 +32,7 @@ def test_the_culprit_is_named_with_what_its_commit_says_and_by_fresh_pairs_alone
     assert (named.commit, named.set, named.pull_request) == (culprit, (culprit,), 123)
     assert (named.author, named.subject) == ("Grace", "Validate what is looked up (#123)")
     assert named.posterior > 0.95
-    assert (named.effect.pairs, found.runs) == (10, len(found.readings))
+    assert (named.effect.pairs, found.runs) == (6, len(found.readings))
     assert named.effect.ratio == pytest.approx(1.2, rel=0.01)
     assert named.series[0].log_ratios == tuple(
         one.log_ratios["the command's number"] for one in found.readings if one.purpose == "verify"
