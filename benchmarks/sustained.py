@@ -145,7 +145,7 @@ def pairs_of_equals() -> None:
             ratios = []
             for start in BEGINNINGS:
                 arm = Arm(Replayed(seconds, Timing(), start + load))
-                quads = pairs._quads(arm, arm, round(pairs.BLOCK_SECONDS / kept_up))  # noqa: SLF001
+                quads = pairs.measured_quads(arm, arm, round(pairs.BLOCK_SECONDS / kept_up))
                 ratios.append(median(math.log(head / base) for base, head in quads))
             typical = math.sqrt(fmean(ratio**2 for ratio in ratios))
             rows.append((name, f"{load:g} s", f"{typical:.1%}", f"{min(ratios):+.1%} to {max(ratios):+.1%}"))

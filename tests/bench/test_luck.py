@@ -12,7 +12,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.command_arm import CommandArm, environment
-from torchperf_ci.bench.luck import MOST_PADDING, PADDING, Luck, forget_choices
+from torchperf_ci.bench.luck import MOST_PADDING, PADDING, drawn, forget_choices
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import measure, open_worker
 from torchperf_ci.machine.devices import device
@@ -38,29 +38,34 @@ def timed(settings: Settings) -> Sequence[str]:
     return Path(settings.files[0]).with_name("timed").read_text().split()
 
 
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Sequence[Mapping[str, str]]:
+    """The variables that each worker of a pair was given beside those of all workers."""
+    found: list[Mapping[str, str]] = []
+
+    def kept(case: Case, settings: Settings, scratch: Path, more: Mapping[str, str]) -> Any:
+        found.append(more)
+        return open_worker(case, settings, scratch, more)
+
+    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", kept)
+    return found
+
+
 def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Sequence[Mapping[str, str]]
 ) -> None:
     monkeypatch.setattr("torchperf_ci.bench.pairs.QUADS", 1)
     both = on_same_cpus(settings, settings)
     with start_pair(CASE, *both, tmp_path / "scratch") as beforehand:
-        first = measure_pair(CASE, *both, tmp_path / "scratch")
-        pairs = [first, measure_pair(CASE, *both, tmp_path / "scratch", nullcontext(beforehand))]
+        measure_pair(CASE, *both, tmp_path / "scratch")
+        measure_pair(CASE, *both, tmp_path / "scratch", nullcontext(beforehand))
     assert len(timed(settings)) == 4
-    lucks = [luck for pair in pairs for luck in pair.luck.values()]
-    assert len({luck["hash_seed"] for luck in lucks}) == 4
+    assert len({more["PYTHONHASHSEED"] for more in given}) == 4
 
 
 def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path, given: Sequence[Mapping[str, str]]
 ) -> None:
-    given: list[Mapping[str, str]] = []
-
-    def kept(case: Case, settings: Settings, scratch: Path, more: Mapping[str, str]) -> Any:
-        given.append(more)
-        return open_worker(case, settings, scratch, more)
-
-    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", kept)
     with start_pair(CASE, settings, settings, tmp_path):
         assert [more["KMP_BLOCKTIME"] for more in given] == ["1", "1"]
 
@@ -89,7 +94,7 @@ def test_what_was_compiled_stays_and_what_was_chosen_goes(tmp_path: Path, keep_g
 
 def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environment(tmp_path: Path) -> None:
     arm = CommandArm(Settings(sys.executable, "cpu"), None, None, tmp_path)
-    drawn = [environment(arm) for _ in range(4)]
-    assert len({one["PYTHONHASHSEED"] for one in drawn}) == 4
-    assert len({len(one[PADDING]) for one in drawn}) > 1
-    assert all(len(Luck.drawn().variables[PADDING]) < MOST_PADDING for _ in range(4))
+    found = [environment(arm) for _ in range(4)]
+    assert len({one["PYTHONHASHSEED"] for one in found}) == 4
+    assert len({len(one[PADDING]) for one in found}) > 1
+    assert all(len(drawn()[PADDING]) < MOST_PADDING for _ in range(4))

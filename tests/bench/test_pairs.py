@@ -16,8 +16,8 @@ from torchperf_ci.bench.pairs import (
     Pair,
     _calibrated,
     _quad,
-    _quads,
     measure_pairs,
+    measured_quads,
 )
 from torchperf_ci.bench.planning import describe
 
@@ -152,7 +152,8 @@ def test_a_block_is_calibrated_by_as_many_steps_as_a_sample_has() -> None:
     """Of a single step on an idle device one would see the latency, here 25 µs of 5."""
 
     class Launching:
-        answers = {"warm_up": {"inner": 400}}  # noqa: RUF012  # of one test
+        def __init__(self) -> None:
+            self.answers = {"warm_up": {"inner": 400}}
 
         def ask(self, verb: str, steps: int) -> dict[str, float]:
             assert verb == "block"
@@ -166,7 +167,7 @@ def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None
 
 
 def test_quads_end_where_they_agree_whatever_they_say() -> None:
-    assert len(_quads(Arm(1.0, 0.0), Arm(1.5, 0.0), steps=1)) == FEWEST_QUADS
+    assert len(measured_quads(Arm(1.0, 0.0), Arm(1.5, 0.0), steps=1)) == FEWEST_QUADS
 
 
 def test_quads_that_spread_are_taken_all() -> None:
@@ -174,4 +175,4 @@ def test_quads_that_spread_are_taken_all() -> None:
         def ask(self, verb: str, steps: int) -> dict[str, float]:
             return {"seconds": super().ask(verb, steps)["seconds"] * (1 + 0.02 * (Arm.clock % 7))}
 
-    assert len(_quads(Restless(1.0, 0.0), Arm(1.0, 0.0), steps=1)) == QUADS
+    assert len(measured_quads(Restless(1.0, 0.0), Arm(1.0, 0.0), steps=1)) == QUADS

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.pairs import Started
+    from torchperf_ci.bench.pairs import Arm
 
 FEWEST_SPARE = 4
 """CPUs beside those of the pair: two processes that import, and their reading of files."""
@@ -41,7 +41,7 @@ class Ahead:
 
     _key: Key | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _started: Started | None = None
+    _started: tuple[Arm, Arm] | None = None
 
     def start(self, case: Case, base: Settings, head: Settings, scratch: Path) -> None:
         """Start a pair on the spare CPUs, if there are any.
@@ -57,7 +57,7 @@ class Ahead:
 
     def taken(
         self, case: Case, base: Settings, head: Settings, scratch: Path
-    ) -> AbstractContextManager[Started]:
+    ) -> AbstractContextManager[tuple[Arm, Arm]]:
         """The pair, to be started by whoever enters it if it was not before."""
         key, started, stack = (case, base, head, scratch), self._started, self._stack.pop_all()
         self._started = None
@@ -73,6 +73,6 @@ class Ahead:
 
 
 @contextmanager
-def _held(stack: ExitStack, started: Started) -> Iterator[Started]:
+def _held(stack: ExitStack, started: tuple[Arm, Arm]) -> Iterator[tuple[Arm, Arm]]:
     with stack:
         yield started

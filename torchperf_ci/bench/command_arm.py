@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.bench.luck import Luck
+from torchperf_ci.bench import luck
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.errors import UsageError
 
@@ -67,7 +67,7 @@ def environment(arm: CommandArm) -> dict[str, str]:
     return {
         **inherited,
         **worker_environment(arm.settings, arm.cache),
-        **Luck.drawn().variables,
+        **luck.drawn(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         **({"VIRTUAL_ENV": str(parent)} if (parent / "pyvenv.cfg").is_file() else {}),

@@ -6,7 +6,6 @@ Two builds whose luck differs are otherwise told apart by it, with a certainty t
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,22 +27,10 @@ _CHOSEN = ".autotune.json"
 """What Triton chose, among what it compiled."""
 
 
-@dataclass(frozen=True)
-class Luck:
-    """Of one process: the seed of Python's hashes, and characters by which its environment is larger."""
-
-    hash_seed: int
-    padding: int
-
-    @classmethod
-    def drawn(cls) -> Luck:
-        """Of a process to come."""
-        return cls(random.randrange(HASH_SEEDS), random.randrange(MOST_PADDING))
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """What brings it about."""
-        return {"PYTHONHASHSEED": str(self.hash_seed), PADDING: "x" * self.padding}
+def drawn() -> dict[str, str]:
+    """Variables of a process to come: the seed of Python's hashes, and characters that make its environment larger."""
+    padding = "x" * random.randrange(MOST_PADDING)
+    return {"PYTHONHASHSEED": str(random.randrange(HASH_SEEDS)), PADDING: padding}
 
 
 def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:

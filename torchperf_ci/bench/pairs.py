@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median, stdev
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from torchperf_ci.bench import luck
 from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.luck import Luck, forget_choices
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
 from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.client import Worker
 
 Side = Literal["base", "head"]
+SIDES: tuple[Side, ...] = get_args(Side)
 
 BLOCK_SECONDS = 0.1
 """The mean of both arms: long enough that waking a worker up is nothing, short enough that the machine changes little
@@ -51,8 +52,7 @@ class Pair:
     """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and what each arm told.
 
     Seconds are the median of an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
-    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`), ``luck`` what
-    was drawn for each arm (:class:`torchperf_ci.bench.luck.Luck`).
+    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`).
     """
 
     log_ratios: tuple[float, ...]
@@ -63,7 +63,6 @@ class Pair:
     base_graph_breaks: int | None = None
     head_graph_breaks: int | None = None
     observed: Mapping[str, str] = field(default_factory=dict)
-    luck: Mapping[Side, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def log_ratio(self) -> float:
@@ -101,14 +100,6 @@ class Arm(Inquiry):
             raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
 
 
-@dataclass(frozen=True)
-class Started:
-    """Both workers of a pair, and what was drawn for each."""
-
-    arms: tuple[Arm, Arm]
-    lucks: Mapping[Side, Luck]
-
-
 def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, count: int) -> Iterator[Pair]:
     """Yield ``count`` pairs as they are measured; raises as :func:`measure_pair` does."""
     base, head = on_same_cpus(base, head)
@@ -127,7 +118,7 @@ def measure_pair(
     base: Settings,
     head: Settings,
     scratch: Path,
-    started: AbstractContextManager[Started] | None = None,
+    started: AbstractContextManager[tuple[Arm, Arm]] | None = None,
 ) -> Pair:
     """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
 
@@ -135,16 +126,15 @@ def measure_pair(
     next pair of the case; each pair has luck of its own (:mod:`torchperf_ci.bench.luck`). ``started`` are the pair's
     workers where these were started beforehand.
     """
-    with started or start_pair(case, base, head, scratch) as both:
-        first, second = both.arms
+    with started or start_pair(case, base, head, scratch) as (first, second):
         _import_torch(first, second)
-        for side in both.lucks:  # not sooner: the pair before may have begun after these workers
-            forget_choices(cache_of(case, scratch / side))
+        for side in SIDES:  # not sooner: the pair before may have begun after these workers
+            luck.forget_choices(cache_of(case, scratch / side))
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
         with watched(base.hardware, workers=2) as observed:
-            quads = _quads(first, second, steps)
+            quads = measured_quads(first, second, steps)
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
@@ -154,30 +144,22 @@ def measure_pair(
             _graph_breaks(first, case),
             _graph_breaks(second, case),
             observed,
-            {side: asdict(luck) for side, luck in both.lucks.items()},
         )
 
 
 @contextmanager
 def start_pair(
     case: Case, base: Settings, head: Settings, scratch: Path, cpus: tuple[int, ...] = ()
-) -> Iterator[Started]:
+) -> Iterator[tuple[Arm, Arm]]:
     """The workers of a pair, which import torch on ``cpus``, or on any, until they are made ready."""
-    lucks: dict[Side, Luck] = {"base": Luck.drawn(), "head": Luck.drawn()}
     with ExitStack() as stack:
-        first, second = (
-            Arm(
-                side,
-                stack.enter_context(
-                    open_worker(
-                        case, replace(settings, cpus=cpus), scratch / side, {**IDLE, **luck.variables}
-                    )
-                ),
-                settings.timeout,
-            )
-            for (side, luck), settings in zip(lucks.items(), (base, head), strict=True)
-        )
-        yield Started((first, second), lucks)
+
+        def arm(side: Side, settings: Settings) -> Arm:
+            free, variables = replace(settings, cpus=cpus), {**IDLE, **luck.drawn()}
+            worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
+            return Arm(side, worker, settings.timeout)
+
+        yield arm("base", base), arm("head", head)
 
 
 def _import_torch(*arms: Arm) -> None:
@@ -187,8 +169,8 @@ def _import_torch(*arms: Arm) -> None:
             answer.result()
 
 
-def _quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
-    """Until they agree; that looks at how far they spread, never at what they say."""
+def measured_quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
+    """Seconds a step of both arms, quad after quad until they agree: their spread ends it, never what they say."""
     quads: list[tuple[float, float]] = []
     while len(quads) < QUADS:
         quads.append(_quad(base, head, steps))

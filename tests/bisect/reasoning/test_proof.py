@@ -108,6 +108,12 @@ def test_what_the_code_does_is_proven_and_its_interval_holds_it() -> None:
     assert np.mean([effect.low <= math.exp(0.05) <= effect.high for effect in slower]) >= 0.9
 
 
+def test_a_name_rests_on_three_builds_however_clear_two_are() -> None:
+    clear = {(k, k): pairs(6, 0.3, seed=k) for k in (1, 2)}
+    assert proof.verified(clear, MIN_EFFECT, some()).word == "open"
+    assert proof.verified(clear | {(3, 3): pairs(3, 0.3, seed=3)}, MIN_EFFECT, some()).word == "slower"
+
+
 def test_what_rebuilding_makes_go_away_is_luck() -> None:
     first = pairs(9, 0.035)
     gone = {FIRST: first} | {(k, k): pairs(3, 0.0, seed=k) for k in range(1, 6)}

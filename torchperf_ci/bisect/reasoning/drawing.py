@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.evidence import build_seconds, pair_seconds
+from torchperf_ci.bisect.reasoning.proof import FEWEST_BUILDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,10 @@ class Drawing:
         return all(failed.count(end) < MOST_FAILED for end in ends)
 
     @property
+    def _fewest(self) -> int:
+        return FEWEST_BUILDS if self.fresh else 1
+
+    @property
     def blocks(self) -> dict[tuple[int, int], list[float]]:
         """The log-ratios that were read, by draws of base and head, in the order in which these were first read."""
         found: dict[tuple[int, int], list[float]] = {}
@@ -64,7 +69,7 @@ class Drawing:
         latest, count = list(blocks.items())[-1]
         if count < A_BLOCK:
             return latest
-        if len(blocks) < MOST_BLOCKS and (len(blocks) <= self.fresh or self._new_is_better(blocks, proof)):
+        if len(blocks) < MOST_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
             return self._new()
         return min(blocks, key=blocks.__getitem__)
 

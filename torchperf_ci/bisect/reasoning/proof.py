@@ -28,6 +28,8 @@ MOST_PAIRS = 60
 """What is not clear by then is not worth another hour: it spreads too much, or is too small."""
 FEWEST_TO_VERIFY = 6
 """Fresh pairs that a name takes at least: the interval in the issue comes from these alone."""
+FEWEST_BUILDS = 3
+"""Of either commit that a name rests on, where they can be made anew; none of them was read for anything else."""
 FEWEST_TO_CONFIRM = 3
 """Pairs of bad and good that may send for the culprit: they name nobody. One more where less than
 :data:`torchperf_ci.stats.sprt.BEYOND_MODES` is seen."""
@@ -83,8 +85,8 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: Luck) -> Proo
 def verified(blocks: Blocks, min_effect: float, luck: Luck) -> Proof:
     """The same, by no fewer than :data:`FEWEST_TO_VERIFY` pairs, of builds that nobody has chosen.
 
-    That are at least two new draws of both, which makes three with those that were located; or, where none can be
-    drawn, the builds that are there, if luck would hardly make as much.
+    That are at least :data:`FEWEST_BUILDS` new draws of both; or, where none can be drawn, the builds that are there,
+    if luck would hardly make as much.
     """
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
@@ -94,7 +96,7 @@ def verified(blocks: Blocks, min_effect: float, luck: Luck) -> Proof:
         return Proof(_word(decision, len(log_ratios)), log_ratios, decision)
     is_up, is_none = decision.word == "increase", decision.word in ("none", "decrease")
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(1)
-    enough = len(log_ratios) >= FEWEST_TO_VERIFY and (len(blocks) > 1 or not luck.rebuilds)
+    enough = len(log_ratios) >= FEWEST_TO_VERIFY and (len(blocks) >= FEWEST_BUILDS or not luck.rebuilds)
     word = _undecided(log_ratios)
     if is_up and enough and found.increase >= confirm:
         word = "slower"

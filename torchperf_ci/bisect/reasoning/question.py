@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.stats.build_luck import USUAL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -33,7 +35,7 @@ class Question:
     build_seconds: float = 600.0
     pair_seconds: float = 10.0
     reverts: Mapping[int, int] = field(default_factory=dict)
-    luck: float = 0.003
+    luck: float = USUAL
     rebuilds: bool = False
 
     @property
