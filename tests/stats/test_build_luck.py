@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.build_luck import USUAL, Luck, build_luck
+from torchperf_ci.stats.build_luck import USUAL, TauEstimate, build_luck
 
 SERIES, RUNS = 20, 90
 
@@ -22,7 +22,7 @@ def history(
     return levels + offsets[:, builds] + noise, np.broadcast_to(builds, (SERIES, RUNS))
 
 
-def median(found: list[Luck]) -> float:
+def median(found: list[TauEstimate]) -> float:
     return float(np.median([luck.tau for luck in found]))
 
 

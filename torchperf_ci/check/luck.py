@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_ci.check.comparable import Pairing
     from torchperf_ci.series.policy import Rule
     from torchperf_ci.series.series import Point, Series
-    from torchperf_ci.stats.build_luck import Luck
+    from torchperf_ci.stats.build_luck import TauEstimate
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -62,7 +62,7 @@ def _turn(pairing: Pairing, verdict: Verdict) -> tuple[int, int] | None:
     return (len(old), len(new)) if is_other else None
 
 
-def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[Luck]:
+def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
     """What the past of series of one kind, all of them ratios, tells of each."""
     numbers = defaultdict(count().__next__, {"": -1})
     numbered = {
@@ -83,7 +83,7 @@ def _is_first(sittings: NDArray[np.int64]) -> NDArray[np.bool_]:
     return found
 
 
-def _told(verdict: Verdict, luck: Luck, builds: tuple[int, int]) -> Verdict:
+def _told(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = luck.quantile(0.025), luck.quantile(0.975)
     told = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))

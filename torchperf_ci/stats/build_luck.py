@@ -41,7 +41,7 @@ _SIGMAS: Floats = np.geomspace(3e-4, 0.5, 120)
 
 
 @dataclass(frozen=True)
-class Luck:
+class TauEstimate:
     """What is known of a series' τ: a probability for each of :data:`TAUS`."""
 
     shares: Floats
@@ -62,7 +62,7 @@ class Luck:
         return float(self.shares @ tail_probability(abs(change) / (TAUS * np.sqrt(share))))
 
 
-def build_luck(values: Floats, builds: Ints) -> Sequence[Luck]:
+def build_luck(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
     """What the runs of each of several series of one kind say, in their order.
 
     ``values`` (log scale) and ``builds``, shape (series, runs), oldest first, NaN and -1 where there is none, are of
@@ -84,7 +84,7 @@ def build_luck(values: Floats, builds: Ints) -> Sequence[Luck]:
     )
     beforehand = np.exp(others - others.max(axis=1, keepdims=True)) @ kinship
     shares = own * beforehand
-    return [Luck(one) for one in shares / shares.sum(axis=1, keepdims=True)]
+    return [TauEstimate(one) for one in shares / shares.sum(axis=1, keepdims=True)]
 
 
 def _likelihoods(differences: Floats, is_same: Flags) -> Floats:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from torchperf_ci.bisect.reasoning.doubt import doubted, left
-from torchperf_ci.bisect.reasoning.proof import Luck, confirmed
+from torchperf_ci.bisect.reasoning.proof import KnownLuck, confirmed
 from torchperf_ci.stats.posterior import Posterior
 
 CLAIM = 0.95
 
 
 def spread(*pairs: float) -> float:
-    return left(CLAIM, confirmed({(0, 0): pairs}, 0.03, 1, Luck(0.0, False, (1.0,))))
+    return left(CLAIM, confirmed({(0, 0): pairs}, 0.03, 1, KnownLuck(0.0, False, (1.0,))))
 
 
 def test_a_refutation_leaves_an_even_chance_and_what_is_unclear_more_the_less_it_speaks_against() -> None:

@@ -8,24 +8,30 @@ import numpy as np
 import pytest
 
 from torchperf_ci.bisect.reasoning import proof
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, FEWEST_TO_VERIFY, MOST_PAIRS, Luck, Proof
+from torchperf_ci.bisect.reasoning.proof import (
+    FEWEST_TO_CONFIRM,
+    FEWEST_TO_VERIFY,
+    MOST_PAIRS,
+    KnownLuck,
+    Proof,
+)
 from torchperf_ci.stats.build_offsets import tau_prior
 from torchperf_ci.stats.sprt import BEYOND_MODES
 
 MIN_EFFECT = 0.03
-NONE = Luck(0.0, False, (1.0,))
+NONE = KnownLuck(0.0, False, (1.0,))
 FIRST = (0, 0)
 
 
-def some(rebuilds: bool = True) -> Luck:
-    return Luck(0.003, rebuilds, tuple(np.exp(tau_prior(0.003))))
+def some(rebuilds: bool = True) -> KnownLuck:
+    return KnownLuck(0.003, rebuilds, tuple(np.exp(tau_prior(0.003))))
 
 
-def confirmed(values: list[float], cases: int = 1, luck: Luck = NONE) -> Proof:
+def confirmed(values: list[float], cases: int = 1, luck: KnownLuck = NONE) -> Proof:
     return proof.confirmed({FIRST: values} if values else {}, MIN_EFFECT, cases, luck)
 
 
-def verified(values: list[float], luck: Luck = NONE) -> Proof:
+def verified(values: list[float], luck: KnownLuck = NONE) -> Proof:
     return proof.verified({FIRST: values} if values else {}, MIN_EFFECT, luck)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.bisect.reasoning.facts import Facts, Reading
-from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS, Luck, verified
+from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS, KnownLuck, verified
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.reasoning.steadiness import (
@@ -69,7 +69,7 @@ def test_a_mode_of_the_machine_is_no_change() -> None:
 def test_what_the_machine_may_have_made_wants_more_pairs_until_it_has_had_them_all(pairs, word) -> None:
     moody = facts(0.0, lambda place: 0.03 * (place >= 20), pairs)
     fresh = [reading.log_ratios["time"] for reading in moody.readings if reading.purpose == "verify"]
-    proof = replace(verified({(0, 0): fresh}, 0.03, Luck(0.0, False, (1.0,))), word="slower")
+    proof = replace(verified({(0, 0): fresh}, 0.03, KnownLuck(0.0, False, (1.0,))), word="slower")
     assert steadied(proof, moody, "time", STEP, 0.03).word == word
     assert steadied(replace(proof, word="not slower"), moody, "time", STEP, 0.03).word == "not slower"
 

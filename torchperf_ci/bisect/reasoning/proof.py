@@ -38,7 +38,7 @@ MOST_OF_A_BUILD = 20
 
 
 @dataclass(frozen=True)
-class Luck:
+class KnownLuck:
     """What is known of the luck of builds: its ``scale``, whether they can be drawn anew, and the values of τ.
 
     ``belief`` are the probabilities of :func:`torchperf_ci.stats.build_offsets.taus`.
@@ -65,7 +65,7 @@ class Proof:
     of_these_builds: bool = False
 
 
-def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: Luck) -> Proof:
+def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) -> Proof:
     """Whether head is slower than base, where ``cases`` are judged together; ``blocks`` are log-ratios by draws."""
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
@@ -82,7 +82,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: Luck) -> Proo
     return Proof(_undecided(log_ratios), log_ratios, decision, found)
 
 
-def verified(blocks: Blocks, min_effect: float, luck: Luck) -> Proof:
+def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
     """The same, by no fewer than :data:`FEWEST_TO_VERIFY` pairs, of builds that nobody has chosen.
 
     That are at least :data:`FEWEST_BUILDS` new draws of both; or, where none can be drawn, the builds that are there,
@@ -109,11 +109,11 @@ def verified(blocks: Blocks, min_effect: float, luck: Luck) -> Proof:
     return Proof(word, log_ratios, decision, found, is_up and word != "slower", not luck.rebuilds)
 
 
-def _by_build(blocks: Blocks, min_effect: float, luck: Luck) -> ByBuild:
+def _by_build(blocks: Blocks, min_effect: float, luck: KnownLuck) -> ByBuild:
     return by_build(_each(blocks), math.log1p(min_effect), luck.scale, luck.belief)
 
 
-def _of_code(decision: Decision, blocks: Blocks, luck: Luck) -> Decision:
+def _of_code(decision: Decision, blocks: Blocks, luck: KnownLuck) -> Decision:
     """The decision with the effect that the code has, of which that of these builds is one draw."""
     effect = Effect.of_logs(*interval(_each(blocks), luck.scale), decision.effect.pairs)
     return replace(decision, effect=effect)

@@ -11,7 +11,7 @@ import numpy as np
 
 from torchperf_ci.bisect.reasoning.drawing import Drawing
 from torchperf_ci.bisect.reasoning.evidence import pairs_between, within
-from torchperf_ci.bisect.reasoning.proof import Luck, Proof, confirmed, verified
+from torchperf_ci.bisect.reasoning.proof import KnownLuck, Proof, confirmed, verified
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.reasoning.steadiness import steadied
@@ -54,7 +54,9 @@ class Standing:
     def confirm(self, segment: Segment) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of just these two."""
         drawing = self._drawing(segment, fresh=False)
-        luck = Luck(self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
+        luck = KnownLuck(
+            self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck)))
+        )
         return confirmed(drawing.blocks, self.question.min_effect, len(self.question.probes), luck)
 
     @property
@@ -68,7 +70,7 @@ class Standing:
         drawing = self._drawing(step, fresh=True)
         blocks = drawing.blocks
         belief = self._belief if self.question.luck and blocks else (1.0,)
-        luck = Luck(self.question.luck, drawing.is_possible, belief)
+        luck = KnownLuck(self.question.luck, drawing.is_possible, belief)
         proof = verified(blocks, self.question.min_effect, luck)
         return steadied(proof, self.facts, self.series, step, self.question.min_effect)
 
