@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Event = Reading | Build | Failure | BatchSize | Look | Note
-_KINDS: Mapping[str, type[Event]] = {event.__name__.lower(): event for event in get_args(Event)}
+KINDS: Mapping[str, type[Event]] = {
+    "reading": Reading,
+    "build": Build,
+    "failure": Failure,
+    "batchsize": BatchSize,
+    "look": Look,
+    "note": Note,
+}
+"""As a line of the file names them."""
 
 MOST_LOG_RATIO = 50.0
 """e to this is 5e21: no two builds differ so much, and sums of squares of it are still numbers."""
@@ -54,7 +62,7 @@ class Reader:
         if len(entry) != 1:
             _refuse("a line has one event")
         ((kind, members),) = entry.items()
-        known = _KINDS.get(kind)
+        known = KINDS.get(kind)
         if known is None or not isinstance(members, dict):
             _refuse("there is no such event")
         names = {field.name for field in fields(known)}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision
 
-Item = TypeVar("Item", bound="Revision | Nightly")
+Source = TypeVar("Source", bound="Revision | Nightly")
 
 _OF_THE_PLAN = (
     "command",
@@ -56,7 +56,7 @@ _OF_THE_PLAN = (
 
 
 def search(
-    line: Line[Item],
+    line: Line[Source],
     opened: Callable[..., AbstractContextManager[Environment]],
     resolve: Callable[[Environment], Setting],
     options: Mapping[str, Any],
@@ -68,7 +68,7 @@ def search(
     ``state`` keeps each step. Where a signal ends it, :class:`Stopped` says so.
     """
     show_plan(line, options, limits)
-    environments: Environments[Item]
+    environments: Environments[Source]
     with Environments(opened) as environments, scratch() as folder:
         setting = resolve(_good(line, environments))
         with _kept(state, _plan(line, setting, options)) as kept:
@@ -89,7 +89,7 @@ def search(
             return Found(line, known, ended_by, setting, looks, kept.notes)
 
 
-def _good(line: Line[Item], environments: Environments[Item]) -> Environment:
+def _good(line: Line[Source], environments: Environments[Source]) -> Environment:
     try:
         return environments.get(line.states[0])
     except EnvironmentUnderTestError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci import journal
-from torchperf_ci.bisect.events import Reader, UnfitEventError
+from torchperf_ci.bisect.events import KINDS, Reader, UnfitEventError
 from torchperf_ci.bisect.reasoning.facts import BatchSize, Build, Facts, Failure, Look, Note, Reading
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
@@ -32,6 +32,7 @@ MOST_EVENTS = 20_000
 """Of a file: more than a week of pairs that take half a minute, of a few hundred bytes each."""
 
 _E = TypeVar("_E", Reading, Build, Failure)
+_NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 class State:
@@ -124,7 +125,7 @@ def _lock(file: IO[bytes]) -> None:
 
 def _entry(event: Event) -> journal.Entry:
     members = {k: dict(v) if isinstance(v, Mapping) else v for k, v in vars(event).items()}
-    return {type(event).__name__.lower(): members}
+    return {_NAMES[type(event)]: members}
 
 
 def _known(file: IO[bytes], plan: Mapping[str, Any], *, forget_others: bool) -> tuple[list[Event], str]:

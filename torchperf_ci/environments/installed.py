@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOOK_SECONDS = 60.0
-_INSIDE = Path(__file__).with_name("inside.py")
+_LISTING = Path(__file__).with_name("list_installed.py")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def installed(python: str) -> Mapping[str, Distribution]:
     """
     try:
         done = subprocess.run(
-            [python, "-I", str(_INSIDE)],
+            [python, "-I", str(_LISTING)],
             env=without_rights(os.environ),  # what is installed there may run when a Python starts
             capture_output=True,
             timeout=LOOK_SECONDS,

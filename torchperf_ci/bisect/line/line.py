@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.line.commits import Range
     from torchperf_ci.environments.nightlies import Nightly
 
-State = TypeVar("State", bound="Revision | Nightly")
+Source = TypeVar("Source", bound="Revision | Nightly")
 
 
 @dataclass(frozen=True)
-class Line(Generic[State]):
+class Line(Generic[Source]):
     """``states`` by position; ``names`` tell each to a program (a SHA, a version), ``words`` to a person.
 
     ``weights`` are those of the suspects, which are all but the first. ``reverts`` are the positions of those that take
     back another one, and of that.
     """
 
-    states: Sequence[State]
+    states: Sequence[Source]
     names: Sequence[str]
     words: Sequence[str]
     weights: NDArray[np.float64]

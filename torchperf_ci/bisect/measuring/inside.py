@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision
 
-State = TypeVar("State", bound="Revision | Nightly")
+Source = TypeVar("Source", bound="Revision | Nightly")
 
 MOST_TOLD = 50
 """Rows in ``culprits.json``; the attached table has all of them."""
@@ -53,14 +53,14 @@ class Looks:
 
 
 @dataclass(frozen=True)
-class Inspector(Generic[State]):
+class Inspector(Generic[Source]):
     """Looks into culprits of ``line``, and attaches what it sees in a folder beside the file ``--out``.
 
     Compilers' caches and logs lie below ``scratch``.
     """
 
-    line: Line[State]
-    environments: Environments[State]
+    line: Line[Source]
+    environments: Environments[Source]
     setting: Setting
     options: Mapping[str, Any]
     limits: Limits

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.machine.devices.base import Device
 
-State = TypeVar("State", bound="Revision | Nightly")
+Source = TypeVar("Source", bound="Revision | Nightly")
 """Of the code: what an environment is made of."""
 
 GOOD = 0
@@ -39,7 +39,7 @@ TRIES = 2
 """Of a pair, before a build is called unfit."""
 
 
-class Laboratory(Generic[State]):
+class Laboratory(Generic[Source]):
     """Builds and measures ``states``, the commits or nightlies of a range by their positions.
 
     The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.measuring.batch_sizes`).
@@ -49,8 +49,8 @@ class Laboratory(Generic[State]):
 
     def __init__(
         self,
-        states: Sequence[State],
-        environments: Environments[State],
+        states: Sequence[Source],
+        environments: Environments[Source],
         probes: Sequence[Probe],
         settings: Settings,
         device: Device,
@@ -123,7 +123,7 @@ class Laboratory(Generic[State]):
             raise useless(failure.probe, self._states[GOOD], failure.why)
         return failure
 
-    def _again(self, state: State, draw: int) -> Environment:
+    def _again(self, state: Source, draw: int) -> Environment:
         """What was there once; raises :class:`EnvironmentUnderTestError` where it fails twice."""
         with suppress(EnvironmentUnderTestError):
             return self._environments.get(state, draw)

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.segment import Segment
 
 
-def pairs_between(facts: Facts, series: str, base: int, head: int, *, fresh: bool) -> list[float]:
-    """ln(head/base) of all pairs of two builds, or of those ``fresh`` ones that were taken to verify a culprit."""
-    return [
-        reading.log_ratios[series]
-        for reading in facts.readings
-        if (reading.base, reading.head) == (base, head)
-        and series in reading.log_ratios
-        and (not fresh or reading.purpose == "verify")
-    ]
-
-
 def within(facts: Facts, series: str, segment: Segment, luck: float) -> Readings:
     """What bears on a segment, positions counted from its first build.
 
@@ -74,13 +63,14 @@ def draw_of(facts: Facts, base: int, head: int, *, anew: bool) -> int:
     read = [one.draws[1] for one in facts.readings if (one.base, one.head, one.draws[0]) == (base, head, 0)]
     if not anew:
         return max(read, default=0)
-    others = [draw for one in facts.readings for end, draw in _ends(one) if end == head]
+    others = [
+        draw
+        for one in facts.readings
+        for end, draw in zip((one.base, one.head), one.draws, strict=True)
+        if end == head
+    ]
     failed = [build.draw for build in facts.builds if build.position == head and not build.ok]
     return max([*others, *failed], default=0) + 1
-
-
-def _ends(reading: Reading) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (reading.base, reading.draws[0]), (reading.head, reading.draws[1])
 
 
 def build_seconds(question: Question, facts: Facts) -> float:

@@ -72,14 +72,14 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
         return Proof("open", (), None)
     decision = decide(log_ratios, min_effect, cases=cases)
     if not luck.scale or not luck.rebuilds:
-        return Proof(_lean(decision, min_effect, cases), log_ratios, decision)
+        return Proof(_lean(decision, log_ratios, min_effect, cases), log_ratios, decision)
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
         return Proof("slower", log_ratios, _of_code(decision, blocks, luck), found)
     if len(log_ratios) >= FEWEST_PAIRS and found.least <= refute:
         is_luck = len(blocks) > 1 and _all_slower(next(iter(blocks.values())), min_effect)
         return Proof("not slower", log_ratios, _of_code(decision, blocks, luck), found, is_luck=is_luck)
-    return Proof(_undecided(log_ratios), log_ratios, decision, found)
+    return Proof(undecided(log_ratios), log_ratios, decision, found)
 
 
 def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
@@ -93,11 +93,11 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
         return Proof("open", (), None)
     decision = decide(log_ratios, min_effect)
     if not luck.scale:
-        return Proof(_word(decision, len(log_ratios)), log_ratios, decision)
+        return Proof(_word(decision, log_ratios), log_ratios, decision)
     is_up, is_none = decision.word == "increase", decision.word in ("none", "decrease")
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(1)
     enough = len(log_ratios) >= FEWEST_TO_VERIFY and (len(blocks) >= FEWEST_BUILDS or not luck.rebuilds)
-    word = _undecided(log_ratios)
+    word = undecided(log_ratios)
     if is_up and enough and found.increase >= confirm:
         word = "slower"
     elif enough and (found.least <= refute or (is_none and not luck.rebuilds)):
@@ -123,14 +123,14 @@ def _each(blocks: Blocks) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(values) for values in blocks.values())
 
 
-def _lean(decision: Decision, min_effect: float, cases: int) -> Word:
+def _lean(decision: Decision, log_ratios: Sequence[float], min_effect: float, cases: int) -> Word:
     """The likelihood ratio alone says "slower": whoever is suspected then is proven by itself."""
     confirm, _ = boundaries(cases)
     if decision.increase >= confirm and _enough(decision) and _matters(decision, min_effect):
         return "slower"
     if decision.word in ("none", "decrease"):
         return "not slower"
-    return "open" if decision.effect.pairs < MOST_PAIRS else "unknown"
+    return undecided(log_ratios)
 
 
 def _all_slower(log_ratios: Sequence[float], min_effect: float) -> bool:
@@ -148,13 +148,14 @@ def _matters(decision: Decision, min_effect: float) -> bool:
     return math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
 
 
-def _word(decision: Decision, pairs: int) -> Word:
+def _word(decision: Decision, log_ratios: Sequence[float]) -> Word:
     if decision.word in ("none", "decrease"):
         return "not slower"
-    if decision.word == "increase" and pairs >= FEWEST_TO_VERIFY:
+    if decision.word == "increase" and len(log_ratios) >= FEWEST_TO_VERIFY:
         return "slower"
-    return "open" if pairs < MOST_PAIRS else "unknown"
+    return undecided(log_ratios)
 
 
-def _undecided(log_ratios: Sequence[float]) -> Word:
+def undecided(log_ratios: Sequence[float]) -> Word:
+    """The word for pairs that say neither."""
     return "open" if len(log_ratios) < MOST_PAIRS else "unknown"

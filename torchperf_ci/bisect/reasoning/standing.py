@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.bisect.reasoning.drawing import Drawing
-from torchperf_ci.bisect.reasoning.evidence import pairs_between, within
+from torchperf_ci.bisect.reasoning.evidence import within
 from torchperf_ci.bisect.reasoning.proof import KnownLuck, Proof, confirmed, verified
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.bisect.reasoning.segment import Segment
@@ -148,7 +148,7 @@ class Standing:
         return sorted(
             start
             for start in starts
-            if start <= part.before and pairs_between(self.facts, self.series, start, part.after, fresh=False)
+            if start <= part.before and self._drawing(Segment(start, part.after), fresh=False).blocks
         )
 
     def _chance_of_rise(self, view: Segment, part: Segment) -> float:

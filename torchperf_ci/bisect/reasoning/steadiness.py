@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS
+from torchperf_ci.bisect.reasoning.proof import undecided
 from torchperf_ci.bisect.reasoning.question import Measure
 from torchperf_ci.stats.pair_memory import Row, increase_beyond_memory, pair_memory
 from torchperf_ci.stats.sprt import boundaries
@@ -39,7 +39,7 @@ def steadied(proof: Proof, facts: Facts, series: str, step: Segment, min_effect:
     """The proof of a step, which is none yet while the machine's memory may have made it."""
     if proof.word != "slower" or is_beyond_memory(facts, series, step, min_effect):
         return proof
-    return replace(proof, word="open" if len(proof.log_ratios) < MOST_PAIRS else "unknown")
+    return replace(proof, word=undecided(proof.log_ratios))
 
 
 def is_beyond_memory(facts: Facts, series: str, step: Segment, min_effect: float) -> bool:
