@@ -42,7 +42,7 @@ ACTIONS: dict[str, dict[str, Any]] = {
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
 # name, or decides by itself.
-NOT_FOR_A_JOB = {"json", "benchmark-results", "rename-benchmark", "if-no-target"}
+NOT_FOR_A_JOB = {"json", "benchmark-results"}
 NAMES = {"DIR": "benchmark-results-dir", "NEW_DIR": "dir"}
 
 
@@ -79,7 +79,6 @@ DEFAULTS_OF_A_JOB = {
     (UPLOAD, "benchmark-results-dir"): "none, which only resume allows",
     (UPLOAD, "to"): "the config's upload; where there is no config, the bucket of the PyTorch benchmark "
     "infrastructure, s3://ossci-benchmarks",
-    (UPLOAD, "benchmark-name"): "the job's name, and each its own",
     (UPLOAD, "role"): "the config's, else the credentials that the job has",
     (UPLOAD, "spool"): "one in the runner's temporary folder",
     (UPLOAD, "if-no-files-found"): "warn",

@@ -17,8 +17,12 @@ UPLOAD_OPTIONS = (
         metavar="TARGET",
         default="the config's upload",
     ),
-    Option("--benchmark-name", "Name of the records", metavar="NAME", default="the job's name"),
-    Option("--rename-benchmark", "Make it the benchmark.name of records that have one, too", truth),
+    Option(
+        "--benchmark-name",
+        "name of the records, and benchmark.name of those that have one",
+        metavar="NAME",
+        default="the job's name, and each its own",
+    ),
     Option(
         "--repo", "Checkout that was measured; it tells repository, branch, commit and date", metavar="DIR"
     ),
@@ -53,13 +57,6 @@ UPLOAD_OPTIONS = (
         "Directory that keeps what is not delivered yet, and what was refused",
         metavar="DIR",
         default=".torchperf/spool; in a job below $RUNNER_TEMP",
-    ),
-    Option(
-        "--if-no-target",
-        "Where neither --to nor the config says where to send records",
-        metavar="error|ignore",
-        default="error",
-        choices=("error", "ignore"),
     ),
     Option(
         "--if-no-files-found",

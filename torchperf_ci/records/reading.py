@@ -14,7 +14,7 @@ from torchperf_ci.records.files import read_regular
 from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes, check_values, checkpoint
 from torchperf_ci.records.parsing import Broken, Element, whole
 from torchperf_ci.records.problems import Problem, Severity, path_text
-from torchperf_ci.records.rescue import rescue
+from torchperf_ci.records.rescue import recover
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +186,7 @@ def _pieces(text: str) -> list[Element | Broken]:
     try:
         return list[Element | Broken](whole(text))
     except (ValueError, RecursionError):
-        return rescue(text)
+        return recover(text)
 
 
 def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:

@@ -36,8 +36,7 @@ class Prepared:
 
 def prepare(source: Source, metadata: Metadata, options: Mapping[str, Any], *, api: bool) -> Prepared:
     """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them."""
-    benchmark = options["benchmark_name"] if options["rename_benchmark"] else None
-    completion = Completion(metadata, cache(lambda: runner(options)), benchmark or "")
+    completion = Completion(metadata, cache(lambda: runner(options)), options["benchmark_name"] or "")
     files = {
         file.name: [completion.complete(found.record, file.timestamp) for found in file.reading.records]
         for file in source.files
