@@ -79,7 +79,7 @@ def opened(spec: Spec, builder: Builder, draw: int = 0) -> Iterator[Environment]
 def opened_wheels(
     requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
 ) -> Iterator[Environment]:
-    """A virtual environment of its own for what pip installs; ``options`` are pip's. Raises as :func:`opened`."""
+    """A new virtual environment with what pip installs; ``options`` are pip's. Raises as :func:`opened`."""
     with scratch() as folder:
         interpreter = venv.make(python, folder / "env")
         venv.install(interpreter, requirements, seconds, options)
