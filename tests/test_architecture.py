@@ -68,7 +68,7 @@ MAY_IMPORT = {
         *("verdicts.verdict", "series", "stats.effect", "markdown"),
     },
     "report/issues/texts": {
-        *("report.issues.texts", "report.issues.life", "report.issues.causes", "report.schedule"),
+        *("report.issues.texts", "report.issues.life", "report.issues.causes"),
         *("culprits", "verdicts", "series", "markdown", "actions"),
     },
     "report": {

@@ -120,7 +120,7 @@ class Issues:
 
     repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, the job's own.")
     labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get, beside `torchperf`.")
-    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night; the rest shares one digest.")
+    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night; the summary lists the rest.")
     recovered_nights: int = key(
         Whole(1), 3, "After how many nights in a row with everything back an issue is closed."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,9 @@ from github_api import ELSEWHERE, JOB, LOGINS, Fault, Workflow
 from torchperf_ci import deadline
 from torchperf_ci.cli import main
 from torchperf_ci.report import watching
-from torchperf_ci.report.issues.life.hidden import recall
+from torchperf_ci.report.issues.causes.fingerprint import fingerprint
+from torchperf_ci.report.issues.life.hidden import embed, recall
+from torchperf_ci.report.issues.life.memory import Memory
 
 if TYPE_CHECKING:
     from conftest import Job
@@ -22,30 +23,47 @@ US = LOGINS[JOB]
 NIGHT = timedelta(days=1)
 
 
+class Clock:
+    """What time it is."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(timezone.utc)
+
+    def next_day(self) -> None:
+        self.now += NIGHT
+
+    def ended(self, conclusion: str | None, ago: timedelta, **members: Any) -> dict[str, Any]:
+        """A scheduled run as GitHub shows it."""
+        began = (self.now - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+        number = 900 - int(ago / timedelta(hours=1))
+        return {
+            "id": number,
+            "run_number": number,
+            "event": "schedule",
+            "head_branch": "main",
+            "status": "completed" if conclusion else "in_progress",
+            "conclusion": conclusion,
+            "created_at": began,
+            "run_started_at": began,
+            "html_url": f"https://github.example/octo/perf/actions/runs/{number}",
+            **members,
+        }
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Today, until a test goes on to the next day."""
+    clock = Clock()
+    monkeypatch.setattr(watching, "_now", lambda: clock.now)
+    return clock
+
+
 @pytest.fixture(autouse=True)
 def workflow(github: GitHub, job: Job, monkeypatch: pytest.MonkeyPatch) -> Workflow:
     """The nightly, which has never run."""
     assert job.github is github
     monkeypatch.setattr(deadline, "LONGEST_PAUSE", 0.01)
     return github.workflows.setdefault("nightly.yml", Workflow())
-
-
-def ended(conclusion: str | None, ago: timedelta, **members: Any) -> dict[str, Any]:
-    """A scheduled run as GitHub shows it."""
-    began = (datetime.now(timezone.utc) - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
-    number = 900 - int(ago / timedelta(hours=1))
-    return {
-        "id": number,
-        "run_number": number,
-        "event": "schedule",
-        "head_branch": "main",
-        "status": "completed" if conclusion else "in_progress",
-        "conclusion": conclusion,
-        "created_at": began,
-        "run_started_at": began,
-        "html_url": f"https://github.example/octo/perf/actions/runs/{number}",
-        **members,
-    }
 
 
 def watch(*arguments: str) -> int:
@@ -62,9 +80,9 @@ def comments(github: GitHub) -> list[str]:
 
 
 def test_a_nightly_that_worked_is_told_and_nothing_is_written(
-    job: Job, github: GitHub, workflow: Workflow, capsys: Any
+    clock: Clock, job: Job, github: GitHub, workflow: Workflow, capsys: Any
 ) -> None:
-    workflow.runs = [ended("success", timedelta(hours=5))]
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
     assert watch() == 0
     assert "nightly.yml: run 895 of " in capsys.readouterr().err
     assert not github.written
@@ -72,9 +90,9 @@ def test_a_nightly_that_worked_is_told_and_nothing_is_written(
 
 
 def test_one_that_did_not_run_is_an_issue_an_annotation_and_no_failure(
-    job: Job, github: GitHub, workflow: Workflow, capsys: Any
+    clock: Clock, job: Job, github: GitHub, workflow: Workflow, capsys: Any
 ) -> None:
-    workflow.runs = [ended("success", 3 * NIGHT)]
+    workflow.runs = [clock.ended("success", 3 * NIGHT)]
     assert watch() == 0
     issue = the_issue(github)
     assert issue.title == "No results from the scheduled benchmarks (nightly.yml)"
@@ -93,21 +111,25 @@ def test_one_that_did_not_run_is_an_issue_an_annotation_and_no_failure(
     assert "The benchmarks did not run" in (job.folder / "summary").read_text()
 
 
-def test_the_same_again_changes_nothing_that_people_see(github: GitHub, workflow: Workflow) -> None:
-    workflow.runs = [ended("success", 3 * NIGHT)]
+def test_the_same_again_changes_nothing_that_people_see(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
+    workflow.runs = [clock.ended("success", 3 * NIGHT)]
     assert [watch(), watch(), watch()] == [0, 0, 0]
     assert [method for method in github.written if method != "POST"] == []
     assert len(github.issues) == 1
     assert not github.comments
 
 
-def test_the_issue_says_what_is_the_matter_today(github: GitHub, workflow: Workflow) -> None:
+def test_the_issue_says_what_is_the_matter_today(clock: Clock, github: GitHub, workflow: Workflow) -> None:
     watch()
     assert "has never begun a run" in the_issue(github).body
-    workflow.runs = [ended("failure", timedelta(hours=5))]
+    clock.next_day()
+    workflow.runs = [clock.ended("failure", timedelta(hours=5))]
     watch()
     assert "**The benchmarks fail.**" in the_issue(github).body
     assert "| failure |" in the_issue(github).body
+    clock.next_day()
     workflow.state = "disabled_inactivity"
     watch()
     assert "nothing was committed for 60 days" in the_issue(github).body
@@ -116,10 +138,10 @@ def test_the_issue_says_what_is_the_matter_today(github: GitHub, workflow: Workf
 
 
 def test_a_run_closes_it_at_once_and_the_next_gap_opens_the_same_again(
-    github: GitHub, workflow: Workflow
+    clock: Clock, github: GitHub, workflow: Workflow
 ) -> None:
     watch()
-    workflow.runs = [ended("success", timedelta(hours=5))]
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
     assert [watch(), watch()] == [0, 0]
     issue = the_issue(github)
     assert (issue.state, issue.state_reason) == ("closed", "completed")
@@ -127,7 +149,8 @@ def test_a_run_closes_it_at_once_and_the_next_gap_opens_the_same_again(
     assert said.startswith("It runs again: [run 895 of ")
     assert "(https://github.example/octo/perf/actions/runs/895)" in said
 
-    workflow.runs = [ended("success", 3 * NIGHT)]
+    clock.next_day()
+    workflow.runs = [clock.ended("success", 3 * NIGHT)]
     assert [watch(), watch()] == [0, 0]
     assert the_issue(github).state == "open"
     assert comments(github)[1].startswith("Again: its schedule has begun no run since ")
@@ -138,26 +161,28 @@ def test_a_run_closes_it_at_once_and_the_next_gap_opens_the_same_again(
 
 
 def test_who_closes_it_is_left_alone_until_the_nightly_has_run_meanwhile(
-    github: GitHub, workflow: Workflow
+    clock: Clock, github: GitHub, workflow: Workflow
 ) -> None:
     watch()
     issue = the_issue(github)
     issue.state = "closed"
+    clock.next_day()
     assert [watch(), watch()] == [0, 0]
     assert issue.state == "closed"
 
-    workflow.runs = [ended("success", timedelta(hours=5))]
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
     assert [watch(), watch()] == [0, 0]
     assert github.written.count("PATCH") == 1
+    clock.next_day()
     workflow.runs = []
     assert watch() == 0
     assert issue.state == "open"
 
 
 def test_a_run_that_is_red_because_something_regressed_has_done_its_work(
-    github: GitHub, workflow: Workflow
+    clock: Clock, github: GitHub, workflow: Workflow
 ) -> None:
-    workflow.runs = [ended("failure", timedelta(hours=5))]
+    workflow.runs = [clock.ended("failure", timedelta(hours=5))]
     github.artifacts = {895: ["torchperf-records-cpu", "torchperf-verdicts"]}
     assert watch() == 0
     assert not github.issues
@@ -166,22 +191,26 @@ def test_a_run_that_is_red_because_something_regressed_has_done_its_work(
     assert the_issue(github).state == "open"
 
 
-def test_a_run_that_goes_on_neither_opens_nor_closes(github: GitHub, workflow: Workflow) -> None:
-    workflow.runs = [ended(None, timedelta(hours=1)), ended("success", 3 * NIGHT)]
+def test_a_run_that_goes_on_neither_opens_nor_closes(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
+    workflow.runs = [clock.ended(None, timedelta(hours=1)), clock.ended("success", 3 * NIGHT)]
     assert watch() == 0
     assert not github.issues
     workflow.runs = workflow.runs[1:]
     watch()
-    workflow.runs = [ended(None, timedelta(hours=1)), *workflow.runs]
+    workflow.runs = [clock.ended(None, timedelta(hours=1)), *workflow.runs]
     assert watch() == 0
     assert the_issue(github).state == "open"
 
 
-def test_only_scheduled_runs_count_and_those_of_the_branch(github: GitHub, workflow: Workflow) -> None:
-    workflow.runs = [ended("success", timedelta(hours=1), event="workflow_dispatch")]
+def test_only_scheduled_runs_count_and_those_of_the_branch(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
+    workflow.runs = [clock.ended("success", timedelta(hours=1), event="workflow_dispatch")]
     watch()
     assert the_issue(github).state == "open"
-    workflow.runs = [ended("success", timedelta(hours=1), head_branch="release")]
+    workflow.runs = [clock.ended("success", timedelta(hours=1), head_branch="release")]
     watch("--branch", "main")
     assert the_issue(github).state == "open"
     watch("--branch", "release")
@@ -189,9 +218,9 @@ def test_only_scheduled_runs_count_and_those_of_the_branch(github: GitHub, workf
 
 
 def test_patience_is_given_and_each_workflow_has_an_issue_of_its_own(
-    github: GitHub, workflow: Workflow
+    clock: Clock, github: GitHub, workflow: Workflow
 ) -> None:
-    workflow.runs = [ended("success", 3 * NIGHT)]
+    workflow.runs = [clock.ended("success", 3 * NIGHT)]
     github.workflows["weekly.yml"] = Workflow()
     assert watch("--within", "4d") == 0
     assert not github.issues
@@ -211,56 +240,27 @@ def test_the_issues_of_others_and_about_other_things_are_left_alone(github: GitH
     assert len(github.issues) == 2
 
 
-def test_two_watchdogs_at_the_same_moment_end_with_one_issue(github: GitHub) -> None:
-    """Both look, see nothing, and open one."""
-    both = threading.Barrier(2, timeout=30)
-    met: list[str] = []
-
-    def meet(method: str) -> None:
-        if method == "POST" and len(met) < 2:
-            met.append(method)
-            both.wait()
-
-    github.labels["torchperf"] = github.labels["torchperf: expected"] = ""
-    github.before = meet
-    codes: list[int] = []
-    dogs = [threading.Thread(target=lambda: codes.append(watch())) for _ in range(2)]
-    for dog in dogs:
-        dog.start()
-    for dog in dogs:
-        dog.join(60)
-    assert codes == [0, 0]
-    first, second = sorted(github.issues.values(), key=lambda issue: issue.number)
-    assert (first.state, second.state, second.state_reason) == ("open", "closed", "duplicate")
-    assert recall(second.body) is None
-
-
-def test_a_twin_that_nobody_got_to_close_is_closed(github: GitHub) -> None:
+def test_an_issue_that_vanishes_while_it_is_kept_is_opened_anew(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
     watch()
-    first = the_issue(github)
-    twin = github.issue(first.title, first.body, US, ["torchperf"])
-    assert watch() == 0
-    assert (first.state, twin.state, twin.state_reason) == ("open", "closed", "duplicate")
-
-
-def test_an_issue_that_vanishes_while_it_is_kept_is_opened_anew(github: GitHub, workflow: Workflow) -> None:
-    watch()
-    workflow.runs = [ended("failure", timedelta(hours=5))]
+    workflow.runs = [clock.ended("failure", timedelta(hours=5))]
     first = the_issue(github)
 
     def vanish(_method: str) -> None:
         first.deleted |= any("/issues?" in asked for asked in github.asked)  # it was listed a moment ago
 
+    clock.next_day()
     github.asked.clear()
     github.before = vanish
     assert watch() == 0
     assert len([issue for issue in github.issues.values() if not issue.deleted]) == 1
 
 
-def test_a_locked_issue_is_closed_without_a_comment(github: GitHub, workflow: Workflow) -> None:
+def test_a_locked_issue_is_closed_without_a_comment(clock: Clock, github: GitHub, workflow: Workflow) -> None:
     watch()
     the_issue(github).locked = True
-    workflow.runs = [ended("success", timedelta(hours=5))]
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
     assert watch() == 0
     assert the_issue(github).state == "closed"
 
@@ -290,8 +290,8 @@ def test_what_is_missing_is_named(github: GitHub, capsys: Any, fault: Fault, cod
     assert told in capsys.readouterr().err
 
 
-def test_what_may_pass_is_tried_again(github: GitHub, workflow: Workflow) -> None:
-    workflow.runs = [ended("failure", timedelta(hours=5))]
+def test_what_may_pass_is_tried_again(clock: Clock, github: GitHub, workflow: Workflow) -> None:
+    workflow.runs = [clock.ended("failure", timedelta(hours=5))]
     github.faults = [Fault("GET", 502, where="/runs?"), Fault("GET", 503, where="/artifacts")]
     assert watch() == 0
     assert not github.faults
@@ -326,13 +326,48 @@ def test_a_time_is_a_number_with_its_unit(given: str, capsys: Any) -> None:
     assert "a length of time above 0, such as 90m, 36h or 2d" in capsys.readouterr().err
 
 
-def test_who_opens_it_again_by_hand_may_close_it_by_hand(github: GitHub, workflow: Workflow) -> None:
+def test_who_opens_it_again_by_hand_may_close_it_by_hand(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
     watch()
     issue = the_issue(github)
-    workflow.runs = [ended("success", timedelta(hours=5))]
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
     watch()
+    clock.next_day()
     workflow.runs, issue.state = [], "open"
     watch()
+    clock.next_day()
     issue.state = "closed"
     assert watch() == 0
     assert issue.state == "closed"
+
+
+def test_the_issue_that_an_earlier_version_opened_is_kept(
+    clock: Clock, github: GitHub, workflow: Workflow
+) -> None:
+    memory = Memory("nightly", (fingerprint("nightly", "nightly.yml"),), (), "2026-01-01", "2026-01-02")
+    issue = github.issue("No results", f"{embed(memory)}\n\nIt does not run.\n", US, ["torchperf"])
+    assert watch() == 0
+    assert len(github.issues) == 1
+    assert "has never begun a run" in issue.body
+    clock.next_day()
+    workflow.runs = [clock.ended("success", timedelta(hours=5))]
+    assert watch() == 0
+    assert issue.state == "closed"
+
+
+def test_the_issues_about_regressions_are_left_alone(github: GitHub) -> None:
+    memory = Memory("unlocated", ("0" * 16,), (), "2026-01-01", "2026-01-02")
+    labels = ["torchperf", "torchperf: expected"]
+    issue = github.issue("Slower", embed(memory), US, labels)
+    assert watch() == 0
+    assert (issue.body, issue.state) == (embed(memory), "open")
+    assert len(github.issues) == 2
+
+
+def test_two_issues_about_the_same_nightly_end_with_the_older_one_kept(github: GitHub) -> None:
+    watch()
+    first = the_issue(github)
+    later = github.issue(first.title, first.body, US, ["torchperf"])
+    assert watch() == 0
+    assert (len(github.issues), first.state, later.state) == (2, "open", "open")

@@ -53,7 +53,7 @@ class Desk:
             number = max(self.issues, default=0) + 1
             self.issues[number] = Ours(number, f"#{number}", "", "", stored(action.memory))
             return f"{action.what} {number}"
-        if action.what == "merge":
+        if action.what == "duplicate":
             del self.issues[issue.number]
         else:
             is_open = action.what not in ("recover", "accept") and (issue.is_open or action.what == "reopen")

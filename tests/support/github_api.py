@@ -71,9 +71,8 @@ class Fault:
 class GitHub(ThreadingHTTPServer):
     """One repository. ``before`` is called with the method before each request is done; ``asked`` holds what was.
 
-    ``prefix`` is where a GitHub Enterprise Server has its API. ``permissions`` are people's roles, ``commits`` their
-    authors' logins, ``artifacts`` the names of what runs of workflows left, by their ids. ``lagging`` are issues that
-    lists do not show yet.
+    ``prefix`` is where a GitHub Enterprise Server has its API. ``commits`` are their authors' logins,
+    ``artifacts`` the names of what runs of workflows left, by their ids.
     """
 
     block_on_close = False  # clients keep their connections
@@ -91,11 +90,9 @@ class GitHub(ThreadingHTTPServer):
         self.issues: dict[int, Issue] = {}
         self.comments: dict[int, Comment] = {}
         self.labels: dict[str, str] = {}
-        self.permissions: dict[str, str] = {}
         self.commits: dict[str, str | None] = {}
         self.workflows: dict[str, Workflow] = {}
         self.artifacts: dict[int, list[str]] = {}
-        self.lagging: set[int] = set()
         self.faults: list[Fault] = []
         self.asked: list[str] = []
         self.problems: list[str] = []

@@ -22,7 +22,6 @@ def _list(server: GitHub, request: Request) -> Answer:
         if state in ("all", issue.state)
         and set(labels) <= set(issue.labels)
         and not (issue.deleted or issue.moved)
-        and issue.number not in server.lagging
     ]
     return 200, [_shown(server, issue) for issue in _page(request, found)]
 

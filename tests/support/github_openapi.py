@@ -29,7 +29,6 @@ PATHS = (
     "/repos/{owner}/{repo}/issues/comments/{comment_id}",
     "/repos/{owner}/{repo}/labels",
     "/repos/{owner}/{repo}/labels/{name}",
-    "/repos/{owner}/{repo}/collaborators/{username}/permission",
     "/repos/{owner}/{repo}/commits/{ref}",
     "/repos/{owner}/{repo}/actions/workflows/{workflow_id}",
     "/repos/{owner}/{repo}/actions/workflows/{workflow_id}/runs",

@@ -12,24 +12,12 @@ if TYPE_CHECKING:
     from github_api import GitHub
 
 _RUNS = "/repos/octo/perf/actions/runs"
-_LEGACY = {"maintain": "write", "triage": "read"}
-"""What GitHub says of the newer roles in the older words."""
 
 
 def _user(server: GitHub, request: Request) -> Answer:
     if request.token == JOB:
         return 403, said("Resource not accessible by integration")
     return 200, {**server.rules.example("/user", "get", 200), "login": LOGINS[request.token]}
-
-
-def _permission(server: GitHub, request: Request) -> Answer:
-    name = request.operation.arguments["username"]
-    if name.endswith("[bot]"):
-        return 404, said(f"{name} is not a user")
-    role = server.permissions.get(name, "read")
-    example = server.rules.example(request.operation.path, "get", 200)
-    user = {**example["user"], "login": name, "role_name": role}
-    return 200, {**example, "permission": _LEGACY.get(role, role), "role_name": role, "user": user}
 
 
 def _commit(server: GitHub, request: Request) -> Answer:
@@ -90,7 +78,6 @@ def _of(server: GitHub, name: str, workflow: Workflow) -> dict[str, Any]:
 
 ANSWERS: Mapping[str, Callable[[GitHub, Request], Answer]] = {
     "get /user": _user,
-    "get /collaborators/{username}/permission": _permission,
     "get /commits/{ref}": _commit,
     "get /actions/workflows/{workflow_id}": _workflow,
     "get /actions/workflows/{workflow_id}/runs": _runs,

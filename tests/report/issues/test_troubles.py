@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import Fault
 from nights import judged, located, measured, regressed, series
 
-from torchperf_ci.cli import main
 from torchperf_ci.report.destinations import issues
-from torchperf_ci.report.issues.life.hidden import recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Nightly
-    from github_api import GitHub, Issue
+    from github_api import GitHub
 
 NET, BERT = series("resnet18"), series("bert")
 SLOW = regressed(NET)
@@ -48,66 +45,6 @@ def third_get(do: Callable[[], object]) -> Callable[[str], None]:
             next(gets, lambda: None)()
 
     return before
-
-
-def is_alone(issue: Issue, others: list[Issue]) -> bool:
-    """Whether it is the one that is open and known, and the others its duplicates."""
-    return (issue.state, [other.state_reason for other in others]) == (
-        "open",
-        ["duplicate"] * len(others),
-    ) and not [other for other in others if recall(other.body) or other.labels]
-
-
-def test_two_racing_nightlies_end_with_one_issue(nightly: Nightly, github: GitHub) -> None:
-    """Both look, see nothing, and open at the same moment."""
-    both, waiting = threading.Barrier(2, timeout=30), [1, 1]
-
-    def together(method: str) -> None:
-        if method == "POST" and waiting:
-            waiting.pop()
-            both.wait()
-
-    github.before = together
-    command, codes = nightly.command(1, judged(SLOW), located(SLOW)), list[int]()
-    racing = [threading.Thread(target=lambda: codes.append(main(command))) for _ in range(2)]
-    for one in racing:
-        one.start()
-    for one in racing:
-        one.join(120)
-    assert codes == [0, 0]
-    first, *others = nightly.issues
-    assert is_alone(first, others)
-    assert len(others) == 1
-    assert nightly.said == ["The same as #1, which stays."]
-    assert nightly.report(2, judged(SLOW)) == 0
-    assert len(nightly.issues) == 2
-
-
-@pytest.mark.parametrize("lag", [False, True], ids=["", "lists lag behind"])
-def test_who_was_slower_closes_its_own(nightly: Nightly, github: GitHub, lag: bool) -> None:
-    nightly.report(1, judged(SLOW), located(SLOW))
-    theirs = github.issues.pop(1)
-
-    def faster() -> None:
-        github.issues[1] = theirs
-        github.lagging |= {1, 2} if lag else set()
-        looks = iter([lambda: None, lambda: None, github.lagging.clear])
-        github.before = lambda method: next(looks, lambda: None)()
-
-    github.before = once("POST", faster)
-    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
-    assert is_alone(theirs, [github.issues[2]])
-    assert "- known [#1" in nightly.summary
-
-
-def test_who_was_faster_lets_the_other_close_its_own(nightly: Nightly, github: GitHub) -> None:
-    nightly.report(1, judged(SLOW), located(SLOW))
-    (ours,) = nightly.issues
-    later = github.issue("theirs", ours.body, ours.login, ours.labels)
-    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
-    assert (ours.state, later.state) == ("open", "open")
-    assert nightly.report(2, judged(SLOW), located(SLOW)) == 0
-    assert is_alone(ours, [later])
 
 
 @pytest.mark.parametrize("fate", ["deleted", "transferred out of sight", "transferred"])
@@ -252,29 +189,6 @@ def test_a_locked_conversation_is_edited_in_silence(nightly: Nightly, github: Gi
     assert "is locked" in nightly.summary
 
 
-def test_comments_that_cannot_be_read_hinder_nothing(nightly: Nightly, github: GitHub, capsys: Any) -> None:
-    nightly.report(1, judged(SLOW))
-    github.comment(1, "torchperf: accept", "boss")
-    github.faults = [Fault("GET", 403, "no", where="/comments")]
-    assert nightly.report(2, judged(regressed(BERT, ends=("3" * 40, "4" * 40)))) == 4
-    assert len(nightly.issues) == 2
-    assert "not told: whether #1 is accepted" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("moment", ["GET", "POST"])
-def test_what_is_gone_when_its_comments_are_wanted_is_opened_anew(
-    nightly: Nightly, github: GitHub, moment: str
-) -> None:
-    nightly.report(1, judged(SLOW))
-    github.comment(1, "Why?", "boss")
-    github.faults = [Fault(moment, 410, "This issue was deleted", where="/comments")]
-    gone = nightly.issues[0]
-    before = {"GET": third_get, "POST": lambda do: once("POST", do)}[moment]
-    github.before = before(lambda: setattr(gone, "deleted", True))
-    assert nightly.report(2, judged(SLOW, regressed(BERT))) == 0
-    assert [issue.deleted for issue in nightly.issues] == [True, False]
-
-
 def test_an_enterprise_server_is_asked_at_its_own_place(
     nightly: Nightly, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,3 +233,22 @@ def test_issues_are_opened_where_they_are_wanted(
     assert {asked.split("/issues")[0] for asked in github.asked if "/issues?" in asked} == {
         f"GET /repos/{repository}"
     }
+
+
+def test_what_is_gone_when_it_is_commented_is_opened_anew(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW))
+    github.faults = [Fault("POST", 410, "This issue was deleted", where="/comments")]
+    gone = nightly.issues[0]
+    github.before = once("POST", lambda: setattr(gone, "deleted", True))
+    assert nightly.report(2, judged(SLOW, regressed(BERT))) == 0
+    assert [issue.deleted for issue in nightly.issues] == [True, False]
+
+
+def test_of_two_issues_about_the_same_the_older_one_is_kept(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    (ours,) = nightly.issues
+    later = github.issue("theirs", ours.body, ours.login, ours.labels)
+    assert nightly.report(2, judged(SLOW, regressed(BERT)), located(SLOW, regressed(BERT))) == 0
+    assert "bert" in ours.body
+    assert "bert" not in later.body
+    assert nightly.states == ["open", "open"]

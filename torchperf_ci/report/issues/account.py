@@ -34,7 +34,7 @@ def account(done: Published) -> Account:
     }
     counted = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.left:
-        counted.append(f"{len(done.left)} without room, in the digest")
+        counted.append(f"{len(done.left)} without room")
     if done.failed:
         counted.append(f"{count(len(done.failed), 'finding')} not told")
     headline = f"issues: {', '.join(counted) or 'nothing new'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import CredentialsError
 from torchperf_ci.report.github import RefusedError, login
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 Reason = Literal["completed", "not_planned", "duplicate", "reopened"]
 """Why an issue is closed, or open again, in GitHub's words."""
-_WRITERS = ("write", "maintain", "admin")
-
-
-class Said(NamedTuple):
-    """A comment, and the login of who made it; empty where the account is gone."""
-
-    login: str
-    body: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Board:
         return sorted(filter(None, map(self._known, found)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> Ours:
-        """Open an issue with all labels that can be had. Somebody may do the same right now: see ``settling``."""
+        """Open an issue with all labels that can be had."""
         with self._explaining("open an issue"):
             labels, create = list(self._made.usable), self.ask.repository.create_issue
             issue = self.ask(lambda: create(title=title, body=body, labels=labels), again=False)
@@ -88,22 +80,6 @@ class Board:
         """Say something. Raises :class:`LockedError` where nobody may; :class:`StaleError` where it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
             self.ask(lambda: self._at(issue).create_comment(text), again=False)
-
-    def said(self, issue: Ours) -> list[Said]:
-        """Its comments, oldest first. Raises :class:`StaleError` where it is gone."""
-        with self._explaining(f"read the comments on #{issue.number}", issue):
-            comments = self.ask.all(lambda: self._at(issue).get_comments())
-        return [Said(one.user.login if one.user else "", one.body or "") for one in comments]
-
-    def may_write(self, name: str) -> bool:
-        """Whether somebody may write to the repository; also False where the token may not ask."""
-        try:
-            permission = self.ask(lambda: self.ask.repository.get_collaborator_permission(name))
-        except RefusedError as error:
-            if error.status in (403, 404):
-                return False
-            raise explained(error, self.ask.name, f"ask what {name} may") from error
-        return permission in _WRITERS
 
     @property
     def refused_labels(self) -> Sequence[str]:

@@ -1,23 +1,23 @@
-"""Have the issues say what tonight found: each once, whatever fails, and whoever does the same at the same moment."""
+"""Have the issues say what tonight found: each once, whatever fails."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.report.issues.consent import asked
+from torchperf_ci.report.issues.life.hidden import MARKER
 from torchperf_ci.report.issues.life.lifecycle import plan
-from torchperf_ci.report.issues.life.matching import series_of
+from torchperf_ci.report.issues.life.ours import LABEL
 from torchperf_ci.report.issues.refusals import LockedError, StaleError
-from torchperf_ci.report.issues.settling import settle, withdraw
-from torchperf_ci.report.issues.texts.digest import title as digest_title
+from torchperf_ci.report.issues.texts.comments import duplicate
 from torchperf_ci.report.issues.texts.text import text_of
 from torchperf_ci.report.issues.texts.title import title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.report.issues.board import Board
     from torchperf_ci.report.issues.causes.finding import Finding
@@ -59,12 +59,16 @@ class Published:
 
 @dataclass(frozen=True)
 class Tonight:
-    """What there is to publish. ``context`` gives what the text of an action needs, and may ask GitHub for it."""
+    """What there is to publish. ``context`` gives what the text of an action needs, and may ask GitHub for it.
+
+    ``over`` says, by fingerprint, of causes without series how it is known that they are over.
+    """
 
     findings: Sequence[Finding]
     verdicts: Sequence[Verdict]
     rules: Rules
     context: Callable[[Action], Context]
+    over: Mapping[str, str] = field(default_factory=dict)
 
 
 def publish(board: Board, tonight: Tonight) -> Published:
@@ -85,7 +89,6 @@ def publish(board: Board, tonight: Tonight) -> Published:
             break
     else:
         done.failed += [f"{_name(action)}: it changed again and again meanwhile" for action in stale]
-    _settle(board, done)
     if board.refused_labels:
         names = ", ".join(board.refused_labels)
         done.notes.append(f"the token may not make the labels that are missing: {names}")
@@ -96,11 +99,10 @@ def _once(board: Board, tonight: Tonight, done: Published) -> list[Action]:
     """Look, plan and do; the actions whose issues have changed between the first and the last."""
     listed = {issue.number: issue for issue in (*done.opened, *board.ours())}  # lists may lag behind
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
-    series = {one for finding in tonight.findings for one in series_of(finding.rows)}
-    known, done.failed = asked(board, in_order, series)  # what failed before is planned again
-    planned = plan(tonight.findings, tonight.verdicts, known, tonight.rules)
+    done.failed = []  # what failed before is planned again
+    planned = plan(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
     done.standing = list(planned.about)
-    done.left = [title(finding) for finding in planned.crowded]
+    done.left = [title(finding) for finding in planned.left_over]
     done.settled = [f"{title(finding)}: {_decided(issue)}" for finding, issue in planned.settled]
     return [action for action in planned.actions if not _done(board, action, tonight, done)]
 
@@ -119,7 +121,7 @@ def _done(board: Board, action: Action, tonight: Tonight, done: Published) -> bo
 def _do(board: Board, action: Action, tonight: Tonight, done: Published) -> None:
     issue, other = action.issue, action.other
     if issue and other:
-        withdraw(board, issue, other)
+        _close_as_duplicate(board, issue, other)
         done.closed.append(issue)
         return
     text = text_of(action, tonight.context(action))
@@ -149,14 +151,12 @@ def _write(board: Board, action: Action, issue: Ours, text: Text) -> None:
             board.edit(issue, text.body, title=text.title or None)
 
 
-def _settle(board: Board, done: Published) -> None:
-    try:
-        others = settle(board, done.opened)
-    except (TorchperfError, StaleError) as error:
-        done.failed.append(f"whether somebody else opened the same at the same moment: {error}")
-        return
-    done.opened = [issue for issue in done.opened if issue.number not in others]
-    done.standing += others.values()
+def _close_as_duplicate(board: Board, issue: Ours, other: Ours) -> None:
+    """Without our label and our memory, so that it is not found again."""
+    labels = [label for label in issue.labels if label != LABEL]
+    with suppress(LockedError, StaleError):  # people may change it meanwhile
+        board.close(issue, MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
+        board.comment(issue, duplicate(other.number))
 
 
 def _decided(issue: Ours) -> str:
@@ -167,4 +167,4 @@ def _decided(issue: Ours) -> str:
 def _name(action: Action) -> str:
     if action.issue:
         return one_line(f"#{action.issue.number} {action.issue.title}")
-    return digest_title() if action.memory.kind == "digest" else title(action.findings[0])
+    return title(action.findings[0])

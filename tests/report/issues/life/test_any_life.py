@@ -74,21 +74,6 @@ class AnyLife(RuleBasedStateMachine):
             self.desk.do(action)
         assert not [action for action in self.plan(missing) if self.desk.changes(action)]
 
-    @precondition(lambda self: self.day < 28)
-    @rule(missing=st.sets(some_series))
-    def race(self, missing: set[int]) -> None:
-        """Two nightlies see the same, and open the same; whoever is slower closes its own."""
-        self.day += 1
-        first, second = self.plan(missing), self.plan(missing)
-        for action in first:
-            self.desk.do(action)
-        for action in second:
-            if action.issue is None:
-                number = int(self.desk.do(action).split()[1])
-                names = set(action.memory.fingerprints)
-                if any(names & set(one.memory.fingerprints) for one in self.desk.open if one.number < number):
-                    del self.desk.issues[number]
-
     @invariant()
     def no_cause_has_two_open_issues(self) -> None:
         """The one thing that people would not forgive."""
@@ -98,8 +83,9 @@ class AnyLife(RuleBasedStateMachine):
     def check(self, action: Action) -> None:
         """A culprit that is proven has an issue of its own; everything else has none where one holds its series."""
         if action.issue is None and action.memory.kind == "unlocated":
-            open_ones = [one for one in self.desk.open if one.memory.kind != "digest"]
-            held = {row.series for one in open_ones for row in one.memory.rows if not one.memory.accepted}
+            held = {
+                row.series for one in self.desk.open for row in one.memory.rows if not one.memory.accepted
+            }
             assert not held & {row.series for row in action.memory.rows}
 
     def plan(self, missing: set[int]) -> tuple[Action, ...]:

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from desk import Desk
 from nights import OTHER, judged, located, regressed, series
-
-if TYPE_CHECKING:
-    from desk import Desk
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
@@ -54,7 +51,7 @@ def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     both = [regressed(NET), regressed(ON_CPU)]
     assert desk.night(1, judged(*both)) == ["open 1", "open 2"]
     found = desk.night(2, judged(*both), located(both[0]), located(both[1]))
-    assert sorted(found) == ["locate 1", "merge 2"]
+    assert sorted(found) == ["duplicate 2", "locate 1"]
 
 
 def test_two_culprits_of_one_series_are_two_issues(desk: Desk) -> None:
@@ -79,7 +76,20 @@ def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> Non
     assert desk.night(2, judged(*slow), located(*slow)) == []
 
 
-def test_an_issue_that_was_left_over_from_a_race_is_closed_the_next_night(desk: Desk) -> None:
+def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.issues[2] = replace(desk.issues[1], number=2)
-    assert desk.night(2, judged(regressed(NET))) == ["merge 2"]
+    assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
+
+
+def test_what_has_no_room_is_left_over_for_the_next_night() -> None:
+    desk = Desk(max_per_night=2)
+    slow = [
+        regressed(series(f"model {number}"), level, ends=("1" * 40, f"{number}" * 40))
+        for number, level in enumerate((1.05, 1.4, 1.2, 1.1), 2)
+    ]
+    plan = desk.plan(1, judged(*slow))
+    assert [row.series.model for one in plan.left_over for row in one.rows] == ["model 5", "model 2"]
+    assert desk.night(1, judged(*slow)) == ["open 1", "open 2"]
+    assert desk.night(2, judged(*slow)) == ["open 3", "open 4"]
+    assert not desk.plan(3, judged(*slow)).left_over

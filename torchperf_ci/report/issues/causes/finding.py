@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Again, Verdict
 
 Kind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
-"""A proven commit; a regression without one; a benchmark that fails night after night; what found no room; a nightly
-that did not run."""
+"""A proven commit; a regression without one; a benchmark that fails night after night; what found no room, in issues
+that an earlier version has opened; a nightly that did not run."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+NAMED_KINDS: tuple[Kind, ...] = ("broken", "nightly")
+"""Those that an issue is found by the fingerprint of alone, whatever series it has."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Finding:
 
     ``why`` says in one sentence why no commit is named, or what is broken. ``again`` is how its series are measured
     again, where the file of their verdicts says so, and ``warnings`` are what was wrong while they were measured.
+    ``title`` and ``text`` are what the issue says, where that is not told from the rest.
     """
 
     kind: Kind
@@ -57,3 +60,5 @@ class Finding:
     why: str = ""
     again: Again | None = None
     warnings: tuple[str, ...] = ()
+    title: str = ""
+    text: str = ""

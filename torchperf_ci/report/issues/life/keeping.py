@@ -29,7 +29,11 @@ def opened(finding: Finding, rules: Rules) -> Action:
 
 
 def kept(
-    issue: Ours, findings: Sequence[Finding], told: Mapping[Series, Sequence[Verdict]], rules: Rules
+    issue: Ours,
+    findings: Sequence[Finding],
+    told: Mapping[Series, Sequence[Verdict]],
+    rules: Rules,
+    over: Mapping[str, str],
 ) -> Action | None:
     """What tonight means for an issue that nobody has accepted; ``findings`` are those that belong to it."""
     before = issue.memory
@@ -37,12 +41,15 @@ def kept(
         return None  # a night that is told again after later ones says nothing new
     found = tuple(sorted(findings, key=lambda one: one.kind != "culprit"))
     memory = _counted(_with(before, found, rules.night), told, rules.night)
+    why_over = next((over[name] for name in memory.fingerprints if name in over), "")
+    if why_over:
+        memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(one for row in memory.rows for one in told.get(row.series, ()))
     what = _what(issue, memory, rows, rules)
     if what == "remember" and memory == before:
         return None
-    return Action(what, memory, issue, found, rows, verdicts)
+    return Action(what, memory, issue, found, rows, verdicts, over=why_over)
 
 
 def accepted(issue: Ours, told: Mapping[Series, Sequence[Verdict]]) -> Action:
@@ -52,9 +59,9 @@ def accepted(issue: Ours, told: Mapping[Series, Sequence[Verdict]]) -> Action:
     return Action("accept", _storable(memory), issue)
 
 
-def merged_into(issue: Ours, other: Ours) -> Action:
+def duplicate_of(issue: Ours, other: Ours) -> Action:
     """The same as another issue, which stays."""
-    return Action("merge", issue.memory, issue, other=other)
+    return Action("duplicate", issue.memory, issue, other=other)
 
 
 def _what(issue: Ours, memory: Memory, rows: Sequence[Row], rules: Rules) -> What:

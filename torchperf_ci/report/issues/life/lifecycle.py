@@ -4,53 +4,50 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from torchperf_ci.report.issues.life.action import Action, Plan, Rules
-from torchperf_ci.report.issues.life.keeping import accepted, kept, merged_into, opened
+from torchperf_ci.report.issues.life.keeping import accepted, duplicate_of, kept, opened
 from torchperf_ci.report.issues.life.matching import home, series_of
-from torchperf_ci.report.issues.life.overflow import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.report.issues.causes.finding import Finding, Kind
+    from torchperf_ci.report.issues.causes.finding import Finding
     from torchperf_ci.report.issues.life.matching import Home
     from torchperf_ci.report.issues.life.ours import Ours
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
-KINDS: tuple[Kind, ...] = ("culprit", "unlocated", "broken")
-"""Of the issues whose life this is about; the digest has one of its own."""
-
 
 def plan(
-    findings: Sequence[Finding], verdicts: Iterable[Verdict], known: Sequence[Ours], rules: Rules
+    findings: Sequence[Finding],
+    verdicts: Iterable[Verdict],
+    known: Sequence[Ours],
+    rules: Rules,
+    over: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """What to do. The same night again, after all of it was done, is nothing to do.
 
-    ``findings`` come with the largest effect first, ``known`` by number.
+    ``findings`` come with the largest effect first, ``known`` by number: of those that tell of the same cause the
+    oldest open one is kept. ``over`` says, by fingerprint, of causes without series how it is known that they are over.
     """
     told = _by_series(verdicts)
-    alive = [issue for issue in known if issue.memory.kind in KINDS]
+    alive = [issue for issue in known if issue.memory.kind in rules.kinds]
     accepts = [accepted(issue, told) for issue in alive if issue.expected and not issue.memory.accepted]
     alive = _after(alive, accepts)
-    twins = list(_twins(alive, rules.night))
-    alive = _without(alive, twins)
     homes = [home(finding, alive, rules) for finding in findings]
     explained = list(_explained(alive, homes, rules.night))
-    updates = _updates(_without(alive, explained), homes, told, rules)
+    updates = _updates(_without(alive, explained), homes, told, rules, over)
 
     new = [one.finding for one in homes if one.word == "new"]
-    room = max(rules.max_per_night - _opened_on(rules.night, known), 0)
-    opens, crowded = [opened(finding, rules) for finding in new[:room]], tuple(new[room:])
-    memories = [action.memory for action in (*opens, *updates)]
-    memories += [issue.memory for issue in alive if issue.is_open or issue.memory.accepted]
-    held = {row.series for memory in memories for row in memory.rows}
+    room = max(rules.max_per_night - _opened_on(rules.night, alive), 0)
+    opens = [opened(finding, rules) for finding in new[:room]]
     return Plan(
-        (*opens, *accepts, *twins, *explained, *updates, *digest(crowded, known, held, told, rules.night)),
+        (*opens, *accepts, *explained, *updates),
         tuple(one.issue for one in homes if one.word == "known" and one.issue),
-        crowded,
+        tuple(new[room:]),
         tuple((one.finding, one.issue) for one in homes if one.word == "settled" and one.issue),
     )
 
@@ -67,13 +64,14 @@ def _updates(
     homes: Iterable[Home],
     told: Mapping[Series, Sequence[Verdict]],
     rules: Rules,
+    over: Mapping[str, str],
 ) -> list[Action]:
     theirs: dict[int, list[Finding]] = defaultdict(list)
     for one in homes:
         if one.issue and one.word in ("known", "relapsed"):
             theirs[one.issue.number].append(one.finding)
     living = [issue for issue in issues if not issue.memory.accepted]
-    actions = [kept(issue, theirs[issue.number], told, rules) for issue in living]
+    actions = [kept(issue, theirs[issue.number], told, rules, over) for issue in living]
     return _apart([action for action in actions if action], living)
 
 
@@ -90,16 +88,6 @@ def _apart(actions: Iterable[Action], issues: Iterable[Ours]) -> list[Action]:
     return apart
 
 
-def _twins(issues: Sequence[Ours], night: str) -> Iterator[Action]:
-    """Open issues of earlier nights whose cause an older one has: whoever opened them did not get to close them."""
-    living = [issue for issue in issues if issue.is_open and not issue.memory.accepted]
-    for index, issue in enumerate(living):
-        names = set(issue.memory.fingerprints)
-        older = next((one for one in living[:index] if names & set(one.memory.fingerprints)), None)
-        if older and issue.memory.opened < night:
-            yield merged_into(issue, older)
-
-
 def _explained(issues: Iterable[Ours], homes: Sequence[Home], night: str) -> Iterator[Action]:
     """Open issues without a culprit, all of whose series are explained by one that is told in another issue.
 
@@ -113,7 +101,7 @@ def _explained(issues: Iterable[Ours], homes: Sequence[Home], night: str) -> Ite
             mine = series_of(issue.memory.rows)
             one = next((one for one in culprits if mine <= series_of(one.finding.rows)), None)
             if one and one.issue:
-                yield merged_into(issue, one.issue)
+                yield duplicate_of(issue, one.issue)
 
 
 def _after(issues: Iterable[Ours], actions: Iterable[Action]) -> list[Ours]:
@@ -128,4 +116,4 @@ def _without(issues: Iterable[Ours], actions: Iterable[Action]) -> list[Ours]:
 
 
 def _opened_on(night: str, known: Iterable[Ours]) -> int:
-    return sum(issue.memory.opened == night and issue.memory.kind in KINDS for issue in known)
+    return sum(issue.memory.opened == night for issue in known)

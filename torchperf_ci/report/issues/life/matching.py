@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.report.issues.causes.finding import NAMED_KINDS
 from torchperf_ci.report.issues.life.recovery import is_beyond, is_there
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def home(finding: Finding, issues: Sequence[Ours], rules: Rules) -> Home:
     somebody has accepted, or closed with their own hands, is left to them up to the level that they saw.
     """
     same = [issue for issue in issues if finding.fingerprint in issue.memory.fingerprints]
+    is_named = finding.kind in NAMED_KINDS
+    issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
     opened += _holders(finding, [issue for issue in issues if _is_live(issue)])
     held = {series for issue in opened for series in series_of(issue.memory.rows)}
@@ -78,8 +81,6 @@ def series_of(rows: Iterable[Row]) -> set[Series]:
 
 def _holders(finding: Finding, issues: Iterable[Ours]) -> list[Ours]:
     """Open issues that have series of the finding already, the one with the most of them first."""
-    if finding.kind == "broken":
-        return []
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
     shared = {
@@ -105,8 +106,8 @@ def _less_held_elsewhere(finding: Finding, mine: Ours, issues: Iterable[Ours]) -
 def _unsettled(finding: Finding, issue: Ours, held: set[Series]) -> tuple[Row, ...]:
     """The rows of the finding that are none of the issue's, or go further than it, or are ``held`` by another one."""
     same = finding.fingerprint in issue.memory.fingerprints
-    if finding.kind == "broken" or issue.memory.kind == "broken":
-        return () if same else finding.rows
+    if finding.kind in NAMED_KINDS:
+        return ()
     known = {row.series: row for row in issue.memory.rows}
     worse = {
         verdict.series
@@ -118,8 +119,8 @@ def _unsettled(finding: Finding, issue: Ours, held: set[Series]) -> tuple[Row, .
 
 
 def _relapsed(finding: Finding, issue: Ours) -> bool:
-    if finding.kind == "broken" or issue.memory.kind == "broken":
-        return finding.fingerprint in issue.memory.fingerprints
+    if finding.kind in NAMED_KINDS:
+        return True
     known = {row.series: row for row in issue.memory.rows}
     return any(
         verdict.series in known and is_there(known[verdict.series], verdict) for verdict in finding.verdicts

@@ -22,8 +22,7 @@ EXPECTED = "torchperf: expected"
 class Ours:
     """An issue that we wrote: its label, its author and its hidden memory say so, whatever its title has become.
 
-    ``comments`` is how many it has. ``expected`` says that somebody who may has said that it is meant to be so;
-    ``expected_by`` is who, where that is known.
+    ``expected`` says that it has the label by which people say that it is meant to be so.
     """
 
     number: int
@@ -33,9 +32,7 @@ class Ours:
     memory: Memory
     is_open: bool = True
     labels: tuple[str, ...] = ()
-    comments: int = 0
     expected: bool = False
-    expected_by: str = ""
 
 
 def read(issue: Issue, login: str) -> Ours | None:
@@ -55,6 +52,5 @@ def read(issue: Issue, login: str) -> Ours | None:
         memory,
         is_open=issue.state == "open",
         labels=labels,
-        comments=issue.comments,
         expected=EXPECTED in labels,
     )

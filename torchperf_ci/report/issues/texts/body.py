@@ -44,6 +44,8 @@ def body(finding: Finding, memory: Memory, context: Context) -> str:
 
     Where that is too little, tables lose their last rows, and say how many: what is read last, first.
     """
+    if finding.text:
+        return f"{embed(memory)}\n\n{finding.text}"
     location = finding.location
     steps = log.bisection(location) if location else {}
     lengths = [len(memory.rows), _inside(finding), *(len(table.rows) for table in steps.values())]
@@ -75,7 +77,7 @@ def body(finding: Finding, memory: Memory, context: Context) -> str:
 def renewed(text: str, memory: Memory) -> str:
     """``text``, which people may have edited, with the memory and the table of now.
 
-    Where a marker is gone, the memory is put first and the table appended.
+    Where a marker is gone, the memory is put first and the table, if there are rows, appended.
     """
     text = MARKER.sub("", text) if len(MARKER.findall(text)) != 1 else text
     text = MARKER.sub(lambda _: embed(memory), text) if MARKER.search(text) else f"{embed(memory)}\n\n{text}"
@@ -87,7 +89,7 @@ def _with_table(text: str, memory: Memory, rows: int) -> str:
     table = marked(memory, rows)
     if TABLE.search(text):
         return TABLE.sub(lambda _: table, text, count=1)
-    return f"{text.rstrip()}\n\n{table}\n"
+    return f"{text.rstrip()}\n\n{table}\n" if memory.rows else text
 
 
 def _cut(text: str) -> str:

@@ -51,6 +51,8 @@ def recovered(memory: Memory, now: Mapping[Series, float], context: Context) -> 
 
 def relapsed(memory: Memory, now: Mapping[Series, float], finding: Finding | None, context: Context) -> str:
     """It is there again; ``finding`` is tonight's, which may name another culprit."""
+    if finding and finding.text:
+        return f"Again: {finding.why}. The text above is renewed.\n"
     culprit = finding.culprit if finding else None
     who = f" This time because of {_who(culprit, context)}." if culprit else ""
     why = f"\n\n{code([one_line(finding.why)])}" if finding and memory.kind == "broken" else ""
@@ -58,15 +60,14 @@ def relapsed(memory: Memory, now: Mapping[Series, float], finding: Finding | Non
     return "\n\n".join([said, *_evidence(memory, now)]) + "\n"
 
 
-def accepted(memory: Memory, login: str, context: Context) -> str:
-    """Somebody who may has said that it is meant; nothing where nobody knows who."""
-    by = f" by {plain(login)}" if login else ""
+def accepted(memory: Memory, context: Context) -> str:
+    """Somebody has given it the label that says that it is meant."""
     names = sorted({row.series.model for row in memory.rows})
     reason = f"Accepted: {what_got_worse(memory.rows)}"
     line = shlex.join(["torchperf", "baseline", "update", "--reason", reason, "RECORDS"])
     more = f" ({len(names)} benchmarks)" if len(names) > 1 else ""
     return (
-        f"Accepted as meant{by} in the night of {context.night}, so this is closed{more}: the new levels are taken for "
+        f"Accepted as meant in the night of {context.night}, so this is closed{more}: the new levels are taken for "
         "granted, and only what is worse than they are is told again. Who keeps a committed baseline renews it:\n\n"
         f"{code([line])}\n"
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DETAIL_LENGTH = 600
 _WARNINGS = 5
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[\w-]{0,38})", re.ASCII)
-_MEANT = "If this is meant: add the label `torchperf: expected`, or comment `torchperf: accept`."
+_MEANT = "If this is meant: add the label `torchperf: expected`."
 _CLOSES = "This issue closes itself when the numbers are back."
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.report.issues.causes.points import level_of
-from torchperf_ci.report.issues.texts import comments, digest
+from torchperf_ci.report.issues.texts import comments
 from torchperf_ci.report.issues.texts.body import body, renewed
 from torchperf_ci.report.issues.texts.title import title
 
@@ -27,14 +27,15 @@ class Text:
 
 def text_of(action: Action, context: Context) -> Text:
     """What to write."""
-    if action.memory.kind == "digest":
-        return Text(digest.body(action.findings, action.memory, context), digest.title())
     if action.what in ("open", "locate"):
         (finding, *_) = action.findings
         said = comments.located(finding, context) if action.what == "locate" else ""
         return Text(body(finding, action.memory, context), title(finding), said)
+    written = next(
+        (body(finding, action.memory, context) for finding in action.findings if finding.text), None
+    )
     text = action.issue.body if action.issue else ""
-    return Text(renewed(text, action.memory), comment=_comment(action, context))
+    return Text(written or renewed(text, action.memory), comment=_comment(action, context))
 
 
 def _comment(action: Action, context: Context) -> str:
@@ -42,13 +43,13 @@ def _comment(action: Action, context: Context) -> str:
         case "extend":
             return comments.new_evidence(action.rows, context)
         case "recover":
-            return comments.recovered(action.memory, _now(action), context)
+            now = _now(action)
+            return f"{action.over}\n" if action.over else comments.recovered(action.memory, now, context)
         case "reopen":
             finding = action.findings[0] if action.findings else None
             return comments.relapsed(action.memory, _now(action), finding, context)
         case "accept":
-            who = action.issue.expected_by if action.issue else ""
-            return comments.accepted(action.memory, who, context)
+            return comments.accepted(action.memory, context)
         case _:
             return ""
 

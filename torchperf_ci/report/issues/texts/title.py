@@ -19,6 +19,8 @@ _MARKUP = re.compile(r"[^\w\s./+%(),…−→-]")
 
 def title(finding: Finding) -> str:
     """At most 120 characters without markup: the numbers that matter come first, since what is too long is cut."""
+    if finding.title:
+        return finding.title
     if finding.kind == "broken":
         said = f"{finding.rows[0].series.model} fails {machines(finding.rows)}"
     else:

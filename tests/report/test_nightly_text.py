@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from torchperf_ci.report.issues.texts import nightly as text
+from torchperf_ci.report import nightly_text as text
 from torchperf_ci.report.schedule import Run, Schedule, Sighting, State
 
 BEGAN = datetime(2026, 11, 21, 4, 17, tzinfo=timezone.utc)

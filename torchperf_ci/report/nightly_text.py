@@ -1,4 +1,4 @@
-"""What is written in the issue of a nightly that did not run, apart from what the issue remembers."""
+"""What the issue of a nightly that did not run says."""
 
 from __future__ import annotations
 
@@ -52,12 +52,7 @@ def body(schedule: Schedule, sighting: Sighting) -> str:
 
 def back(schedule: Schedule, sighting: Sighting) -> str:
     """The comment under which the issue is closed."""
-    return f"It runs again: {_linked(schedule, sighting)}.\n"
-
-
-def gone_again(sighting: Sighting) -> str:
-    """The comment under which the issue is opened again."""
-    return f"Again: {sighting.why}. The table above has the newest runs.\n"
+    return f"It runs again: {_linked(schedule, sighting)}."
 
 
 def _linked(schedule: Schedule, sighting: Sighting) -> str:
