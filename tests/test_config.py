@@ -10,8 +10,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import torchperf_ci
-from torchperf_ci.config import DIRECTIONS, Config, Issues, Rule, Runner, Suite, Upload, load
+from torchperf_ci.config import Config, Issues, Rule, Runner, Suite, Upload, load
 from torchperf_ci.errors import ConfigError, UsageError
+from torchperf_ci.metrics import METRICS
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = json.loads((Path(torchperf_ci.__file__).parent / "config.schema.json").read_text(encoding="utf-8"))
@@ -229,7 +230,9 @@ def test_without_a_file_every_key_has_its_default(write):
     assert (config.name, config.store) == ("torchperf", "chdb://.torchperf/store")
     assert (config.runners, config.suites) == ({}, {})
     assert {rule.min_effect for rule in config.policy.values()} == {0.03}
-    assert {metric: rule.direction for metric, rule in config.policy.items()} == DIRECTIONS
+    assert {metric: rule.direction for metric, rule in config.policy.items()} == {
+        name: metric.direction for name, metric in METRICS.items()
+    }
 
 
 @pytest.mark.parametrize(

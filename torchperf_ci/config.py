@@ -28,6 +28,7 @@ from torchperf_ci.config_kinds import (
     nearest,
 )
 from torchperf_ci.errors import ConfigError, UsageError
+from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
     from yaml import Node
 
 FILE = Path("torchperf.yml")
-UP, DOWN = "up", "down"
-DIRECTIONS: Mapping[str, str] = {
-    "status": UP,
-    "accuracy": UP,
-    "throughput(samples/s)": UP,
-    "latency(ms)": DOWN,
-    "latency_vs_anchor(ratio)": DOWN,
-    "peak_memory(MiB)": DOWN,
-    "host_peak_memory(MiB)": DOWN,
-    "memory_leak(KiB/iter)": DOWN,
-    "host_memory_leak(KiB/iter)": DOWN,
-    "flops(GFLOP)": DOWN,
-    "graph_breaks": DOWN,
-    "recompiles": DOWN,
-    "compile_time(s)": DOWN,
-    "compile_cpu_time(s)": DOWN,
-    "warm_compile_time(s)": DOWN,
-    "warm_compile_cpu_time(s)": DOWN,
-}
-"""Which way is better, for each metric that torchperf itself measures."""
 
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
@@ -96,7 +77,7 @@ class Rule:
         "",
         "Which way is better; needed for a metric that torchperf does not measure itself.",
     )
-    min_effect: float = key(Share(), 0.03, "The smallest relative change that matters, such as `3%`.")
+    min_effect: float = key(Share(), MIN_EFFECT, "The smallest relative change that matters, such as `3%`.")
 
 
 @dataclass(frozen=True)
@@ -134,7 +115,7 @@ class Issues:
 
 def default_policy() -> dict[str, Rule]:
     """The rule of each metric that torchperf itself measures."""
-    return {metric: Rule(direction=direction) for metric, direction in DIRECTIONS.items()}
+    return {name: Rule(metric.direction) for name, metric in METRICS.items()}
 
 
 @dataclass(frozen=True)
@@ -221,7 +202,7 @@ def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
                     f"unknown runner {runner!r}{nearest(runner, given.runners)}",
                 )
     for metric, rule in given.policy.items():
-        if not rule.direction and metric not in DIRECTIONS:
+        if not rule.direction and metric not in METRICS:
             yield (
                 ("policy", metric),
                 "torchperf cannot know which way is better; add `direction: up` or `down`",
@@ -247,7 +228,7 @@ def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
 
 def _with_defaults(policy: Mapping[str, Rule]) -> dict[str, Rule]:
     given = {
-        metric: replace(rule, direction=rule.direction or DIRECTIONS[metric])
+        metric: replace(rule, direction=rule.direction or METRICS[metric].direction)
         for metric, rule in policy.items()
     }
     return default_policy() | given

@@ -8,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_points import series
 
-from torchperf_ci.bench.results import ANCHORED
-from torchperf_ci.bisect.measuring.probes import METRICS
 from torchperf_ci.plan.bisections import (
-    BISECTABLE,
     LEAST,
     LONGEST,
     Regression,
@@ -103,10 +100,6 @@ def test_what_cannot_be_bisected_is_left_out_with_the_reason(verdict: Verdict, w
     assert [one.verdicts for one in found.all] == [(other,)]
     assert [one.verdict for one in found.left_out] == [verdict]
     assert why in found.left_out[0].why
-
-
-def test_what_can_be_bisected_is_what_bisect_measures() -> None:
-    assert set(BISECTABLE) == {*METRICS, ANCHORED}
 
 
 def some(count: int) -> list[Regression]:

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+from made_points import row
 
 from torchperf_ci import config
-from torchperf_ci.series.policy import Rule, is_positive, rule
+from torchperf_ci.series.policy import MetricRule, rule, suited
+
+if TYPE_CHECKING:
+    from torchperf_ci.metrics import MetricKind
 
 UP = [
     *(
@@ -48,7 +54,7 @@ DOWN = [
     ("metric", "direction"), [*((name, "up") for name in UP), *((name, "down") for name in DOWN)]
 )
 def test_the_known_metrics_have_a_direction(metric: str, direction: str) -> None:
-    assert rule(metric, config.default_policy()) == Rule(direction, 0.03, "ratio")
+    assert rule(metric, config.default_policy()) == MetricRule(direction, 0.03, "ratio")
     assert rule(metric, {}).direction == direction
 
 
@@ -56,22 +62,22 @@ def test_the_known_metrics_have_a_direction(metric: str, direction: str) -> None
     "metric", ["quality", "temperature(C)", "latencies_seen", "timeline", "memorable", ""]
 )
 def test_nothing_is_guessed(metric: str) -> None:
-    assert rule(metric, config.default_policy()) == Rule("", 0.03, "ratio")
+    assert rule(metric, config.default_policy()) == MetricRule("", 0.03, "ratio")
 
 
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
-        ("status", Rule("up", 0.03, "outcome")),
-        ("accuracy", Rule("up", 0.03, "outcome")),
-        ("load_status", Rule("up", 0.03, "outcome")),
-        ("graph_breaks", Rule("down", 0.03, "count")),
-        ("recompiles", Rule("down", 0.03, "count")),
-        ("memory_leak(KiB/iter)", Rule("down", 0.03, "amount")),
-        ("host_memory_leak(KiB/iter)", Rule("down", 0.03, "amount")),
+        ("status", MetricRule("up", 0.03, "outcome")),
+        ("accuracy", MetricRule("up", 0.03, "outcome")),
+        ("load_status", MetricRule("up", 0.03, "outcome")),
+        ("graph_breaks", MetricRule("down", 0.03, "count")),
+        ("recompiles", MetricRule("down", 0.03, "count")),
+        ("memory_leak(KiB/iter)", MetricRule("down", 0.03, "amount")),
+        ("host_memory_leak(KiB/iter)", MetricRule("down", 0.03, "amount")),
     ],
 )
-def test_some_are_no_ratios(metric: str, expected: Rule) -> None:
+def test_some_are_no_ratios(metric: str, expected: MetricRule) -> None:
     assert rule(metric, config.default_policy()) == expected
 
 
@@ -80,8 +86,8 @@ def test_the_projects_own_policy_comes_first() -> None:
         "latency(ms)": config.Rule(direction="up", min_effect=0.1),
         "quality": config.Rule(direction="up"),
     }
-    assert rule("latency(ms)", policy) == Rule("up", 0.1, "ratio")
-    assert rule("quality", policy) == Rule("up", 0.03, "ratio")
+    assert rule("latency(ms)", policy) == MetricRule("up", 0.1, "ratio")
+    assert rule("quality", policy) == MetricRule("up", 0.03, "ratio")
 
 
 @pytest.mark.parametrize(
@@ -96,23 +102,25 @@ def test_a_target_tells_the_way_where_nothing_else_does(
 
 
 @pytest.mark.parametrize(
-    "metric", ["latency(ms)", "flops(GFLOP)", "TTFT_p99", "geomean_speedup", "peak_memory(MiB)"]
-)
-def test_what_is_positive_by_nature_is_known(metric: str) -> None:
-    assert is_positive(metric)
-
-
-@pytest.mark.parametrize(
-    "metric",
+    ("metric", "values", "kind"),
     [
-        "score",
-        "status",
-        "graph_breaks",
-        "memory_leak(KiB/iter)",
-        "latency_delta(ms)",
-        "Speedup (%)",
-        "pass_rate",
+        ("accuracy", [1.0, 0.0, 1.0], "outcome"),
+        ("accuracy", [0.78, 0.77, 1.0], "ratio"),
+        ("accuracy", [None, None], "outcome"),
+        ("score", [3.0, 4.0], "ratio"),
+        ("score", [3.0, 0.0, 4.0], "ratio"),
+        ("score", [-5.0, -4.0], "amount"),
+        ("score", [0.0, 0.0], "amount"),
+        ("graph_breaks", [0.0, 0.0], "count"),
+        ("score", [], "ratio"),
     ],
 )
-def test_what_may_be_zero_is_not(metric: str) -> None:
-    assert not is_positive(metric)
+def test_the_values_tell_what_the_name_does_not(
+    metric: str, values: list[float | None], kind: MetricKind
+) -> None:
+    assert suited(rule(metric, {}), row(values)).kind == kind
+
+
+def test_the_new_values_tell_of_an_outcome_and_not_of_the_level() -> None:
+    assert suited(rule("accuracy", {}), row([1.0]), row([0.7])).kind == "ratio"
+    assert suited(rule("score", {}), row([3.0]), row([-1.0] * 3)).kind == "ratio"

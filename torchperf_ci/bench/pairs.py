@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from torchperf_ci import metrics
 from torchperf_ci.bench import luck
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
@@ -68,6 +69,27 @@ class Pair:
     def log_ratio(self) -> float:
         """The pair's one independent observation: quads of the same two processes share their luck."""
         return median(self.log_ratios)
+
+    def worsening(self, metric: str) -> float | None:
+        """ln(head/base) of one of ``metrics.PAIRED``, positive where head is worse; None where the pair lacks it."""
+        match metric:
+            case metrics.LATENCY | metrics.THROUGHPUT:  # a throughput is a batch over the time of a step
+                return self.log_ratio
+            case metrics.PEAK_MEMORY if min(self.base_peak, self.head_peak) > 0:
+                return math.log(self.head_peak / self.base_peak)
+            case metrics.GRAPH_BREAKS if None not in (self.base_graph_breaks, self.head_graph_breaks):
+                base, head = self.base_graph_breaks or 0, self.head_graph_breaks or 0
+                return math.log((head + 1) / (base + 1))  # there are often none: one more than there are
+        return None
+
+    def base_value(self, metric: str, batch_size: int) -> float:
+        """What base measured of one of ``metrics.PAIRED``, in its unit."""
+        return {
+            metrics.LATENCY: 1000 * self.base_seconds,
+            metrics.THROUGHPUT: batch_size / self.base_seconds,
+            metrics.PEAK_MEMORY: self.base_peak / 2**20,
+            metrics.GRAPH_BREAKS: float(self.base_graph_breaks or 0),
+        }[metric]
 
 
 class ArmFailure(WorkerFailure):

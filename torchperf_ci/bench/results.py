@@ -8,6 +8,25 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.disturbance import disturbance
+from torchperf_ci.metrics import (
+    ACCURACY,
+    ANCHORED,
+    COMPILE_CPU_TIME,
+    COMPILE_TIME,
+    FLOPS,
+    GRAPH_BREAKS,
+    HOST_MEMORY_LEAK,
+    HOST_PEAK_MEMORY,
+    LATENCY,
+    MEMORY_LEAK,
+    PEAK_MEMORY,
+    RECOMPILES,
+    SPEEDS,
+    STATUS,
+    THROUGHPUT,
+    WARM_COMPILE_CPU_TIME,
+    WARM_COMPILE_TIME,
+)
 from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, record
 
 if TYPE_CHECKING:
@@ -20,7 +39,6 @@ if TYPE_CHECKING:
 
 MIB = 2.0**20
 KIB = 2.0**10
-ANCHORED = "latency_vs_anchor(ratio)"
 
 
 @dataclass(frozen=True)
@@ -167,7 +185,7 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):
         extra["not_measured"] = missing
-    return Metric("status", [0.0 if failure else 1.0], extra)
+    return Metric(STATUS, [0.0 if failure else 1.0], extra)
 
 
 def unmeasured(result: CaseResult) -> dict[str, str]:
@@ -175,13 +193,13 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
     missing: dict[str, str] = {}
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
-        missing |= dict.fromkeys(("latency(ms)", "throughput(samples/s)"), result.void)
+        missing |= dict.fromkeys(SPEEDS, result.void)
     if not any(result.answers("leak")):
-        missing["memory_leak(KiB/iter)"] = failed.get("leak", "too few steps fit in the budget")
+        missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
     if not any(answer["flops"] for answer in result.answers("flops")):
-        missing["flops(GFLOP)"] = failed.get("flops", "no operator of it has a known FLOP count")
+        missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
     if not result.answers("peak"):
-        missing["peak_memory(MiB)"] = failed.get("peak", "")
+        missing[PEAK_MEMORY] = failed.get("peak", "")
     if "phases" in failed:
         missing["phases"] = failed["phases"]
     if result.unpaired:
@@ -192,7 +210,7 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
 def _accuracy(result: CaseResult) -> Iterator[Metric]:
     for answer in result.answers("agreement"):
         extra = {key: value for key, value in answer.items() if key != "agrees"}
-        yield Metric("accuracy", [1.0 if answer["agrees"] else 0.0], extra)
+        yield Metric(ACCURACY, [1.0 if answer["agrees"] else 0.0], extra)
 
 
 def _speed(result: CaseResult) -> Iterator[Metric]:
@@ -215,8 +233,8 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
             {k: _rounded(v * 1e3) for k, v in answer.items()} for answer in result.answers("phases")
         ],
     }
-    yield Metric("latency(ms)", [s * 1e3 for s in seconds], extra)
-    yield Metric("throughput(samples/s)", [result.case.batch_size / s for s in seconds])
+    yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
+    yield Metric(THROUGHPUT, [result.case.batch_size / s for s in seconds])
 
 
 def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
@@ -235,37 +253,37 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
         on_host = {"method": peaks[0]["host_method"]}
         on_device = {"method": "reserved"} if peaks[0].get("held") else {}
         extra = on_host if host_is_device else on_device
-        yield Metric("peak_memory(MiB)", [p["device"] / MIB for p in peaks], extra)
+        yield Metric(PEAK_MEMORY, [p["device"] / MIB for p in peaks], extra)
         if not host_is_device:
-            yield Metric("host_peak_memory(MiB)", [p["host"] / MIB for p in peaks], on_host)
+            yield Metric(HOST_PEAK_MEMORY, [p["host"] / MIB for p in peaks], on_host)
     leaks = [answer for answer in result.answers("leak") if answer]
     if leaks:
         steps = {"steps": leaks[0]["steps"]}
-        yield Metric("memory_leak(KiB/iter)", [answer["device"] / KIB for answer in leaks], steps)
+        yield Metric(MEMORY_LEAK, [answer["device"] / KIB for answer in leaks], steps)
         if not host_is_device:
-            yield Metric("host_memory_leak(KiB/iter)", [answer["host"] / KIB for answer in leaks], steps)
+            yield Metric(HOST_MEMORY_LEAK, [answer["host"] / KIB for answer in leaks], steps)
 
 
 def _constants(result: CaseResult) -> Iterator[Metric]:
     for answer in result.answers("flops"):
         if answer["flops"]:
-            yield Metric("flops(GFLOP)", [answer["flops"] / 1e9])
+            yield Metric(FLOPS, [answer["flops"] / 1e9])
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:
     processes = list(zip(result.answers("first_step"), result.answers("compilation"), strict=True))
-    yield from _compile_time("", [(first, counts) for first, counts in processes if counts["cache_misses"]])
-    yield from _compile_time(
-        "warm_", [(first, counts) for first, counts in processes if not counts["cache_misses"]]
-    )
+    cold = [(first, counts) for first, counts in processes if counts["cache_misses"]]
+    warm = [(first, counts) for first, counts in processes if not counts["cache_misses"]]
+    yield from _compile_time(COMPILE_TIME, COMPILE_CPU_TIME, cold)
+    yield from _compile_time(WARM_COMPILE_TIME, WARM_COMPILE_CPU_TIME, warm)
     first_counts = processes[0][1]
     extra = {key: first_counts[key] for key in ("graphs", "cudagraph_skips", "recompile_reasons")}
-    yield Metric("graph_breaks", [float(counts["graph_breaks"]) for _, counts in processes], extra)
-    yield Metric("recompiles", [float(counts["recompiles"]) for _, counts in processes], extra)
+    yield Metric(GRAPH_BREAKS, [float(counts["graph_breaks"]) for _, counts in processes], extra)
+    yield Metric(RECOMPILES, [float(counts["recompiles"]) for _, counts in processes], extra)
 
 
 def _compile_time(
-    prefix: str, processes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+    wall: str, cpu: str, processes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 ) -> Iterator[Metric]:
     """Of the processes that had to compile a graph (cold), or found all of them in the compiler's cache (warm).
 
@@ -273,8 +291,8 @@ def _compile_time(
     """
     if processes:
         caches = {key: [counts[key] for _, counts in processes] for key in ("cache_hits", "cache_misses")}
-        yield Metric(f"{prefix}compile_time(s)", [first["wall"] for first, _ in processes], caches)
-        yield Metric(f"{prefix}compile_cpu_time(s)", [first["cpu"] for first, _ in processes], caches)
+        yield Metric(wall, [first["wall"] for first, _ in processes], caches)
+        yield Metric(cpu, [first["cpu"] for first, _ in processes], caches)
 
 
 def _rounded(value: float) -> float:

@@ -9,12 +9,13 @@ from torchperf_ci import config
 from torchperf_ci.bisect.by_commit import Call, bisect_commits
 from torchperf_ci.bisect.by_nightly import bisect_nightlies
 from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.measuring.probes import LATENCY, check_metric
+from torchperf_ci.bisect.measuring.probes import check_metric
 from torchperf_ci.bisect.repeating import repeatable
 from torchperf_ci.bisect.setting import builder_of, check_command
 from torchperf_ci.culprits.telling import tell
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
+from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts import file as verdicts_file
 

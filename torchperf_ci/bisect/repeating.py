@@ -6,9 +6,8 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bench.results import ANCHORED
-from torchperf_ci.bisect.measuring.probes import LATENCY
 from torchperf_ci.git import without_secrets
+from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.verdicts.again import PYTHON
 from torchperf_ci.verdicts.portable import portable
 
@@ -38,7 +37,7 @@ def repeatable(location: Location, options: Mapping[str, Any], judgement: Judgem
 def _suspected(judgement: Judgement) -> dict[str, Any]:
     """The options that ask for what verdicts say got worse."""
     worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
-    metrics = _different(LATENCY if one.metric == ANCHORED else one.metric for one in worse)
+    metrics = _different(bisected_as(one.metric) or one.metric for one in worse)
     return {
         "workload": _different(one.model for one in worse),
         "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,

@@ -11,7 +11,7 @@ from torchperf_ci.bench import planning
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.command_arm import CommandArm, filled_in
 from torchperf_ci.bench.selection import matches, select
-from torchperf_ci.bisect.measuring.probes import LATENCY, CommandProbe, WorkloadProbe
+from torchperf_ci.bisect.measuring.probes import CommandProbe, WorkloadProbe
 from torchperf_ci.bisect.measuring.suspicions import luck_expected, probes_of
 from torchperf_ci.bisect.telling.levels import Levels, levels_of
 from torchperf_ci.environments.builders import Wheels
@@ -19,6 +19,7 @@ from torchperf_ci.environments.environment import Builder, opened
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.devices.rocm import Rocm
+from torchperf_ci.metrics import LATENCY
 from torchperf_ci.stats.build_luck import USUAL
 
 if TYPE_CHECKING:

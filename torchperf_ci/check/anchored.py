@@ -7,8 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.comparable import charted
-from torchperf_ci.config import UP
-from torchperf_ci.series.comparability import ANCHORED
+from torchperf_ci.metrics import ANCHORED, SPEEDS, UP
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.past import MIN_HISTORY
 
@@ -16,30 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.check.comparable import Pairing
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
-
-FOLLOWERS = ("latency(ms)", "throughput(samples/s)")
-"""What is the same measurement without the anchor."""
 
 
 def spoken_for(pairings: Iterable[Pairing]) -> set[Series]:
     """The series that take no part in the judgement themselves, since the anchored one of their case can be judged."""
     anchored = (one for one in pairings if one.series.metric == ANCHORED)
     speaking = {one.series.case for one in anchored if len({point.run for point in one.old}) >= MIN_HISTORY}
-    return {replace(case, metric=metric) for case in speaking for metric in FOLLOWERS}
+    return {replace(case, metric=metric) for case in speaking for metric in SPEEDS}
 
 
 def followed(
-    pairings: Iterable[Pairing], verdicts: Iterable[Verdict], rules: Mapping[Series, Rule]
+    pairings: Iterable[Pairing], verdicts: Iterable[Verdict], rules: Mapping[Series, MetricRule]
 ) -> Sequence[Verdict]:
     """The verdicts on series that are spoken for, also where their own past is another machine's."""
     speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
     return [_following(one, speaking[one.series.case], rules[one.series]) for one in pairings]
 
 
-def _following(pairing: Pairing, anchored: Verdict, rule: Rule) -> Verdict:
+def _following(pairing: Pairing, anchored: Verdict, rule: MetricRule) -> Verdict:
     return replace(
         anchored,
         series=pairing.series,

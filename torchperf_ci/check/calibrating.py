@@ -19,7 +19,7 @@ from torchperf_ci.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Points, Series
 
 FEWEST_RUNS = MIN_HISTORY + NEWEST
@@ -27,7 +27,7 @@ FEWEST_RUNS = MIN_HISTORY + NEWEST
 MONTH = 30
 
 
-def calibrate(points: Points, rules: Mapping[Series, Rule]) -> tuple[Alarms, Alarms]:
+def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarms, Alarms]:
     """The alarms of the past as it was, and of the same past shuffled, in which nothing changes.
 
     Raises :class:`UsageError` where the past is too short.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.comparable import charted, commits
-from torchperf_ci.config import UP
+from torchperf_ci.metrics import UP
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.check.logs import share
-from torchperf_ci.config import DOWN
+from torchperf_ci.metrics import DOWN
 from torchperf_ci.stats.gate import FALSE_DISCOVERIES
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.wording import counted
@@ -15,7 +15,7 @@ from torchperf_ci.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.stats.gate import Judged, Side
     from torchperf_ci.verdicts.verdict import Word
 
@@ -46,7 +46,7 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
     return past < MIN_HISTORY or isnan(judged.up.rate[row])
 
 
-def finding(judged: Judged, row: int, rule: Rule, past: int, day: Callable[[int], str]) -> Finding:
+def finding(judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]) -> Finding:
     """What is said of the series in ``row``, which has so many comparable runs in the past.
 
     ``day`` tells when the run was that so many runs came after.
@@ -85,7 +85,7 @@ def _undirected(judged: Judged, row: int) -> Finding:
     return Finding("unchanged", "within its noise")
 
 
-def _quiet(judged: Judged, row: int, rule: Rule) -> Finding:
+def _quiet(judged: Judged, row: int, rule: MetricRule) -> Finding:
     detectable = share(judged.detectable[row])
     if rule.kind == "ratio" and detectable > HOPELESS:
         return Finding("noisy", f"too noisy to tell anything: runs differ by {share(judged.sigma[row]):.0%}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci import config
     from torchperf_ci.check.past import Past
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Points, Series
 
 
@@ -44,7 +44,7 @@ def show_calibration(past: Past, policy: Mapping[str, config.Rule], *, json_outp
         sys.stdout.writelines(f"{line}\n" for line in sentences(replayed, shuffled))
 
 
-def _ratios(past: Past, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, Rule]]:
+def _ratios(past: Past, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
     """The series that are judged by ratios, as far as they are comparable with their newest point, and their rules."""
     points = newest_machine(past.points)
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}

@@ -12,16 +12,16 @@ from torchperf_ci.check.missing import lost_series, missing
 from torchperf_ci.check.numbers import judge_numbers
 from torchperf_ci.check.outcomes import judge_outcome
 from torchperf_ci.check.rules import rule_of
-from torchperf_ci.series.kinds import numbers
-from torchperf_ci.series.outcome import STATUS, passed
-from torchperf_ci.series.policy import is_positive
+from torchperf_ci.metrics import STATUS, is_positive
+from torchperf_ci.series.outcome import passed
+from torchperf_ci.series.policy import numbers
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci import config
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Point, Points, Series
 
 SHOWN_DIFFERENCES = 3
@@ -61,7 +61,7 @@ def _trouble(outcomes: Iterable[Verdict], new: Points) -> dict[Series, Verdict]:
 
 
 def _measured(
-    old: Points, new: Points, rules: Mapping[Series, Rule], explained: Mapping[Series, str]
+    old: Points, new: Points, rules: Mapping[Series, MetricRule], explained: Mapping[Series, str]
 ) -> list[Verdict]:
     """The verdicts on the series of ``new`` that are no outcomes."""
     verdicts: list[Verdict] = []
@@ -77,7 +77,7 @@ def _measured(
     return verdicts + _paired(pairings, rules)
 
 
-def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Rule) -> str:
+def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: MetricRule) -> str:
     """Why a series has nothing to judge; empty where it has."""
     values = numbers(new)
     if not values:
@@ -87,7 +87,7 @@ def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Ru
     return ""
 
 
-def _paired(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+def _paired(pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     comparable = [one for one in pairings if one.old]
     counts = [one for one in comparable if rules[one.series].kind == "count"]
     silent = spoken_for(comparable)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.check.comparable import Pairing
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Point, Series
     from torchperf_ci.stats.build_luck import TauEstimate
     from torchperf_ci.verdicts.verdict import Verdict
 
 
 def beside_luck(
-    verdicts: Sequence[Verdict], pairings: Sequence[Pairing], rules: Mapping[Series, Rule]
+    verdicts: Sequence[Verdict], pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]
 ) -> Sequence[Verdict]:
     """The same verdicts. Those on ratios that are, or look, worse since another build of PyTorch say whether luck of
     builds makes as much."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.comparable import commits
-from torchperf_ci.series.outcome import STATUS, not_measured
+from torchperf_ci.metrics import STATUS
+from torchperf_ci.series.outcome import not_measured
 from torchperf_ci.series.runs import runs_of
 from torchperf_ci.verdicts.verdict import Verdict
 

@@ -15,6 +15,7 @@ import numpy as np
 from torchperf_ci.check.comparable import charted, commits, of_newest_runs
 from torchperf_ci.check.finding import HOPELESS, evidence, finding, is_too_short
 from torchperf_ci.check.logs import log_values, ratio, share
+from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.series.matrix import Matrix, matrix
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.gate import judge
@@ -29,24 +30,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.check.comparable import Pairing
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats.gate import Judged
 
 MOST_NEW = NEWEST
 """Of more new runs than these only the newest are judged."""
-LEAST_AMOUNT = 1.0
-"""The smallest difference of an amount that matters, in its own unit: 1 KiB a step is 1 GiB in a million steps."""
 
 
-def judge_numbers(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+def judge_numbers(pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Judge series that have a past. Ratios and amounts are two families: their noise has nothing in common."""
     ratios = [one for one in pairings if rules[one.series].kind == "ratio"]
     amounts = [one for one in pairings if rules[one.series].kind == "amount"]
     return [*_judge_ratios(ratios, rules), *_judge_amounts(amounts, rules)]
 
 
-def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     if not pairings:
         return []
     found = _matrix(pairings)
@@ -63,7 +62,7 @@ def _judge_ratios(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> 
     return [_ratio_verdict(one, judged, row, rules[one.series]) for row, one in enumerate(pairings)]
 
 
-def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: Rule) -> Verdict:
+def _ratio_verdict(pairing: Pairing, judged: Judged, row: int, rule: MetricRule) -> Verdict:
     verdict = _verdict(pairing, judged, row, rule, ratio)
     if is_too_short(judged, row, _runs(pairing)):
         old, new = _level(pairing), pairing.newest.value or nan
@@ -87,11 +86,11 @@ def _repetitions(pairings: Sequence[Pairing]) -> Repetitions:
     return Repetitions(log_values(lowest), log_values(highest))
 
 
-def _worse(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> NDArray[np.int64]:
+def _worse(pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]) -> NDArray[np.int64]:
     return np.array([rules[one.series].worse for one in pairings])
 
 
-def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) -> list[Verdict]:
+def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Differences are given to the gate as multiples of the smallest that matters, as if they were logarithms."""
     if not pairings:
         return []
@@ -112,7 +111,7 @@ def _judge_amounts(pairings: Sequence[Pairing], rules: Mapping[Series, Rule]) ->
 
 
 def _verdict(
-    pairing: Pairing, judged: Judged, row: int, rule: Rule, restored: Callable[[float], float]
+    pairing: Pairing, judged: Judged, row: int, rule: MetricRule, restored: Callable[[float], float]
 ) -> Verdict:
     """``restored`` makes the gate's numbers the metric's own again."""
     said = finding(judged, row, rule, _runs(pairing), partial(_day, pairing))

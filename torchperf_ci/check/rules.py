@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.kinds import numbers, suited
-from torchperf_ci.series.policy import Rule, rule
+from torchperf_ci.series.policy import MetricRule, numbers, rule, suited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +14,9 @@ if TYPE_CHECKING:
     from torchperf_ci.series.series import Point, Series
 
 
-def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]) -> Rule:
+def rule_of(
+    series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]
+) -> MetricRule:
     """The metric's rule, as the values have it; the level of the past tells where a target lies."""
     values = numbers(old)
     found = rule(series.metric, policy, newest.target, median(values) if values else None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.series.matrix import Matrix
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Group, Points, Series
     from torchperf_ci.stats.gate import Judged
 
@@ -69,7 +69,7 @@ class Sensitivity:
         }
 
 
-def sensitivity(points: Points, rules: Mapping[Series, Rule]) -> Sensitivity:
+def sensitivity(points: Points, rules: Mapping[Series, MetricRule]) -> Sensitivity:
     """The sensitivity for all ``points``, which are ratios."""
     found = matrix(points)
     min_effect = np.array([log1p(rules[series].min_effect) for series in found.series])

@@ -13,13 +13,13 @@ from torchperf_ci.compare import repeating
 from torchperf_ci.compare.cases import known_to, one_sided, select_cases
 from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.judging import judge, suites
-from torchperf_ci.compare.latency import METRIC as LATENCY
 from torchperf_ci.compare.progress import progress
 from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
 from torchperf_ci.compare.sides import open_sides
 from torchperf_ci.compare.trial import Trial
 from torchperf_ci.compare.turns import Turns
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.series import Series
 from torchperf_ci.verdicts.verdict import Judgement
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench import planning
 from torchperf_ci.bench.selection import select
-from torchperf_ci.series.outcome import STATUS
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.compare.unpaired import judge_numbers
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.series import outcome
 from torchperf_ci.series.comparability import difference
 from torchperf_ci.series.disturbance import disturbances
-from torchperf_ci.series.kinds import suited
-from torchperf_ci.series.outcome import STATUS, not_measured, passed
+from torchperf_ci.series.outcome import not_measured, passed
+from torchperf_ci.series.policy import suited
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, Word
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.compare.question import Policy
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.records import Collected
     from torchperf_ci.series.series import Point, Points, Series
 
@@ -90,13 +91,13 @@ def _judged(
     return judge_numbers(series, before, after, judged_by, among)
 
 
-def _measurements(points: Sequence[Point], judged_by: Rule) -> list[float]:
+def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]:
     """All values of one side; of a ratio, zero and less are none."""
     values = (value for point in points for value in point.repetitions)
     return [value for value in values if judged_by.kind != "ratio" or value > 0]
 
 
-def _lacking(point: Point, judged_by: Rule) -> str:
+def _lacking(point: Point, judged_by: MetricRule) -> str:
     """Why: the case may have failed, or the harness has reported what is no measurement."""
     if "status" in point.info or "benchmark_values" in point.info:
         return f": {_because(point)}"

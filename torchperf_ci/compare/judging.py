@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torchperf_ci.compare.latency import METRIC as LATENCY
 from torchperf_ci.compare.latency import judge_latency
 from torchperf_ci.compare.outcomes import judge_outcome
-from torchperf_ci.compare.repeatable import MEMORY, judge_graph_breaks, judge_memory
+from torchperf_ci.compare.repeatable import judge_graph_breaks, judge_memory
+from torchperf_ci.metrics import LATENCY, PEAK_MEMORY
 from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.stats.means import geometric_mean
 from torchperf_ci.verdicts.verdict import Suite
@@ -43,7 +43,7 @@ def judge(
         latency = judge_latency(series, trial, measured.trials, policy.rule(LATENCY).min_effect, ended)
         yield _controlled(latency, controls[trial.case.backend])
         if trial.pairs:
-            yield from judge_memory(series, trial, policy.rule(MEMORY).min_effect)
+            yield from judge_memory(series, trial, policy.rule(PEAK_MEMORY).min_effect)
             yield from judge_graph_breaks(series, trial)
 
 

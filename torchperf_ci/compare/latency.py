@@ -6,6 +6,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import LATENCY
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
 from torchperf_ci.stats.sprt import ALPHA, FEWEST_PAIRS, Decision, boundaries
 from torchperf_ci.verdicts.verdict import Verdict, Word
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats import sprt
 
-METRIC = "latency(ms)"
 WORDS: Mapping[sprt.Word, Word] = {
     "increase": "regressed",
     "decrease": "improved",
@@ -47,11 +47,11 @@ def judge_latency(
     Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
     """
     if not trial.pairs:
-        return Verdict(series(METRIC), "noisy", f"{ended} before its first pair")
+        return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
     decision = decided(trial, session, min_effect, last=True)
     enough = len(trial.pairs) >= FEWEST_PAIRS
     return Verdict(
-        series(METRIC),
+        series(LATENCY),
         WORDS[decision.word],
         _why(decision, trial, min_effect, len(session), ended),
         effect=decision.effect,

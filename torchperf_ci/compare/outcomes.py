@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.outcome import STATUS
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
 if TYPE_CHECKING:

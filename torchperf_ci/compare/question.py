@@ -18,7 +18,7 @@ class Policy:
     config: Config
     min_effect: float | None = None
 
-    def rule(self, metric: str) -> policy.Rule:
+    def rule(self, metric: str) -> policy.MetricRule:
         """The direction, the kind and the smallest change that matters."""
         found = policy.rule(metric, self.config.policy)
         return replace(found, min_effect=self.min_effect or found.min_effect)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.metrics import GRAPH_BREAKS, PEAK_MEMORY
 from torchperf_ci.stats.effect import paired_effect
 from torchperf_ci.verdicts.verdict import Verdict, Word
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from torchperf_ci.compare.trial import Trial
     from torchperf_ci.series.series import Series
 
-MEMORY = "peak_memory(MiB)"
-GRAPH_BREAKS = "graph_breaks"
 FEWEST_PAIRS = 5
 FEWEST_EQUAL = 3
 """Pairs, where each gave the same: it is as good as certain that the next one will."""
@@ -46,7 +45,7 @@ def judge_memory(series: Callable[[str], Series], trial: Trial, min_effect: floa
     word = _word(above, below, len(base), otherwise="unchanged" if within else "noisy") if enough else "noisy"
     why = f"more by {min_effect:.1%} in {above} of {len(base)} pairs, less in {below}"
     yield Verdict(
-        series(MEMORY),
+        series(PEAK_MEMORY),
         word,
         why,
         effect=effect,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.config import UP
+from torchperf_ci.metrics import LEAST_AMOUNT, UP
 from torchperf_ci.stats.shift import shift_effect
 from torchperf_ci.stats.sprt import ALPHA
 from torchperf_ci.verdicts.verdict import Verdict, Word
@@ -16,14 +16,12 @@ from torchperf_ci.verdicts.verdict import Verdict, Word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats.effect import Effect
 
 FEWEST_VALUES = 5
 """On either side, for a change to be called one."""
-LEAST_AMOUNT = 1.0
-"""The smallest difference of an amount that matters, in its own unit."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class _Finding:
 
 
 def judge_numbers(
-    series: Series, old: Sequence[float], new: Sequence[float], rule: Rule, among: int
+    series: Series, old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int
 ) -> Verdict:
     """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond.
 
@@ -60,7 +58,7 @@ def judge_numbers(
     )
 
 
-def _ratio(old: Sequence[float], new: Sequence[float], rule: Rule, among: int) -> _Finding:
+def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int) -> _Finding:
     before, after = np.log(old), np.log(new)
     effect, sure = shift_effect(before, after), shift_effect(before, after, 1 - 2 * ALPHA / among)
     most = 1 + rule.min_effect
@@ -76,7 +74,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: Rule, among: int) -
     )
 
 
-def _difference(old: Sequence[float], new: Sequence[float], rule: Rule) -> _Finding:
+def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) -> _Finding:
     """A count may not change at all, an amount by less than matters."""
     least = 0.0 if rule.kind == "count" else max(LEAST_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
@@ -85,13 +83,15 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: Rule) -> _Find
     )
 
 
-def _word(found: _Finding, rule: Rule, *, enough: bool, worse: bool) -> Word:
+def _word(found: _Finding, rule: MetricRule, *, enough: bool, worse: bool) -> Word:
     if found.sure and enough and rule.direction:
         return "regressed" if worse else "improved"
     return "unchanged" if found.none else "noisy"
 
 
-def _why(found: _Finding, rule: Rule, old: Sequence[float], new: Sequence[float], *, enough: bool) -> str:
+def _why(
+    found: _Finding, rule: MetricRule, old: Sequence[float], new: Sequence[float], *, enough: bool
+) -> str:
     values = f"{len(old)} values before and {len(new)} now"
     if found.none:
         return f"{values} are alike"

@@ -16,8 +16,7 @@ from torchperf_ci.history.csv_file import points_of_csv
 from torchperf_ci.history.document import document
 from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.history.showing import headline, table
-from torchperf_ci.series.kinds import numbers, suited
-from torchperf_ci.series.policy import Rule, rule
+from torchperf_ci.series.policy import MetricRule, numbers, rule, suited
 from torchperf_ci.series.records import points_of_records
 from torchperf_ci.series.store import points_of_store
 from torchperf_ci.stats.changepoints import MIN_EFFECT
@@ -110,10 +109,12 @@ def _chosen(points: Points, branch: str, since: int) -> Mapping[Name, Sequence[P
     return {series: row for series, row in chosen.items() if row}
 
 
-def _rule(name: Name, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str) -> Rule:
+def _rule(
+    name: Name, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str
+) -> MetricRule:
     """Which way is better in a CSV file, only the caller knows. A target lies where it does from the first level."""
     if isinstance(name, Path):
-        return Rule(direction=direction, min_effect=0.0, kind="ratio")
+        return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
     first = next(iter(numbers(points)), None)
     return suited(rule(name.metric, policy, points[-1].target, first), points)
 

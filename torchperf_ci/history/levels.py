@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.stats.changepoints import MIN_EFFECT, change_points
 from torchperf_ci.stats.segments import sides
 from torchperf_ci.stats.shift import shift_effect
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.stats.effect import Effect
 
-LEAST_AMOUNT = 1.0
-"""The smallest difference of an amount that is a change, in its own unit: 1 KiB a step is 1 GiB in a million steps."""
 _TOGETHER = 4096
 """Rows that are looked at in one go; those of similar length, so that padding costs little."""
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import UP
 from torchperf_ci.history.found import Change, Name, Newest, Past, Word
 from torchperf_ci.history.levels import Step, amount_steps, ratio_steps
 from torchperf_ci.history.newest import newest_differing, newest_ratios
 from torchperf_ci.history.parts import Part, machine_changes, parts_of
 from torchperf_ci.history.settled import settled_steps
+from torchperf_ci.metrics import UP
 from torchperf_ci.series.outcome import passed
 from torchperf_ci.stats.changepoints import MIN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchperf_ci.series.policy import Rule
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.series import Point
 
 
@@ -37,7 +37,7 @@ class _Row:
     """The runs of one part of a series that have a value, oldest first."""
 
     name: Name
-    rule: Rule
+    rule: MetricRule
     runs: Sequence[_Run]
 
     @property
@@ -48,7 +48,7 @@ class _Row:
 
 def segment_all(
     points: Mapping[Name, Sequence[Point]],
-    rule_of: Callable[[Name, Sequence[Point]], Rule],
+    rule_of: Callable[[Name, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
 ) -> list[Past]:
     """The changes of level of each series by at least ``min_effect``, in the order of ``points``."""
@@ -76,7 +76,7 @@ def segment_all(
     ]
 
 
-def _row(name: Name, rule: Rule, points: Sequence[Point], part: Part) -> _Row:
+def _row(name: Name, rule: MetricRule, points: Sequence[Point], part: Part) -> _Row:
     """Several points of one run are one value; of a file, each line is a run."""
     found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
     for index in part.indices:
@@ -86,7 +86,7 @@ def _row(name: Name, rule: Rule, points: Sequence[Point], part: Part) -> _Row:
     return _Row(name, rule, [_run(known, rule) for known in found.values()])
 
 
-def _run(known: Sequence[tuple[float, int]], rule: Rule) -> _Run:
+def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _Run:
     """A count and an outcome is one that a point has, which then tells about it."""
     values = [value for value, _ in known]
     if rule.kind in ("count", "outcome"):
@@ -95,7 +95,7 @@ def _run(known: Sequence[tuple[float, int]], rule: Rule) -> _Run:
     return _Run(median(values), [index for _, index in known])
 
 
-def _value(point: Point, rule: Rule) -> float | None:
+def _value(point: Point, rule: MetricRule) -> float | None:
     if rule.kind == "outcome":
         fine = passed(point)
         return None if fine is None else float(fine)
@@ -147,7 +147,7 @@ def _change(row: _Row, step: Step, points: Sequence[Point]) -> Change:
     )
 
 
-def _word(step: Step, rule: Rule) -> Word:
+def _word(step: Step, rule: MetricRule) -> Word:
     if not rule.direction:
         return "changed"
     return "improved" if (step.new > step.old) == (rule.direction == UP) else "regressed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torchperf_ci.metrics import LATENCY, PAIRED
 from torchperf_ci.options.common import JSON
 from torchperf_ci.options.comparing import COMPARE_OPTIONS
 from torchperf_ci.options.measuring import SUITE
@@ -43,10 +44,9 @@ BISECT_OPTIONS = (
     ),
     Option(
         "--metric",
-        "What to look at: latency(ms), throughput(samples/s), peak_memory(MiB), graph_breaks, or one that --command "
-        "prints",
+        f"What to look at: {', '.join(PAIRED)}, or one that --command prints",
         metavar="NAME",
-        default="latency(ms), or all that the command prints",
+        default=f"{LATENCY}, or all that the command prints",
     ),
     Option(
         "--builder",

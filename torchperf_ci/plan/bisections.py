@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, inf, isfinite, log
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import bisected_as
 from torchperf_ci.plan.matrix import MOST_JOBS
 from torchperf_ci.verdicts.turn import turn_of
 
@@ -26,14 +27,6 @@ LEAST = 1800
 LONGEST = 18_000
 """Seconds after which one waits for the next night, which goes on from there: GitHub's own runners end a job after six
 hours, and a build may be under way."""
-BISECTABLE = (
-    "graph_breaks",
-    "latency(ms)",
-    "latency_vs_anchor(ratio)",
-    "peak_memory(MiB)",
-    "throughput(samples/s)",
-)
-"""What pairs of builds tell of a workload, as ``torchperf bisect`` measures it."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,7 @@ def size(verdict: Verdict) -> float:
 
 def _obstacle(verdict: Verdict, runner: str, ends: Range | None) -> str:
     """Why a verdict cannot be bisected; empty where it can."""
-    if verdict.series.metric not in BISECTABLE:
+    if not bisected_as(verdict.series.metric):
         return "pairs of builds do not tell this metric of a workload: bisect it by --command"
     if ends is None:
         return "the evidence names no two commits between which it happened"

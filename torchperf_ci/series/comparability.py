@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import ANCHORED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ANCHORED = "latency_vs_anchor(ratio)"
-"""The metric that sets each run against a fixed build on the same machine, and so survives a change of machine."""
 CASE_FACTS = ("anchor", "batch_size", "threads")
 """The facts of a case; all others are its machine's."""
 _OWN = ("batch_size",)

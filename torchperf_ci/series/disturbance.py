@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.outcome import STATUS
+from torchperf_ci.metrics import LATENCY, STATUS
 from torchperf_ci.stats.spread import wide
 from torchperf_ci.wording import counted
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MARK = "⚠ "
 """How a note begins that a reader must not overlook."""
-LATENCY = "latency(ms)"
 MOST = 5
 """Runs that are named."""
 LONGEST = 300

@@ -6,7 +6,7 @@ import json
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.policy import is_positive
+from torchperf_ci.metrics import is_positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

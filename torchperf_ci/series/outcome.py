@@ -6,12 +6,13 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import STATUS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.series.series import Point, Points, Series
 
-STATUS = "status"
 NOTHING_TO_MEASURE = ("unsupported", "skipped")
 """Words of a case that neither worked nor failed."""
 

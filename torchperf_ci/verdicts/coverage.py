@@ -10,14 +10,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import is_latency
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torchperf_ci.verdicts.verdict import Judgement, Verdict, Word
 
 JUDGED: tuple[Word, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
-_TIME = "latency"
-"""How the names of metrics begin that people compare builds for."""
 _OPEN: tuple[Word, ...] = ("missing", "noisy", "not-comparable", "new")
 _QUIETER = "a quieter machine (torchperf doctor says what disturbs it)"
 _TAKES: Mapping[str, Mapping[Word, str]] = {
@@ -51,7 +51,7 @@ def coverage(judgement: Judgement) -> Coverage:
     verdicts = judgement.verdicts
     judged, is_first = _judged(verdicts), is_first_run(verdicts)
     left = [one for one in verdicts if not (is_first and one.verdict == "new")]
-    times = [one for one in verdicts if one.series.metric.startswith(_TIME)]
+    times = [one for one in verdicts if is_latency(one.series.metric)]
     enough = judged > 0 and 2 * judged >= len(verdicts) and 2 * _judged(times) >= len(times)
     return Coverage(judged, len(left) - judged, is_first, enough)
 
@@ -73,7 +73,7 @@ def shortfall(judgement: Judgement) -> str:
     found = coverage(judgement)
     if found.is_enough or found.is_first or not judgement.verdicts:
         return ""
-    times = [one for one in judgement.verdicts if one.series.metric.startswith(_TIME)]
+    times = [one for one in judgement.verdicts if is_latency(one.series.metric)]
     of_all = f"{found.judged} of {len(judgement.verdicts)} series were judged"
     of_times = (
         f", and {_judged(times)} of {len(times)} times" if 0 < len(times) < len(judgement.verdicts) else ""

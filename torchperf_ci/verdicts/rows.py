@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.verdicts.groups import group_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ NUMBERS = range(3, 6)
 _CASE = ("model", "mode", "dtype", "backend", "device", "arch", "benchmark", "repo")
 _NAME_LENGTH = 120
 _WHY_LENGTH = 300
-_METRIC = re.compile(r"(?P<name>.*)\((?P<unit>[^()]*)\)")
 
 
 def shared(verdicts: Sequence[Verdict]) -> dict[str, str]:
@@ -62,9 +61,8 @@ def levels(verdict: Verdict) -> str:
     new = (
         verdict.old * verdict.effect.ratio if verdict.old and verdict.new and verdict.effect else verdict.new
     )
-    found = _METRIC.fullmatch(verdict.series.metric)
-    unit = short(f" {found['unit']}", _NAME_LENGTH) if found else ""
-    return f"{_number(verdict.old)} → {_number(new)}{unit}"
+    _, unit = name_and_unit(verdict.series.metric)
+    return f"{_number(verdict.old)} → {_number(new)}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
 
 
 def difference(verdict: Verdict) -> str:

@@ -7,8 +7,9 @@ import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bisect.measuring.probes import METRICS, CommandProbe, WorkloadProbe
+from torchperf_ci.bisect.measuring.probes import CommandProbe, WorkloadProbe
 from torchperf_ci.errors import UsageError
+from torchperf_ci.metrics import PAIRED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,7 @@ def a_pair(slower: float = 1.0, peaks=(100, 100), breaks=(None, None)) -> Pair:
 
 
 def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
-    probe = WorkloadProbe(COMPILED, METRICS, "cpu")
+    probe = WorkloadProbe(COMPILED, PAIRED, "cpu")
     assert probe.log_ratios(a_pair(2.0, (100, 300), (0, 1))) == {
         "made/one latency(ms) (inference fp32 inductor cpu)": pytest.approx(math.log(2)),
         "made/one throughput(samples/s) (inference fp32 inductor cpu)": pytest.approx(math.log(2)),
@@ -33,7 +34,7 @@ def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
 
 
 def test_what_base_measured_is_in_the_unit_of_each_metric() -> None:
-    probe = WorkloadProbe(COMPILED, METRICS, "cpu")
+    probe = WorkloadProbe(COMPILED, PAIRED, "cpu")
     assert probe.values(Pair((0.0,), 0.5, 9.0, 3 * 2**20, 9 * 2**20, 2, 9)) == {
         "made/one latency(ms) (inference fp32 inductor cpu)": 500.0,
         "made/one throughput(samples/s) (inference fp32 inductor cpu)": 8.0,

@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import DOWN, UP
+from torchperf_ci.metrics import DOWN, UP
 from torchperf_ci.series import policy
 from torchperf_ci.series.records import points_of_records
 

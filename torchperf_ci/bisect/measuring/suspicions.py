@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.batch import LARGEST
 from torchperf_ci.bench.case import BACKENDS, DTYPES
-from torchperf_ci.bench.results import ANCHORED
 from torchperf_ci.bench.selection import Grid, Selection, select
-from torchperf_ci.bisect.measuring.probes import GRAPH_BREAKS, LATENCY, METRICS, WorkloadProbe
+from torchperf_ci.bisect.measuring.probes import WorkloadProbe
+from torchperf_ci.metrics import GRAPH_BREAKS, bisected_as
 from torchperf_ci.stats.build_luck import LEAST, MOST, USUAL
 from torchperf_ci.verdicts.luck import luck_of
 from torchperf_ci.verdicts.turn import ranges, turn_of
@@ -59,7 +59,7 @@ def probes_of(judgement: Judgement, known: Known, device: str) -> Suspicions:
             left_out.append(LeftOut(str(verdict.series), case))
         else:
             named.setdefault(case, verdict.series.device)
-            metrics[case].append(_measured(verdict.series.metric))
+            metrics[case].append(bisected_as(verdict.series.metric))
     probes = (
         WorkloadProbe(case, tuple(dict.fromkeys(found)), named[case]) for case, found in metrics.items()
     )
@@ -72,7 +72,7 @@ def ends_of(judgement: Judgement) -> Sequence[Range]:
     First those of the repository whose job measured, then those of PyTorch: which of them are meant, the repository
     that is bisected knows. Several ranges give the one that holds them all.
     """
-    return ranges([turn_of(one) for one in _worse(judgement) if _measured(one.series.metric) in METRICS])
+    return ranges([turn_of(one) for one in _worse(judgement) if bisected_as(one.series.metric)])
 
 
 def luck_expected(judgement: Judgement) -> float:
@@ -90,7 +90,7 @@ def _case(verdict: Verdict, known: Known, device: str) -> Case | str:
     series = verdict.series
     if verdict.verdict == "broken":
         return NO_NUMBER
-    if _measured(series.metric) not in METRICS:
+    if not bisected_as(series.metric):
         return f"pairs do not tell {series.metric!r} of a workload: bisect it by --command"
     if series.model not in known.workloads:
         return f"there is no workload {series.model!r} at the good commit: name its --suite, or bisect by --command"
@@ -105,11 +105,6 @@ def _runs(series: Series, known: Known) -> bool:
     if series.metric == GRAPH_BREAKS and series.backend == "eager":
         return False
     return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS
-
-
-def _measured(metric: str) -> str:
-    """What has to be measured: the ratio to an anchor moves as the latency does."""
-    return LATENCY if metric == ANCHORED else metric
 
 
 def _batch_size(evidence: Mapping[str, Any]) -> int | None:

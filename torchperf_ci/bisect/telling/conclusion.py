@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.reasoning.segment import Segment
 from torchperf_ci.bisect.telling.outcome import notes, status
-from torchperf_ci.config import DIRECTIONS, UP
 from torchperf_ci.culprits.culprit import (
     Change,
     Culprit,
@@ -20,6 +19,7 @@ from torchperf_ci.culprits.culprit import (
     Skipped,
     Suspect,
 )
+from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.stats.effect import Effect, paired_effect
 
@@ -172,7 +172,7 @@ def _metric(series: str, rules: Mapping[str, Any]) -> str:
     """
     words = re.sub(r" \([^()]*\)$", "", series).split(" ")
     ends = [" ".join(words[first:]) for first in range(len(words))]
-    named = [end for end in ends if end in rules or end in DIRECTIONS]
+    named = [end for end in ends if end in rules or end in METRICS]
     return (named or [end for end in reversed(ends) if policy.rule(end, rules).direction] or [series])[0]
 
 

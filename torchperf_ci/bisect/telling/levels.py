@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import UP
+from torchperf_ci.metrics import UP
 from torchperf_ci.series import policy
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from made_night import (
     a_series,
 )
 
+from torchperf_ci.metrics import ANCHORED
 from torchperf_ci.report.issues.causes.findings import findings_of
 from torchperf_ci.report.issues.causes.fingerprint import fingerprint
 from torchperf_ci.report.issues.texts.reproducing import reproducing
 from torchperf_ci.report.issues.texts.title import title
-from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.verdicts.luck import BuildLuck
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import bisected_as
 from torchperf_ci.report.issues.causes.bisections import bisected, machine_of, was_measured
 from torchperf_ci.report.issues.causes.finding import Finding, Row
 from torchperf_ci.report.issues.causes.fingerprint import fingerprint
-from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.series.series import Series
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Change, Culprit, Location
     from torchperf_ci.verdicts.verdict import Verdict
 
-LATENCY = "latency(ms)"
 _NAME = re.compile(r"(?P<model>.+) (?P<metric>\S+) \((?P<how>[^()]*)\)")
 _WAYS = ("mode", "dtype", "backend", "device")
 
@@ -39,7 +38,7 @@ def blamed(worse: Sequence[Verdict], locations: Sequence[Location], night: str) 
 
 def name_of(series: Series) -> str:
     """What a bisection calls a series: the ratio to an anchor is measured as the latency that it moves with."""
-    return str(replace(series, metric=LATENCY) if series.metric == ANCHORED else series)
+    return str(replace(series, metric=bisected_as(series.metric) or series.metric))
 
 
 def _finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import MIN_EFFECT
 from torchperf_ci.report.issues.causes.points import level_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ HALF = 0.5
 """The share of a change from which on it is there, or there again."""
 NOISES = 2.0
 """Standard deviations between runs that a level may lie off."""
-MIN_EFFECT = log(1.03)
+MIN_LOG_EFFECT = log(1 + MIN_EFFECT)
 """The smallest change beyond an accepted level that is news: ln of the default policy's 3%."""
 _SILENT = ("not-comparable", "missing")
 """Verdicts that say nothing about a level."""
@@ -80,7 +81,7 @@ def is_beyond(row: Row, verdict: Verdict) -> bool:
     if share is None or not verdict.is_red:
         return False
     size = _size(row)
-    least = max(min(HALF, MIN_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
+    least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share - 1 > least
 
 

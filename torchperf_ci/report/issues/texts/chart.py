@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import floor, log, log10
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.report.issues.causes.points import is_number, points_of
 from torchperf_ci.report.issues.texts.words import NAME_LENGTH, machine
 from torchperf_ci.verdicts.rows import short
@@ -34,7 +35,6 @@ config:
 ---
 """
 """Colours that are seen on white and on black: those of GitHub's own theme make the first line pale."""
-_METRIC = re.compile(r"(?P<name>.*?) ?(?:\((?P<unit>[^()]*)\))?")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ def _chart(verdict: Verdict) -> Chart | None:
     points = points_of(verdict)[-MOST_POINTS:]
     if len(points) < _FEWEST_POINTS:
         return None
-    metric = _METRIC.fullmatch(verdict.series.metric)
-    name, unit = (metric["name"], metric["unit"] or "") if metric else (verdict.series.metric, "")
+    name, unit = name_and_unit(verdict.series.metric)
     where = f"{verdict.series.model} {name} on {machine(verdict.series)}"
     values = tuple(point["value"] for point in points)
     return Chart(where, unit or name, values, _levels(verdict, points), _days(points))

@@ -7,9 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.culprits.markdown import again as search_again
-from torchperf_ci.report.issues.causes.blaming import LATENCY
+from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.report.issues.texts.words import largest
-from torchperf_ci.series.comparability import ANCHORED
 from torchperf_ci.verdicts.again import PYTHON, chosen_by, compare_lines, lines, run_lines, where
 from torchperf_ci.verdicts.turn import turn_of
 
@@ -73,7 +72,7 @@ def _of_range(finding: Finding, again: Again, series: Series) -> Reproduction:
     ends = turn_of(finding.verdicts[0]).own if finding.verdicts else None
     if ends is None:
         return Reproduction([])
-    metric = [] if series.metric in (LATENCY, ANCHORED) else ["--metric", series.metric]
+    metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
     chosen = ["--workload" if word == "--filter" else word for word in chosen_by(series)]
     sides = ("--good", ends.good, "--bad", ends.bad)
     command = shlex.join(["torchperf", "bisect", *sides, *PYTHON, *again.options, *metric, *chosen])

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci import markdown
+from torchperf_ci.metrics import is_latency, name_and_unit
 from torchperf_ci.verdicts.rows import difference, levels, short
 from torchperf_ci.verdicts.verdict import Verdict
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 NAME_LENGTH = 60
 TEXT_LENGTH = 300
 """Characters of a name, and of a sentence, from outside."""
-_UNIT = re.compile(r" ?\([^()]*\)$")
 _MAKER = re.compile(r"^(NVIDIA|AMD|Intel)[ _]|[ _]\d+ ?GB.*$")
 _NAMED_MACHINES = 2
 
@@ -80,11 +80,11 @@ def benchmark(series: Series, differing: Iterable[str]) -> str:
 
 def metric(series: Series) -> str:
     """The metric without its unit, which stands beside the numbers."""
-    return short(_UNIT.sub("", series.metric), NAME_LENGTH)
+    return short(name_and_unit(series.metric)[0], NAME_LENGTH)
 
 
 def _is_time(row: Row) -> bool:
-    return row.series.metric.startswith("latency")
+    return is_latency(row.series.metric)
 
 
 def numbers(row: Row) -> tuple[str, str]:

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci import metrics
+from torchperf_ci.metrics import METRICS, PAIRED, bisected_as, is_positive, name_and_unit
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_words_of_a_name_agree_with_the_table(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another harness calls the same is judged in the same way, whatever its unit."""
+    monkeypatch.setattr(metrics, "METRICS", {})
+    assert metrics.kind_of(metric) == METRICS[metric].kind
+    if metric != metrics.FLOPS:  # a number of operations for us, operations a second for others
+        assert metrics.direction_of(metric) == METRICS[metric].direction
+
+
+def test_pairs_tell_what_they_measure_and_the_anchored_ratio_by_the_latency() -> None:
+    assert {metric: bisected_as(metric) for metric in METRICS if bisected_as(metric)} == {
+        **{metric: metric for metric in PAIRED},
+        metrics.ANCHORED: metrics.LATENCY,
+    }
+    assert bisected_as("quality") == ""
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "unit"),
+    [
+        ("latency(ms)", "latency", "ms"),
+        ("pass rate (%) ", "pass rate", "%"),
+        ("graph_breaks", "graph_breaks", ""),
+        ("a (b) (c)", "a (b)", "c"),
+        ("a (b) c", "a (b) c", ""),
+        ("(" * 9, "(" * 9, ""),
+    ],
+)
+def test_the_unit_stands_in_parentheses_at_the_end(metric: str, name: str, unit: str) -> None:
+    assert name_and_unit(metric) == (name, unit)
+
+
+@pytest.mark.parametrize(
+    "metric", ["latency(ms)", "flops(GFLOP)", "TTFT_p99", "geomean_speedup", "peak_memory(MiB)"]
+)
+def test_what_is_positive_by_nature_is_known(metric: str) -> None:
+    assert is_positive(metric)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "score",
+        "status",
+        "graph_breaks",
+        "memory_leak(KiB/iter)",
+        "latency_delta(ms)",
+        "Speedup (%)",
+        "pass_rate",
+    ],
+)
+def test_what_may_be_zero_is_not(metric: str) -> None:
+    assert not is_positive(metric)
