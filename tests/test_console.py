@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.console import Column, print_line, print_table, say
+from torchperf_ci.console import print_line, print_table, say
+from torchperf_ci.document import Column
 
 RUN = (
     Column("workload"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import in_actions, literal, one_line
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.text import Text
 
+    from torchperf_ci.document import Column
+
 WIDTH = 200
 """Of what no terminal limits, such as a job's log."""
 UNLIMITED = 10_000
@@ -24,14 +26,6 @@ _GAPS = (2, 1)
 """Columns of the terminal between those of a table: the second where room is short."""
 _INDENT = "    "
 _NARROWEST_PROSE = 30
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table. Only ``prose`` is wrapped, between words; nothing is ever cut."""
-
-    head: str
-    kind: Literal["text", "number", "prose"] = "text"
 
 
 def say(*lines: str, out: TextIO | None = None) -> None:
@@ -90,7 +84,8 @@ def print_table(
     if not texts:
         return
     kept = [place for place in range(len(columns)) if any(row[place] for row in texts)]
-    columns, cells = _only(kept, columns, texts)
+    named = [replace(column, head=one_line(column.head)) for column in columns]
+    columns, cells = _only(kept, named, texts)
     width = width or width_of(out)
     layout = _layout(columns, cells, width)
     if not layout:
@@ -169,7 +164,9 @@ def _print_grid(
 
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     for column, width in zip(columns, widths, strict=True):
-        grid.add_column(column.head, justify="right" if column.kind == "number" else "left", width=width)
+        grid.add_column(
+            Text(column.head), justify="right" if column.kind == "number" else "left", width=width
+        )
     for row in rows:
         grid.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
     _print(grid, out)

@@ -1,17 +1,274 @@
-"""Parts of documents in GitHub's Markdown, and documents that fit into a room.
+"""Documents in GitHub's Markdown, as much of them as a given number of bytes holds.
 
-What is given here is Markdown already: text from outside goes through :func:`plain` first.
+Whatever a string of a document holds, it is shown as that text: no markup, no mention, no reference, nothing unseen.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from itertools import repeat
+from math import floor, log10
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import markdown_cell
+from torchperf_ci.actions import markdown_cell, one_line, printable
+from torchperf_ci.document import (
+    Bold,
+    Bullets,
+    Chart,
+    Code,
+    Commands,
+    Document,
+    Folded,
+    Heading,
+    Hidden,
+    Link,
+    Mention,
+    Note,
+    Only,
+    Paragraph,
+    Replaceable,
+    Table,
+    Toned,
+    Unbroken,
+    pieces,
+    short,
+    shown_on,
+    text_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from torchperf_ci.document import Block, Piece, Words
+
+WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
+"""The addresses that a document may link to."""
+LOGIN = re.compile(r"[A-Za-z0-9][\w-]{0,38}", re.ASCII)
+
+_EACH = 10
+"""Rows that every list has before any has more."""
+_MOST_OF_A_COMMAND = 2000
+_NO_ROOM = "There is no room here for the details: they are in the files."
+MARKS: Mapping[str, str] = {"bad": "❌", "warning": "⚠️", "good": "🟢"}
+"""What stands before a word of this tone on a page."""
+_SPECIAL = re.compile(
+    r"[\\`*_~|<>&\[\]$@#]"  # markup, cells, HTML, mathematics, mentions, references
+    r"|:(?=//|[\w+-]+:)"  # of an address, of an emoji
+    r"|(?<=www)\.|(?<=\bGH)-",
+    re.IGNORECASE,
+)
+_BEGINNING = re.compile(r"[-+](?=[-+\s]|$)|(?<=\d)[.)](?=\s|$)")
+"""What may make a list or a rule of a line that begins with it, or with a number before it."""
+_NOTHING = "<!-- -->"
+"""What ends a mention, a reference and a list, and is not seen."""
+_LOOK = """---
+config:
+  xyChart: {width: 800, height: 320}
+  themeVariables:
+    xyChart: {plotColorPalette: "#4493f8, #d1242f"}
+---
+"""
+"""Colours that are seen on white and on black: those of GitHub's own theme make the first line pale."""
+_DIGITS = 6
+_NAME_LENGTH = 120
+
+
+def to_markdown(document: Document, room: int | None = None) -> str:
+    """The document in at most ``room`` bytes of UTF-8, which must be some hundreds.
+
+    Tables and lists lose their last rows, and say how many, until the whole fits: those that are read last, first.
+    """
+    blocks = list(shown_on("page", document.blocks))
+    lengths = list(_lengths(blocks))
+
+    def text(rows: int) -> str:
+        return _whole(document.title, blocks, iter(_shares(lengths, rows)))
+
+    if room is None:
+        return text(sum(lengths))
+    return fitted(text, room, sum(lengths)) or _without_details(document, room)
+
+
+def escaped(text: str) -> str:
+    """``text`` as Markdown that shows just that, on one line."""
+    return _SPECIAL.sub(_reference, printable(re.sub(r"\s+", " ", text)))
+
+
+def _whole(title: Words, blocks: Sequence[Block], shares: Iterator[int]) -> str:
+    head = [f"### {_line(title)}"] if text_of(title) else []
+    return "\n\n".join([*head, *_blocks(blocks, shares)]) + "\n"
+
+
+def _without_details(document: Document, room: int) -> str:
+    """What programs read, the beginning of the title, and that there is no room for more."""
+    hidden = [block for block in document.blocks if isinstance(block, Hidden)]
+    title = text_of(document.title)
+
+    def text(length: int) -> str:
+        return _whole(short(title, length), [*hidden, Paragraph(_NO_ROOM)], repeat(0))
+
+    return fitted(text, room, len(title)) or text(0)
+
+
+def _lengths(blocks: Sequence[Block]) -> Iterator[int]:
+    """How many rows each list has, in the order in which they are rendered."""
+    for block in blocks:
+        match block:
+            case Note():
+                yield len(block.lines)
+            case Bullets():
+                yield min(len(block.items), block.most)
+            case Table():
+                yield min(len(block.rows), block.most)
+            case Folded() | Replaceable():
+                yield from _lengths(block.blocks)
+
+
+def _shares(lengths: Sequence[int], rows: int) -> list[int]:
+    """How many of all ``rows`` each list gets: some for every one, then the first ones as many as they have."""
+    shares = [0] * len(lengths)
+    for most in (_EACH, max(lengths, default=0)):
+        for index, length in enumerate(lengths):
+            taken = max(min(min(length, most) - shares[index], rows), 0)
+            shares[index] += taken
+            rows -= taken
+    return shares
+
+
+def _blocks(blocks: Sequence[Block], shares: Iterator[int]) -> Iterator[str]:
+    above: Block | None = None
+    for block in blocks:
+        if isinstance(block, Commands) and isinstance(above, Bullets):
+            yield _NOTHING  # else they would belong to the last item
+        yield _block(block, shares)
+        above = block
+
+
+def _block(block: Block, shares: Iterator[int]) -> str:
+    match block:
+        case Heading():
+            return f"#### {_line(block.words)}"
+        case Paragraph():
+            line = _beginning(_line(block.words))
+            return f"<sub>{line}</sub>" if block.small else line
+        case Note():
+            lines = [f"> {_beginning(_line(line))}" for line in block.lines]
+            return "\n>\n".join(first(lines, next(shares), "> "))
+        case Bullets():
+            items = [f"- {_beginning(_line(item))}" for item in block.items]
+            return "\n".join(first(items, next(shares), "- "))
+        case Commands():
+            return commands(block.lines)
+        case Table():
+            return _table(block, next(shares))
+        case Chart():
+            return _mermaid(block)
+        case Folded():
+            title = escaped(text_of(block.title)).strip()
+            return folded(title, "\n\n".join(_blocks(block.blocks, shares)))
+        case Replaceable(name=name):
+            inner = "\n\n".join(_blocks(block.blocks, shares))
+            return f"<!-- {name} -->\n{inner}\n<!-- /{name} -->"
+        case Hidden():
+            return "<!-- " + re.sub(r"--|[<>\r\n]", "", block.text) + " -->"
+        case Only():
+            return ""
+
+
+def commands(lines: Iterable[str]) -> str:
+    """Commands as indented code: shown to the letter, with the lines that a quoted word has, and none can end it."""
+    return "\n".join(
+        f"    {one_line(line)}"
+        for command in lines
+        for line in short(command, _MOST_OF_A_COMMAND).split("\n")
+    )
+
+
+def _table(block: Table, most: int) -> str:
+    title = filter(None, [_piece(Bold(block.title))])
+    heads = [escaped(column.head) for column in block.columns]
+    rows = [map(_line, row) for row in block.rows]
+    return "\n\n".join([*title, table(heads, rows, most)])
+
+
+def _line(words: Words) -> str:
+    return "".join(map(_piece, pieces(words))).strip()
+
+
+def _beginning(line: str) -> str:
+    """A line of text that begins no list and is no rule."""
+    number = len(line) - len(line.lstrip("0123456789"))
+    found = _BEGINNING.match(line, number)
+    return f"{line[:number]}&#{ord(line[number])};{line[number + 1 :]}" if found else line
+
+
+def _piece(piece: Piece) -> str:
+    match piece:
+        case str():
+            return escaped(piece)
+        case Bold():
+            text = escaped(piece.text).strip()
+            return f"**{text}**" if text else ""
+        case Code():
+            return _code(piece.text)
+        case Link():
+            shown = _piece(piece.text)
+            return f"[{shown}]({piece.url})" if WEB.fullmatch(piece.url) else shown
+        case Mention():
+            return f"@{piece.login}" if LOGIN.fullmatch(piece.login) else escaped(piece.login)
+        case Toned():
+            return f"{MARKS[piece.tone]} {escaped(piece.text)}"
+        case Unbroken():
+            return _unbroken(escaped(piece.text))
+
+
+def _code(text: str) -> str:
+    text = printable(" ".join(text.split()))
+    return f"<code>{escaped(text)}</code>" if set(text) & set("`|\\") or not text else f"`{text}`"
+
+
+def _unbroken(line: str) -> str:
+    parts = line.split(_NOTHING)
+    joined = (part.replace(" ", "\N{NO-BREAK SPACE}").replace("…", "…\N{WORD JOINER}") for part in parts)
+    return _NOTHING.join(joined)
+
+
+def _reference(found: re.Match[str]) -> str:
+    character = found[0]
+    return f"{character}{_NOTHING}" if character in "@#-" else f"&#{ord(character)};"
+
+
+def _mermaid(chart: Chart) -> str:
+    """What GitHub draws by itself: https://mermaid.js.org/syntax/xyChart.html"""
+    low, high = chart.bounds
+    lines = (
+        f"{_LOOK}xychart-beta",
+        f'title "{_in_chart(chart.title)}"',
+        f'x-axis "{_in_chart(f"runs {chart.days}")}, the newest is 0" {1 - len(chart.values)} --> 0',
+        f'y-axis "{_in_chart(chart.unit)}" {_numbers([low])} --> {_numbers([high])}',
+        f"line [{_numbers(chart.values)}]",
+        *([f"line [{_numbers(chart.levels)}]"] if chart.levels else []),
+    )
+    legend = "\n\n<sub>Blue: each run. Red: the level before and after.</sub>" if chart.levels else ""
+    return "\n    ".join(["```mermaid\n" + lines[0], *lines[1:]]) + f"\n```{legend}"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(map(_decimal, values))
+
+
+def _decimal(value: float) -> str:
+    """Without an exponent, which the chart's language does not know."""
+    decimals = _DIGITS - 1 - floor(log10(abs(value))) if value else 0
+    return f"{value:.{max(min(decimals, 20), 0)}f}"
+
+
+def _in_chart(text: str) -> str:
+    """What means nothing in the chart's language, between quotation marks or elsewhere."""
+    kept = " ".join(re.sub(r"[^\w./()+ -]", " ", text, flags=re.ASCII).split())
+    return short(kept, _NAME_LENGTH) or "value"
+
 
 plain = markdown_cell
 """Text from outside on one line, in which nothing is markup, a mention, a reference, a cell's end, or unseen."""

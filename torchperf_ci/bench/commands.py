@@ -18,7 +18,7 @@ from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
 from torchperf_ci.config import Config
-from torchperf_ci.console import Column
+from torchperf_ci.document import Column
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from torchperf_ci.actions import Annotation, markdown_cell
 from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
-from torchperf_ci.console import Column, print_table, say
+from torchperf_ci.console import print_table, say
+from torchperf_ci.document import Column
 from torchperf_ci.machine.disturbance import MARK, disturbance, power_limit
 from torchperf_ci.machine.doctor import Finding, verdict
 from torchperf_ci.stats.spread import spread, wide

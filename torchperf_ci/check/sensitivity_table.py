@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import literal
 from torchperf_ci.check.finding import HOPELESS
-from torchperf_ci.console import Column, print_table
+from torchperf_ci.console import print_table
+from torchperf_ci.document import Column
 
 if TYPE_CHECKING:
     from torchperf_ci.check.sensitivity import Sensitivity, Sight, SuiteSight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import Annotation
-from torchperf_ci.console import Column, print_line, print_table
+from torchperf_ci.console import print_line, print_table
 from torchperf_ci.culprits.tables import changes, folded, inside, shown
 from torchperf_ci.culprits.words import (
     NAME_LENGTH,
@@ -20,6 +20,7 @@ from torchperf_ci.culprits.words import (
     sha,
     spent,
 )
+from torchperf_ci.document import Column
 from torchperf_ci.verdicts.rows import change, short
 
 if TYPE_CHECKING:

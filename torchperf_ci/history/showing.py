@@ -8,7 +8,8 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from torchperf_ci.console import Column, print_line, print_table
+from torchperf_ci.console import print_line, print_table
+from torchperf_ci.document import Column
 from torchperf_ci.history.settled import STAYS
 from torchperf_ci.series.outcome import word
 from torchperf_ci.stats.splits import FEWEST

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import console
 from torchperf_ci.actions import Annotation, literal
-from torchperf_ci.console import Column
+from torchperf_ci.document import Column
 from torchperf_ci.markdown import plain, table
 from torchperf_ci.verdicts.rows import difference, short
 

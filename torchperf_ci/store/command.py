@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
-from torchperf_ci.console import UNLIMITED, Column, print_table, say
+from torchperf_ci.console import UNLIMITED, print_table, say
+from torchperf_ci.document import Column
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.records.columns import LATEST

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.actions import Annotation, Level
-from torchperf_ci.console import Column, print_line, print_table
+from torchperf_ci.console import print_line, print_table
+from torchperf_ci.document import Column
 from torchperf_ci.verdicts.coverage import shortfall, takes
 from torchperf_ci.verdicts.groups import grouped
 from torchperf_ci.verdicts.headline import is_only_new, news

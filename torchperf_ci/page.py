@@ -1,0 +1,234 @@
+"""Documents as a page of HTML that needs nothing beside itself: no network, no script."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from torchperf_ci.actions import printable
+from torchperf_ci.document import (
+    Bold,
+    Bullets,
+    Chart,
+    Code,
+    Commands,
+    Folded,
+    Heading,
+    Hidden,
+    Link,
+    Mention,
+    Note,
+    Only,
+    Paragraph,
+    Replaceable,
+    Table,
+    Toned,
+    Unbroken,
+    pieces,
+    shown_on,
+)
+from torchperf_ci.markdown import MARKS, WEB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torchperf_ci.document import Block, Document, Piece, Words
+
+_STYLE = """
+:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa;
+  --blue: #0969da; --red: #cf222e }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #4493f8;
+    --red: #f85149 }
+}
+body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: var(--text); background: var(--back);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word }
+a { color: var(--blue) }
+table { border-collapse: collapse; display: block; margin: 0 0 1rem; max-width: 100%; overflow-x: auto;
+  width: max-content }
+td, th { border: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.3rem 0.7rem; text-align: left }
+tr:nth-child(even) td { background: var(--band) }
+code, pre { background: var(--band); border-radius: 6px; font: 85%/1.45 ui-monospace, monospace }
+code { padding: 0.15rem 0.35rem }
+pre { overflow-x: auto; padding: 0.8rem 1rem }
+pre code { background: none; font-size: 100%; padding: 0 }
+blockquote { border-left: 0.25rem solid var(--line); color: var(--soft); margin: 0 0 1rem; padding: 0 1rem }
+details { margin: 0 0 1rem }
+summary { cursor: pointer }
+.unbroken { white-space: nowrap }
+.chart { display: block; height: auto; margin: 0 0 1rem; max-width: 760px; width: 100% }
+.chart text { fill: var(--soft); font-size: 12px }
+.chart .title { fill: var(--text); font-size: 14px; font-weight: 600 }
+.chart .tick { dominant-baseline: middle; text-anchor: end }
+.chart .end { text-anchor: middle }
+.chart .grid { stroke: var(--line) }
+.chart polyline { fill: none; stroke: var(--blue); stroke-width: 1.5 }
+.chart .level { stroke: var(--red); stroke-width: 2 }
+.chart .value { fill: var(--blue) }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:"
+"""Nothing runs in the page, whatever its texts hold: https://www.w3.org/TR/CSP3/"""
+
+
+_WIDTH, _HEIGHT = 760, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 40, 45
+_TICKS = 5
+
+
+def page(title: str, documents: Iterable[Document]) -> str:
+    """A whole HTML document."""
+    body = "\n".join(map(_document, documents))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"{body}\n</body>\n</html>\n"
+    )
+
+
+def _document(document: Document) -> str:
+    head = f"<h3>{_line(document.title)}</h3>\n" if document.title else ""
+    return head + _blocks(list(shown_on("page", document.blocks)))
+
+
+def _blocks(blocks: Sequence[Block]) -> str:
+    return "\n".join(map(_block, blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"<h4>{_line(block.words)}</h4>"
+        case Paragraph():
+            line = _line(block.words)
+            return f"<p><small>{line}</small></p>" if block.small else f"<p>{line}</p>"
+        case Note():
+            return f"<blockquote>{_each('p', block.lines)}</blockquote>"
+        case Bullets():
+            items = block.items[: block.most]
+            return f"<ul>{_each('li', items)}</ul>{_more(len(block.items) - len(items))}"
+        case Commands():
+            lines = (printable(line, keep="\n") for line in block.lines)
+            return f"<pre><code>{escape(chr(10).join(lines))}\n</code></pre>"
+        case Table():
+            return _table(block)
+        case Chart():
+            return _svg(block)
+        case Folded():
+            return f"<details><summary>{_line(block.title)}</summary>\n{_blocks(block.blocks)}\n</details>"
+        case Replaceable():
+            return _blocks(block.blocks)
+        case Hidden() | Only():
+            return ""
+
+
+def _table(table: Table) -> str:
+    title = f"<p><strong>{_text(table.title)}</strong></p>\n" if table.title else ""
+    shown = table.rows[: table.most]
+    head = f"<tr>{_each('th', [column.head for column in table.columns])}</tr>"
+    rows = "\n".join(f"<tr>{_each('td', row)}</tr>" for row in shown)
+    body = f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    return f"{title}{body}{_more(len(table.rows) - len(shown))}"
+
+
+def _each(tag: str, lines: Iterable[Words]) -> str:
+    return "".join(f"<{tag}>{_line(line)}</{tag}>" for line in lines)
+
+
+def _more(hidden: int) -> str:
+    return f"\n<p>…and {hidden} more, left out here</p>" if hidden > 0 else ""
+
+
+def _line(words: Words) -> str:
+    return "".join(map(_piece, pieces(words))).strip()
+
+
+def _piece(piece: Piece) -> str:
+    match piece:
+        case str():
+            return _text(piece)
+        case Bold():
+            return f"<strong>{_text(piece.text)}</strong>"
+        case Code():
+            return f"<code>{_text(piece.text)}</code>"
+        case Link():
+            shown = _piece(piece.text)
+            return f'<a href="{escape(piece.url)}">{shown}</a>' if WEB.fullmatch(piece.url) else shown
+        case Mention():
+            return _text(f"@{piece.login}")
+        case Toned():
+            return f"{MARKS[piece.tone]} {_text(piece.text)}"
+        case Unbroken():
+            return f'<span class="unbroken">{_text(piece.text)}</span>'
+
+
+def _text(text: str) -> str:
+    return escape(printable(re.sub(r"\s+", " ", text)))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A stretch of numbers that lies between two places of the picture."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+
+    def place(self, value: float) -> float:
+        return self.first + (value - self.low) / ((self.high - self.low) or 1.0) * (self.last - self.first)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [self.low + (self.high - self.low) * tick / (_TICKS - 1) for tick in range(_TICKS)]
+
+
+def _svg(chart: Chart) -> str:
+    """The picture, as part of a page."""
+    title = _text(chart.title) or "chart"
+    x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
+    y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
+    what = f"{chart.unit}; runs {chart.days}".rstrip() + ", the newest is 0"
+    parts = [
+        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{title}">',
+        f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
+        *(_across(value, x, y) for value in y.ticks),
+        *(_below(end, x) for end in (x.low, x.high)),
+        f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{_text(what)}</text>',
+        *([_path(chart.levels, x, y, "level")] if chart.levels else []),
+        _path(chart.values, x, y, "values"),
+        *(_dot(number, value, x, y, len(chart.values)) for number, value in enumerate(chart.values)),
+        "</svg>",
+    ]
+    legend = "\n<p><small>Blue: each run. Red: the level before and after.</small></p>"
+    return "\n".join(parts) + (legend if chart.levels else "")
+
+
+def _across(value: float, x: _Axis, y: _Axis) -> str:
+    at = f"{y.place(value):.1f}"
+    return (
+        f'<line class="grid" x1="{x.first}" x2="{x.last}" y1="{at}" y2="{at}"/>'
+        f'<text class="tick" x="{x.first - 8}" y="{at}">{value:,.4g}</text>'
+    )
+
+
+def _below(value: float, x: _Axis) -> str:
+    return f'<text class="end" x="{x.place(value):.1f}" y="{_HEIGHT - _BOTTOM + 18}">{value:g}</text>'
+
+
+def _path(values: Sequence[float], x: _Axis, y: _Axis, kind: str) -> str:
+    places = [f"{_along(number, x, len(values)):.1f},{y.place(v):.1f}" for number, v in enumerate(values)]
+    return f'<polyline class="{kind}" points="{" ".join(places)}"/>'
+
+
+def _dot(number: int, value: float, x: _Axis, y: _Axis, count: int) -> str:
+    place = f'cx="{_along(number, x, count):.1f}" cy="{y.place(value):.1f}"'
+    return f'<circle class="value" r="3" {place}><title>{value:g}</title></circle>'
+
+
+def _along(number: int, x: _Axis, count: int) -> float:
+    """Where the first value is at the beginning of the axis, and the last at its end."""
+    return x.first + (x.last - x.first) * number / max(count - 1, 1)
