@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+pytest_plugins = ["reporting_job"]
 PROJECT = Path(__file__).parents[1]
 DESCRIPTORS = 8192
 

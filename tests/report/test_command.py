@@ -17,8 +17,8 @@ from torchperf_ci.verdicts import file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Job
     from github_api import GitHub
+    from reporting_job import Job
 
 
 @pytest.mark.parametrize("why", ["--dry-run", "no token"])

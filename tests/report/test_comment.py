@@ -16,8 +16,8 @@ from torchperf_ci.report.measured import Measured
 from torchperf_ci.report.told import Told
 
 if TYPE_CHECKING:
-    from conftest import Job
     from github_api import GitHub
+    from reporting_job import Job
 
     from torchperf_ci.verdicts.verdict import Judgement
 

@@ -6,8 +6,8 @@ import pytest
 from github_api import Fault, Pull
 
 if TYPE_CHECKING:
-    from conftest import Job
     from github_api import GitHub
+    from reporting_job import Job
 
 SHA, OTHER = "a" * 40, "b" * 40
 FORK = "stranger/perf"

@@ -16,8 +16,8 @@ from torchperf_ci.report.issues.life.hidden import embed, recall
 from torchperf_ci.report.issues.life.memory import Memory
 
 if TYPE_CHECKING:
-    from conftest import Job
     from github_api import GitHub, Issue
+    from reporting_job import Job
 
 US = LOGINS[JOB]
 NIGHT = timedelta(days=1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.report.issues.causes.findings import findings_of
-from torchperf_ci.report.issues.life.action import Rules
 from torchperf_ci.report.issues.life.hidden import embed, recall
 from torchperf_ci.report.issues.life.lifecycle import plan
 from torchperf_ci.report.issues.life.ours import Ours
+from torchperf_ci.report.issues.life.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

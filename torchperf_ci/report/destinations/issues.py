@@ -19,8 +19,8 @@ from torchperf_ci.report.github import asking
 from torchperf_ci.report.issues.account import account
 from torchperf_ci.report.issues.board import Board
 from torchperf_ci.report.issues.causes.findings import findings_of
-from torchperf_ci.report.issues.life.action import Rules
 from torchperf_ci.report.issues.life.lifecycle import plan
+from torchperf_ci.report.issues.life.rules import Rules
 from torchperf_ci.report.issues.publishing import Tonight, publish
 from torchperf_ci.report.issues.texts.context import Context
 from torchperf_ci.report.issues.texts.text import text_of

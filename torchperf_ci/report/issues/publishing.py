@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from torchperf_ci.report.issues.board import Board
     from torchperf_ci.report.issues.causes.finding import Finding
-    from torchperf_ci.report.issues.life.action import Action, Rules
+    from torchperf_ci.report.issues.life.action import Action
     from torchperf_ci.report.issues.life.ours import Ours
+    from torchperf_ci.report.issues.life.rules import Rules
     from torchperf_ci.report.issues.texts.context import Context
     from torchperf_ci.report.issues.texts.text import Text
     from torchperf_ci.verdicts.verdict import Verdict

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from torchperf_ci.report.issues.causes.finding import Finding, Kind, Row
+    from torchperf_ci.report.issues.causes.finding import Finding, Row
     from torchperf_ci.report.issues.life.memory import Memory
     from torchperf_ci.report.issues.life.ours import Ours
     from torchperf_ci.verdicts.verdict import Verdict
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 What = Literal["open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "remember"]
 """A new issue; new evidence; a culprit for one that had none; a relapse; all is back; it is meant to be so; the same as
 another issue; nothing that people need to be told."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """``night`` is tonight's ISO date, the numbers are as in ``torchperf.yml``; issues of other ``kinds`` stay."""
-
-    night: str
-    recovered_nights: int = 3
-    max_per_night: int = 5
-    kinds: tuple[Kind, ...] = ("culprit", "unlocated", "broken")
 
 
 @dataclass(frozen=True)

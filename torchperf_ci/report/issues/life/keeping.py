@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.report.issues.causes.finding import Finding, Row
-    from torchperf_ci.report.issues.life.action import Rules, What
+    from torchperf_ci.report.issues.life.action import What
     from torchperf_ci.report.issues.life.memory import Memory
     from torchperf_ci.report.issues.life.ours import Ours
+    from torchperf_ci.report.issues.life.rules import Rules
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
 

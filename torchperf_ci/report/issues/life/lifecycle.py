@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from torchperf_ci.report.issues.life.action import Action, Plan, Rules
+from torchperf_ci.report.issues.life.action import Action, Plan
 from torchperf_ci.report.issues.life.keeping import accepted, duplicate_of, kept, opened
 from torchperf_ci.report.issues.life.matching import home, series_of
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchperf_ci.report.issues.causes.finding import Finding
     from torchperf_ci.report.issues.life.matching import Home
     from torchperf_ci.report.issues.life.ours import Ours
+    from torchperf_ci.report.issues.life.rules import Rules
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_ci.report.issues.causes.finding import Finding, Row
-    from torchperf_ci.report.issues.life.action import Rules
     from torchperf_ci.report.issues.life.ours import Ours
+    from torchperf_ci.report.issues.life.rules import Rules
     from torchperf_ci.series.series import Series
 
 Word = Literal["new", "known", "relapsed", "settled"]
