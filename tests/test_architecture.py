@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).parents[1] / "torchperf_ci"
 OURS = "torchperf_ci"
 
-# A room, and the rooms or modules of ours that it may import. `errors`, `wording`, `metrics` and `document` are everybody's.
+# A room, and the rooms or modules of ours that it may import. For all are `errors`, `wording`, `metrics`, `document`.
 MAY_IMPORT = {
     "stats": {"stats"},
     "records": {"records"},

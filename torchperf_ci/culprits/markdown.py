@@ -10,10 +10,10 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.showing import headline
 from torchperf_ci.culprits.tables import changes, folded, inside, shown
 from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, asked, byline, details, luck, name, spent
+from torchperf_ci.document import short
 from torchperf_ci.markdown import first, fitted, more, plain, table
 from torchperf_ci.markdown import folded as fold
 from torchperf_ci.verdicts.again import code, lines, where
-from torchperf_ci.verdicts.rows import short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,8 +20,8 @@ from torchperf_ci.culprits.words import (
     sha,
     spent,
 )
-from torchperf_ci.document import Column
-from torchperf_ci.verdicts.rows import change, short
+from torchperf_ci.document import Column, short
+from torchperf_ci.verdicts.rows import change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

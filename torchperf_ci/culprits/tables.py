@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.words import NAME_LENGTH, TEXT_LENGTH, likely, sha, versions
-from torchperf_ci.verdicts.rows import change, short
+from torchperf_ci.document import short
+from torchperf_ci.verdicts.rows import change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

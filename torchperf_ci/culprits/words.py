@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.verdicts.rows import change, short
+from torchperf_ci.document import short
+from torchperf_ci.verdicts.rows import change
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit, Location, Moved

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from torchperf_ci.console import print_line, print_table
-from torchperf_ci.document import Column
+from torchperf_ci.document import Column, short
 from torchperf_ci.history.settled import STAYS
 from torchperf_ci.series.outcome import word
 from torchperf_ci.stats.splits import FEWEST
-from torchperf_ci.verdicts.rows import case, short
+from torchperf_ci.verdicts.rows import case
 from torchperf_ci.verdicts.rows import change as ratio
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import console
 from torchperf_ci.actions import Annotation, literal
-from torchperf_ci.document import Column
+from torchperf_ci.document import Column, short
 from torchperf_ci.markdown import plain, table
-from torchperf_ci.verdicts.rows import difference, short
+from torchperf_ci.verdicts.rows import difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

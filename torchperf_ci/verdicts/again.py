@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import markdown_cell, one_line
-from torchperf_ci.verdicts.rows import short
+from torchperf_ci.document import short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import short
 from torchperf_ci.markdown import first, fitted, folded, plain, table
 from torchperf_ci.verdicts.coverage import shortfall
 from torchperf_ci.verdicts.groups import Group, counted, grouped
 from torchperf_ci.verdicts.headline import headline, is_only_new, news, sign
 from torchperf_ci.verdicts.next_step import next_step
-from torchperf_ci.verdicts.rows import COLUMNS, shared, short
+from torchperf_ci.verdicts.rows import COLUMNS, shared
 from torchperf_ci.verdicts.rows import row as row_of
 from torchperf_ci.verdicts.showing import suite_line
 

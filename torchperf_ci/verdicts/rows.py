@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import short
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.verdicts.groups import group_of
 
@@ -81,11 +82,6 @@ def change(effect: Effect) -> str:
         return f"{_percent(effect.ratio)}% (no interval)"
     high = "∞" if effect.high == float("inf") else _percent(effect.high)
     return f"{_percent(effect.ratio)}% ({_percent(effect.low)}…{high})"
-
-
-def short(text: str, length: int) -> str:
-    """``text``, if need be cut to ``length`` characters."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _number(value: float | None) -> str:

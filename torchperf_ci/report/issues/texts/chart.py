@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import floor, log, log10
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.document import short
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.report.issues.causes.points import is_number, points_of
 from torchperf_ci.report.issues.texts.words import NAME_LENGTH, machine
-from torchperf_ci.verdicts.rows import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.words import sha
+from torchperf_ci.document import short
 from torchperf_ci.report.issues.texts.words import machines, what_got_worse
-from torchperf_ci.verdicts.rows import short
 from torchperf_ci.verdicts.turn import turn_of
 
 if TYPE_CHECKING:

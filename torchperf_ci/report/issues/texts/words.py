@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci import markdown
+from torchperf_ci.document import short
 from torchperf_ci.metrics import is_latency, name_and_unit
-from torchperf_ci.verdicts.rows import difference, levels, short
+from torchperf_ci.verdicts.rows import difference, levels
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
