@@ -17,8 +17,8 @@ APART = 3 * 3600
 def sittings_of(points: Iterable[Point]) -> dict[str, int]:
     """The number of each run's sitting, of ``points`` oldest first.
 
-    A run goes on with a sitting if it is of the same commits and begins less than :data:`APART` after the run before,
-    or if nobody knows when one of the two was.
+    A run goes on with a sitting if it is of the same commits and begins less than :data:`APART` after the
+    one before, or if the time of one of the two is unknown.
     """
     numbers = count()
     found: dict[str, int] = {}
