@@ -190,7 +190,7 @@ class Readable(Cpu):
 
     hot = 0.0
 
-    def held(self) -> Held:
+    def throttle_counters(self) -> Held:
         now = time.monotonic()
         return Held(now, {"hardware thermal slowdown": self.hot * now}, 0.97 * now)
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from torchperf_ci.machine.checks.facts import gather
+from torchperf_ci.machine.checks.finding import Finding
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.doctor import Finding, examine, verdict
+from torchperf_ci.machine.doctor import examine, verdict
 
 
 def finding(check, level):

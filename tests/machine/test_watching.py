@@ -51,8 +51,8 @@ class Replay:
             self.row = row
             found.append(self.device.reading())
             if row is rows[0]:
-                before = self.device.held()
-        return before, self.device.held(), found
+                before = self.device.throttle_counters()
+        return before, self.device.throttle_counters(), found
 
 
 @pytest.fixture
@@ -120,10 +120,10 @@ def test_counters_of_older_drivers(nvidia):
     nvidia.nvmlDeviceGetFieldValues.side_effect = lambda _, fields: [
         field_value(field, counts.get(field)) for field in fields
     ]
-    held = Cuda().held()
+    held = Cuda().throttle_counters()
     assert (held.voiding, held.power) == ({"thermal slowdown": 0.5}, 2.0)
     nvidia.nvmlDeviceGetFieldValues.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    assert Cuda().held() is None
+    assert Cuda().throttle_counters() is None
 
 
 def test_the_fields_are_those_of_the_library():
@@ -155,4 +155,4 @@ def test_a_gpu_is_read_all_the_time_or_at_both_ends(monkeypatch):
 def test_a_cpu_is_not_read():
     with readings(Cpu(), closely=True) as found:
         pass
-    assert (found, shown(found), held_down(Cpu().held(), None, found)) == ([], {}, {})
+    assert (found, shown(found), held_down(Cpu().throttle_counters(), None, found)) == ([], {}, {})

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.information import HOPE, Price, chances_to_build, most_informative
-from torchperf_ci.stats.levels import Readings
 from torchperf_ci.stats.posterior import Posterior, posterior
-from torchperf_ci.stats.reading_errors import ERROR_DF
+from torchperf_ci.stats.reading_errors import ERROR_DF, Readings
 
 MIN_EFFECT = 0.03
 N = 32

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchperf_ci.stats.grid import Grid, grid, jumps
-from torchperf_ci.stats.levels import NEGLIGIBLE, Readings, rise, weigh
-from torchperf_ci.stats.reading_errors import SIGMAS, log_density, sigma_prior
+from torchperf_ci.stats.levels import NEGLIGIBLE, rise, weigh
+from torchperf_ci.stats.reading_errors import SIGMAS, Readings, log_density, sigma_prior
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

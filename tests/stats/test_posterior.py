@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchperf_ci.stats.grid import grid, jumps
-from torchperf_ci.stats.levels import Readings
 from torchperf_ci.stats.posterior import EXPECTED_CHANGES, Posterior, chance_of_rise, posterior
-from torchperf_ci.stats.reading_errors import ERROR_DF, SIGMAS, SPOILED, SPOILED_SCALE, sigma_prior
+from torchperf_ci.stats.reading_errors import ERROR_DF, SIGMAS, SPOILED, SPOILED_SCALE, Readings, sigma_prior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
 from torchperf_ci.console import print_table, say
 from torchperf_ci.document import Column
 from torchperf_ci.machine.disturbance import MARK, disturbance, power_limit
-from torchperf_ci.machine.doctor import Finding, verdict
+from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.stats.spread import spread, wide
 from torchperf_ci.wording import counted
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_ci.bench.anchor import Anchor
+    from torchperf_ci.machine.checks.finding import Finding
 
 COLUMNS = (
     Column("workload"),

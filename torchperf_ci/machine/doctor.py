@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.checks import cpu, gpu, system
 from torchperf_ci.machine.checks.facts import Facts, gather
-from torchperf_ci.machine.checks.finding import Finding
 from torchperf_ci.machine.checks.steadiness import device_steadiness, steadiness
 from torchperf_ci.machine.devices.cpu import Cpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchperf_ci.machine.checks.finding import Finding
     from torchperf_ci.machine.devices.base import Device
     from torchperf_ci.machine.noise import Exercise
-
-__all__ = ["Finding", "diagnose", "examine", "verdict"]
 
 
 def examine(

@@ -105,13 +105,13 @@ def watched(
     A GPU is read all the time, or only at both ends if not ``closely``; ``found`` gets the readings.
     """
     observed: dict[str, str] = {}
-    before, held = snapshot(pid), device.held()
+    before, held = snapshot(pid), device.throttle_counters()
     try:
         with readings(device, closely=closely) as read:
             yield observed
     finally:
         observed |= between(before, snapshot(pid)).facts()
-        observed |= held_down(held, device.held(), read)
+        observed |= held_down(held, device.throttle_counters(), read)
         observed |= shown(read) if closely else {}
         # Counted, because a container's process ids are not those that a driver tells.
         if (others := max((reading.processes for reading in read), default=0) - workers) > 0:

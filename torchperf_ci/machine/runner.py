@@ -6,13 +6,13 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.machine.fingerprint import GIB
 from torchperf_ci.machine.host import read_host
 
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.base import Identity
     from torchperf_ci.machine.fingerprint import Fingerprint
 
-GIB = 2**30
 MIB = 2**20
 
 

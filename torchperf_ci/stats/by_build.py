@@ -1,9 +1,9 @@
 """Is the code of one commit slower than that of another? The test of pairs that share the offsets of their builds.
 
-Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_offsets`) move all
-pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code. It is the
-model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as in
-:mod:`torchperf_ci.stats.sprt`.
+Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_offsets`) move
+all pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code. It is the
+model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as
+in :mod:`torchperf_ci.stats.sprt`.
 
 τ is not known, and is weighed like σ. That it may be large keeps few builds that agree by luck from being believed:
 by simulation of builds that differ by 1.5% such a test, asked after every three pairs up to seven blocks, says "slower"
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.build_offsets import taus
-from torchperf_ci.stats.sprt import ERROR_DF, MULTIPLES, PRIOR_DF, PRIOR_SIGMA, WEIGHTS
+from torchperf_ci.stats.sprt import ERROR_DF, MULTIPLES, PRIOR_DF, PRIOR_SIGMA, WEIGHTS, log_of_sum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +63,8 @@ def by_build(blocks: Blocks, delta: float, luck: float, belief: tuple[float, ...
     """
     sizes = np.concatenate([[0.0], delta * MULTIPLES, -delta * MULTIPLES])
     joint = _joint(blocks, sizes, taus(luck)) + np.log(belief)[:, np.newaxis]
-    none, *others = _log_of_sum(joint.reshape(sizes.size, -1))
-    up, down = (_log_of_sum(side + np.log(WEIGHTS)) for side in np.split(np.array(others), 2))
+    none, *others = log_of_sum(joint.reshape(sizes.size, -1))
+    up, down = (log_of_sum(side + np.log(WEIGHTS)) for side in np.split(np.array(others), 2))
     shares = np.exp(joint - joint.max()).sum(axis=0)
     shares /= shares.sum()
     return ByBuild(
@@ -122,9 +122,3 @@ def _weights(sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
     logs = -0.5 * ((_MIDDLES - np.array(sizes)[:, np.newaxis, np.newaxis]) / spread) ** 2
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-def _log_of_sum(logs: Floats) -> Floats:
-    """ln ∑ exp over the last axis."""
-    most = logs.max(axis=-1, keepdims=True)
-    return np.asarray(most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1)))

@@ -54,7 +54,7 @@ class Side:
 
     ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
     is the false-discovery rate at which it is, NaN where nothing could be judged. ``seen``, shape (series, 2), is the
-    visit of the past that keeps a candidate from being proof, as :func:`last_visits` tells it, 0 where none does.
+    excursion of the past that keeps a candidate from being proof, as :func:`last_visits` tells it, 0 where none does.
     """
 
     candidate: NDArray[np.bool_]
@@ -196,10 +196,10 @@ def _sides(
 
 def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> Side:
     proven = candidate & (rate <= FALSE_DISCOVERIES)
-    visit = seen[0]
+    excursion = seen[0]
     for one in seen[1:]:  # that of the longest window counts
-        visit = np.where(one > 0, one, visit)
-    return Side(candidate, proven, rate, np.where((candidate & ~proven)[:, None], visit, 0))
+        excursion = np.where(one > 0, one, excursion)
+    return Side(candidate, proven, rate, np.where((candidate & ~proven)[:, None], excursion, 0))
 
 
 def _evidence(

@@ -40,9 +40,9 @@ class Grid:
 def grid(values: Floats, min_effect: float, whole: float = 0.0) -> Grid:
     """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
 
-    A level is slow from half of ``min_effect`` on, and from :data:`SHARE` of the ``whole`` change on: else a small part
-    of a large change would have to be ruled out at each build, which takes many readings. One reading alone stretches
-    nothing: it may be off by anything, and would blur all others.
+    A level is slow from half of ``min_effect`` on, and from :data:`SHARE` of the ``whole`` change on:
+    else a small part of a large change would have to be ruled out at each build, which takes many readings. One reading
+    alone stretches nothing: it may be off by anything, and would blur all others.
     """
     ordered = np.sort(np.append(values, (0.0, 0.0)))
     least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)

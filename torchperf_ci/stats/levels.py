@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.stats.grid import Grid
+    from torchperf_ci.stats.reading_errors import Readings
 
     Floats = NDArray[np.float64]
 
@@ -39,30 +40,6 @@ _OFFSETS = np.arange(-3, 4) * 0.8
 """Of the first build, in standard deviations."""
 _LEAST = 1e-150
 """The least likelihood of a level, beside the most likely one's: no level is ever ruled out by the range of numbers."""
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds.
-
-    ``draws``, (n, 2), tell builds of one commit apart; they are of base and head, and without them each commit has one.
-    ``luck`` is the standard deviation that builds of one commit are expected to have among themselves.
-    """
-
-    base: NDArray[np.intp]
-    head: NDArray[np.intp]
-    values: Floats
-    draws: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), np.intp))
-    luck: float = 0.0
-
-    def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
-        """What was read between two builds, by their draws."""
-        found: dict[tuple[int, int], tuple[float, ...]] = {}
-        for place in np.flatnonzero((self.base == base) & (self.head == head)):
-            of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
-            draws = (of_base, of_head)
-            found[draws] = (*found.get(draws, ()), float(self.values[place]))
-        return found
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.grid import grid
-from torchperf_ci.stats.levels import Readings, Weighed, rise, weigh
+from torchperf_ci.stats.levels import Weighed, rise, weigh
+from torchperf_ci.stats.reading_errors import Readings
 from torchperf_ci.stats.shared_pairs import worths
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ The scale of the errors is not known, and is weighed like everything else.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,30 @@ PRIOR_DF = 4.0
 """The belief about the scale beforehand, and how many readings it is worth."""
 
 _T4 = math.gamma((ERROR_DF + 1) / 2) / (math.sqrt(ERROR_DF * math.pi) * math.gamma(ERROR_DF / 2))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds.
+
+    ``draws``, (n, 2), tell builds of one commit apart; they are of base and head, and without them each commit has one.
+    ``luck`` is the standard deviation that builds of one commit are expected to have among themselves.
+    """
+
+    base: NDArray[np.intp]
+    head: NDArray[np.intp]
+    values: Floats
+    draws: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), np.intp))
+    luck: float = 0.0
+
+    def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
+        """What was read between two builds, by their draws."""
+        found: dict[tuple[int, int], tuple[float, ...]] = {}
+        for place in np.flatnonzero((self.base == base) & (self.head == head)):
+            of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
+            draws = (of_base, of_head)
+            found[draws] = (*found.get(draws, ()), float(self.values[place]))
+        return found
 
 
 def sigma_prior() -> Floats:

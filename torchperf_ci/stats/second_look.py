@@ -1,7 +1,7 @@
 """Changes between their neighbours, beside the noise of their whole series: those of many series in one go.
 
-Series lie one after the other in one array, and a :data:`Window` counts from its beginning. It is as wide as REACH to
-either side at most, so that windows fit in arrays of shape (windows, 2·REACH), padded at their ends.
+Series lie one after the other in one array, and a :data:`Window` counts from its beginning. It is as wide as
+REACH to either side at most, so that windows fit in arrays of shape (windows, 2·REACH), padded at their ends.
 """
 
 from __future__ import annotations

@@ -97,8 +97,9 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1, worth: f
     :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
     ``ln(beta/(1 − alpha))``.
 
-    ``worth``, in (0, 1], is how many independent pairs each of these is worth (:mod:`torchperf_ci.stats.pair_memory`):
-    the exponent of the likelihood ratios and of the chance that the pairs agree by luck; intervals grow by its root.
+    ``worth``, in (0, 1], is how many independent pairs each of these is worth
+    (:mod:`torchperf_ci.stats.pair_memory`): the exponent of the likelihood ratios and of the chance that the pairs
+    agree by luck; intervals grow by its root.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     effect, delta = paired_effect(x).widened(worth**-0.5), math.log1p(min_effect)
@@ -137,14 +138,14 @@ def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> ND
     prior = -PRIOR_DF * (np.log(_SIGMAS) + (PRIOR_SIGMA / _SIGMAS) ** 2 / 2)
     squares = ((log_ratios[..., np.newaxis] - means)[..., np.newaxis] / _SIGMAS) ** 2
     each = -(ERROR_DF + 1) / 2 * np.log1p(squares / ERROR_DF) - np.log(_SIGMAS)
-    return _log_of_sum(np.cumsum(each, axis=1) + prior)
+    return log_of_sum(np.cumsum(each, axis=1) + prior)
 
 
 def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _log_of_sum(ratios + np.log(WEIGHTS))
+    return log_of_sum(ratios + np.log(WEIGHTS))
 
 
-def _log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln ∑ exp over the last axis."""
     most = logs.max(axis=-1, keepdims=True)
     total: NDArray[np.float64] = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))

@@ -33,7 +33,7 @@ class Tails:
     down: NDArray[np.float64]
 
     def score(self, z: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Deviations of ``z`` σ as scores that are standard normal where nothing has changed, at most :data:`MOST`.
+        """Deviations of ``z`` σ as scores, standard normal where nothing has changed, at most :data:`MOST`.
 
         ``df``, of a shape that fits ``z``, are the degrees of freedom of the σ that z was divided by: with few,
         Student's distribution may be the wider of the two, and then counts.

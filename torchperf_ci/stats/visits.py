@@ -1,7 +1,8 @@
 """What a series has been at and has left again: a level that comes and goes proves nothing when it comes once more.
 
-A visit is a stretch of at most :data:`LONGEST` runs that lies above the runs on both of its sides. So neither a step
-that stays, nor the end of a level that was there from the beginning, nor one that stayed for longer is a visit.
+An excursion is a stretch of at most :data:`LONGEST` runs that lies above the runs on both of its sides. So
+neither a step that stays, nor the end of a level that was there from the beginning, nor one that stayed for longer is
+an excursion.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 LONGEST = 30
-"""Runs of the longest visit: what stays for more than a month of nights is a level."""
+"""Runs of the longest excursion: what stays for more than a month of nights is a level."""
 SHORT = 15
 """Runs after which the level before is the level again, though nothing like it was seen before."""
 NEARLY, FARTHEST = 1.5, 2.0
-"""A rise is that of a visit from 1.5 times as high to half as high."""
+"""A rise is that of an excursion from 1.5 times as high to half as high."""
 HALF = 2
-"""A visit of half as many runs tells that one of as many is nothing special: how long they last is chance."""
+"""An excursion of half as many runs tells that one of as many is nothing special: how long they last is chance."""
 FEWEST = 2
-"""Runs of the shortest visit: a spike is none."""
+"""Runs of the shortest excursion: a spike is none."""
 SMOOTH = 5
 """Runs of the running median that tells where a series stays, whatever its spikes."""
 _BATCH = 1 << 16
@@ -37,11 +38,11 @@ _BATCH = 1 << 16
 
 
 def last_visits(values: Floats, runs: int, level: Floats) -> Ints:
-    """How many runs the last visit had that was about as high as those of the newest ``runs`` that rose, and at least
-    half as long, and how many runs ago it ended: shape (series, 2), 0 where there is none.
+    """The runs of the last excursion about as high as those of the newest ``runs`` that rose, and at least half as
+    long, and how many runs ago it ended: shape (series, 2), 0 where there is none.
 
     ``values``, shape (series, runs), are oldest first, with NaN in front only, the newest runs at the end; ``level``,
-    shape (series,), is what these are above of. Where there was no such visit, the level that they rose from may be
+    shape (series,), is what these are above of. Where there was no such excursion, the level that they rose from may be
     one, to the underside: then its runs are told, and 0 runs ago.
     """
     found = np.zeros((len(values), 2), dtype=np.int64)
@@ -71,7 +72,7 @@ def _last_visits(values: Floats, runs: int, fewest: int, rise: Floats) -> Ints:
 
 
 def _visit_above(past: Floats, runs: int, rise: Floats) -> tuple[Ints, Ints]:
-    """How long the last visit of ``runs`` or more was, 0 where there was none, and how many of ``past`` followed it."""
+    """How long the last excursion of ``runs`` or more was, 0 if there was none; how many of ``past`` followed it."""
     ground = np.maximum(_opened(_median(past, SMOOTH)), _median(past, 2 * LONGEST + 1))
     above = _running(np.minimum, past, runs) - _running(np.maximum, ground, runs)
     is_like = (above >= rise[:, None] / NEARLY) & (above <= rise[:, None] * FARTHEST)
@@ -80,13 +81,13 @@ def _visit_above(past: Floats, runs: int, rise: Floats) -> tuple[Ints, Ints]:
 
 
 def _left_level(values: Floats, runs: int, rise: Floats) -> Ints:
-    """The runs of the level before the newest, where it is a visit itself that ends with them, downwards: one of up to
-    :data:`SHORT` runs, or one of several. 0 where it is none."""
+    """The runs of the level before the newest, where it is an excursion itself that ends with them, downwards: one of
+    up to :data:`SHORT` runs, or one of several. 0 where it is none."""
     down = -values
     above = (down - _opened(_median(down, SMOOTH)))[:, :-runs]
-    is_visit = _median(above, SMOOTH) >= rise[:, None] / NEARLY
-    length, ago = _last_stretch(is_visit)
-    begun = (is_visit[:, 1:] & ~is_visit[:, :-1]).sum(axis=1) + is_visit[:, 0]
+    is_excursion = _median(above, SMOOTH) >= rise[:, None] / NEARLY
+    length, ago = _last_stretch(is_excursion)
+    begun = (is_excursion[:, 1:] & ~is_excursion[:, :-1]).sum(axis=1) + is_excursion[:, 0]
     return np.where((ago == 0) & ((length <= SHORT) | (begun > 1)), length, 0)
 
 

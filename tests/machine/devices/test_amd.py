@@ -122,14 +122,14 @@ def test_what_it_shows_at_work(amdsmi):
 
 
 def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
-    assert Rocm().held() is None
+    assert Rocm().throttle_counters() is None
     amdsmi.violations |= {
         "acc_counter": 1000,
         "acc_prochot_thrm": 5,
         "acc_hbm_thrm": "N/A",
         "acc_ppt_pwr": 900,
     }
-    assert Rocm().held() == Held(1000.0, {"processor hot": 5.0}, 900.0)
+    assert Rocm().throttle_counters() == Held(1000.0, {"processor hot": 5.0}, 900.0)
 
 
 def test_determinism_holds_the_clock_below_its_peak(amdsmi):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchperf_ci.bench.worker.errors import UnsupportedError
+from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.machine.devices.base import Seen
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ ACCELERATOR_VARIABLES = re.compile(
 NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
 """Where files lie, and what is printed."""
 MIB = 2**20
-TYPES = ("cuda", "xpu", "mps", "cpu")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def environment(device: str) -> Environment:
 
 
 def _resolve(device: str) -> str:
-    available = [kind for kind in TYPES if _is_available(kind)]
+    available = [kind for kind in DEVICE_TYPES if _is_available(kind)]
     if device == "auto":
         return available[0]
     if device not in available:

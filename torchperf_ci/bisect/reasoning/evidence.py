@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.information import Price, chances_to_build
-from torchperf_ci.stats.levels import Readings
+from torchperf_ci.stats.reading_errors import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

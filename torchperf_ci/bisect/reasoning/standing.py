@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bisect.reasoning.facts import Facts
     from torchperf_ci.bisect.reasoning.question import Question
-    from torchperf_ci.stats.levels import Readings
     from torchperf_ci.stats.posterior import Posterior
+    from torchperf_ci.stats.reading_errors import Readings
 
 SURE = 0.95
 WORTH_ASKING = 0.5

@@ -9,7 +9,8 @@ from torchperf_ci.machine.devices.base import UNSEEN
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.base import Device, Seen
 
-KNOWN = ("cpu", "cuda", "mps", "xpu")
+DEVICE_TYPES = ("cuda", "xpu", "mps", "cpu")
+"""The device types of torch that have a backend here, in the order in which ``auto`` prefers them."""
 
 
 def device(torch_type: str, hip: bool = False, seen: Seen = UNSEEN) -> Device:
@@ -39,7 +40,7 @@ def device(torch_type: str, hip: bool = False, seen: Seen = UNSEEN) -> Device:
         from torchperf_ci.machine.devices.xpu import Xpu
 
         return Xpu(seen)
-    msg = f"no backend for device type {torch_type!r}: known are {', '.join(KNOWN)}"
+    msg = f"no backend for device type {torch_type!r}: known are {', '.join(sorted(DEVICE_TYPES))}"
     raise ValueError(msg)
 
 

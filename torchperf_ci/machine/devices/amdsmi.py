@@ -110,7 +110,7 @@ class AmdGpu(Gpu):
             return Throttling(known=False)
         return Throttling(_active(status, VOIDING), _active(status, WARNING))
 
-    def held(self) -> Held | None:
+    def throttle_counters(self) -> Held | None:
         """Each reason's counter grows while it holds, ``acc_counter`` always (MI300 and later)."""
         status = self._read("amdsmi_get_violation_status") or {}
         total = status.get("acc_counter", "N/A")

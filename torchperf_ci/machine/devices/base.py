@@ -200,7 +200,7 @@ class Device(ABC):
         """What holds the clock down right now."""
         return Throttling()
 
-    def held(self) -> Held | None:
+    def throttle_counters(self) -> Held | None:
         """How long the clock has been held down; None where nothing counts it."""
         return None
 

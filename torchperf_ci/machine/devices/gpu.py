@@ -75,8 +75,8 @@ class Gpu(ABC):
         """See :meth:`Device.throttling`."""
 
     @abstractmethod
-    def held(self) -> Held | None:
-        """See :meth:`Device.held`."""
+    def throttle_counters(self) -> Held | None:
+        """See :meth:`Device.throttle_counters`."""
 
     @abstractmethod
     def reading(self) -> Reading:
@@ -142,9 +142,9 @@ class ManagedGpu(Accelerator):
         gpus, _ = self._found
         return gpus[0].throttling() if gpus else Throttling()
 
-    def held(self) -> Held | None:
+    def throttle_counters(self) -> Held | None:
         gpus, _ = self._found
-        return gpus[0].held() if gpus else None
+        return gpus[0].throttle_counters() if gpus else None
 
     def reading(self) -> Reading | None:
         gpus, _ = self._found

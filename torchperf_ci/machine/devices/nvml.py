@@ -118,7 +118,7 @@ class NvidiaGpu(Gpu):
             return Throttling(known=False)
         return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
 
-    def held(self) -> Held | None:
+    def throttle_counters(self) -> Held | None:
         counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
         if not counters:
             return None
