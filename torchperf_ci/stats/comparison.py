@@ -1,7 +1,7 @@
 """Is one build slower than another? All that is known of a case: its pairs, base against itself, the other cases.
 
-The sequential test of :mod:`torchperf_ci.stats.sprt`, scaled by the autocorrelation of pairs, and two ways to an earlier
-end: pairs that agree beside pairs of base against itself, and an interval that holds no change that
+The sequential test of :mod:`torchperf_ci.stats.sprt`, scaled by the autocorrelation of pairs, and two ways
+to an earlier end: pairs that agree beside pairs of base against itself, and an interval that holds no change that
 matters.
 """
 
