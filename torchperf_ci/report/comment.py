@@ -53,7 +53,8 @@ def body_of_nothing(measured: Measured) -> str:
     """The comment in place of verdicts that there are none of."""
     commit = f"Commit {measured.sha}" if measured.sha else "This pull request"
     see = f": see [the run]({measured.run_url})" if measured.run_url else ""
-    return f"{marker(measured.workflow)}\n### ⚠️ Performance: not compared\n\n{commit} could not be compared{see}.\n"
+    mark = marker(measured.workflow)
+    return f"{mark}\n### ⚠️ Performance: not compared\n\n{commit} could not be compared{see}.\n"
 
 
 def after_nothing(earlier: str, measured: Measured) -> str:
