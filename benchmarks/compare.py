@@ -26,9 +26,9 @@ from torchperf_ci.bench.process import measure
 from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.latency import judge_latency
 from torchperf_ci.compare.progress import progress
-from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
-from torchperf_ci.compare.trial import Trial
-from torchperf_ci.compare.turns import Turns
+from torchperf_ci.compare.rounds import Comparison, PairRunner, measure_rounds
+from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.machine.devices import device
 from torchperf_ci.series.series import Series
 
@@ -73,30 +73,30 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
 
 
-def compared(arms: Arms) -> tuple[dict[str, str], float]:
+def compared(runner: PairRunner) -> tuple[dict[str, str], float]:
     """The verdicts of ``compare``, and the seconds that a case took."""
     start = time.monotonic()
-    measured = Measured([Trial(case) for case in CASES.values()])
-    turns = Turns(measured.trials, MIN_EFFECT)
-    measure_rounds(measured, arms, BUDGET, turns, progress(len(CASES), BUDGET))
-    [control] = judge_controls(measured, MIN_EFFECT).values()
+    comparison = Comparison([ComparedCase(case) for case in CASES.values()])
+    allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
+    measure_rounds(comparison, runner, BUDGET, allocation, progress(len(CASES), BUDGET))
+    [control] = judge_controls(comparison, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")
     judged = [
-        judge_latency(unnamed, trial, measured.trials, MIN_EFFECT, "the time was up")
-        for trial in measured.trials
+        judge_latency(unnamed, compared, comparison.cases, MIN_EFFECT, "the time was up")
+        for compared in comparison.cases
     ]
     words = ["void" if control.spoils(verdict.effect) else verdict.verdict for verdict in judged]
     return dict(zip(CASES, words, strict=True)), (time.monotonic() - start) / len(CASES)
 
 
-def thresholded(arms: Arms) -> tuple[dict[str, str], float]:
+def thresholded(runner: PairRunner) -> tuple[dict[str, str], float]:
     """What the fixed plan says; processes of the two sides and of all cases take turns."""
     start = time.monotonic()
     medians = defaultdict(list)
     for _ in range(PROCESSES):
         for name, case in CASES.items():
-            for side, settings in arms.sides():
-                outcome = measure(case, settings, arms.device, arms.scratch / side, first=False)
+            for side, settings in runner.sides():
+                outcome = measure(case, settings, runner.device, runner.scratch / side, first=False)
                 medians[name, side].append(median(outcome.answers["sample"]["seconds"]))
     ratios = {name: median(medians[name, "head"]) / median(medians[name, "base"]) for name in CASES}
     return {name: worded(ratio) for name, ratio in ratios.items()}, (time.monotonic() - start) / len(CASES)
@@ -112,7 +112,7 @@ def unnamed(metric: str) -> Series:
     return Series("", "", "", "", "", "", "", "", metric)
 
 
-def two_sides(folder: Path) -> Arms:
+def two_sides(folder: Path) -> PairRunner:
     """Two Pythons that differ in nothing but a variable, which the suite reads."""
     (folder / "suite.py").write_text(SUITE)
     pythons = {}
@@ -122,17 +122,17 @@ def two_sides(folder: Path) -> Arms:
         pythons[side].chmod(0o755)
     files = (str(folder / "suite.py"),)
     base, head = (Settings(str(pythons[side]), "cpu", files, budget=1.0) for side in ("base", "head"))
-    return Arms(*on_same_cpus(base, head), device("cpu"), folder)
+    return PairRunner(*on_same_cpus(base, head), device("cpu"), folder)
 
 
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 40
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     with tempfile.TemporaryDirectory() as folder:
-        arms = two_sides(Path(folder))
+        runner = two_sides(Path(folder))
         for _ in range(repeats):
             for name, method in zip(METHODS, (compared, thresholded), strict=True):
-                words, seconds = method(arms)
+                words, seconds = method(runner)
                 sys.stderr.write(f"{name}, {seconds:.0f} s a case: {words}\n")
                 for case, word in words.items():
                     tallies[name, case].words[word] += 1

@@ -22,8 +22,8 @@ from report import print_table
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.compare.latency import decided
-from torchperf_ci.compare.trial import Trial
-from torchperf_ci.compare.turns import Turns
+from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.stats.sprt import decide
 
 if TYPE_CHECKING:
@@ -99,17 +99,17 @@ HELD_OUT = (
 
 def now(pair: Callable[[], float], change: float, cases: int) -> tuple[str, int]:
     """What `compare` says, and all pairs that it took, those of base against itself among them."""
-    trial = Trial(Case("simulated", "inference", "fp32", "eager", 1))
-    others = [Trial(trial.case) for _ in range(cases - 1)]
-    turns = Turns([trial, *others], MIN_EFFECT)
+    trial = ComparedCase(Case("simulated", "inference", "fp32", "eager", 1))
+    others = [ComparedCase(trial.case) for _ in range(cases - 1)]
+    allocation = BudgetAllocation([trial, *others], MIN_EFFECT)
     while len(trial.pairs) < MOST:
         trial.pairs.append(Pair((change + pair(),), 1.0, 1.0, 1, 1))
-        if turns.wants_control(trial):
+        if allocation.wants_control(trial):
             trial.controls.append((len(trial.pairs), pair()))
-        word = decided(trial, turns.trials, MIN_EFFECT).word
+        word = decided(trial, allocation.cases, MIN_EFFECT).word
         if word != "open":
             return word, len(trial.pairs) + len(trial.controls)
-    word = decided(trial, turns.trials, MIN_EFFECT, last=True).word
+    word = decided(trial, allocation.cases, MIN_EFFECT, last=True).word
     return word, len(trial.pairs) + len(trial.controls)
 
 

@@ -19,7 +19,7 @@ from statistics import median
 from report import cv, print_table
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import measure_pairs
+from torchperf_ci.bench.pairs import measure_pair, on_same_cpus
 from torchperf_ci.bench.process import Inquiry, build_arguments, measure, open_worker
 from torchperf_ci.machine.devices import device
 
@@ -50,7 +50,7 @@ def harness(case: Case, settings: Settings, scratch: Path) -> float:
 
 def paired(case: Case, settings: Settings, scratch: Path) -> float:
     """The ratio of a pair whose arms are the same."""
-    [pair] = measure_pairs(case, settings, settings, scratch, 1)
+    pair = measure_pair(case, *on_same_cpus(settings, settings), scratch)
     return math.exp(pair.log_ratio)
 
 

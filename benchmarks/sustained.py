@@ -106,8 +106,8 @@ def power_limit() -> None:
     }
     rows = []
     for name, (seconds, kept_up) in traces().items():
-        for rule, timing in rules.items():
-            told = [Replayed(seconds, timing, start).measure() for start in BEGINNINGS]
+        for rule, timed in rules.items():
+            told = [Replayed(seconds, timed, start).measure() for start in BEGINNINGS]
             errors = sorted(number / kept_up - 1 for number, _ in told)
             typical = median(abs(error) for error in errors)
             rows.append(
@@ -155,8 +155,8 @@ def pairs_of_equals() -> None:
 def waiting(lengths: Sequence[float]) -> None:
     rows = []
     for step in lengths:
-        for rule, timing in {"before": Timing(), "now": Mps.timing}.items():
-            device = Replayed(lambda _, step=step: step, timing, 0.0, WAIT)
+        for rule, timed in {"before": Timing(), "now": Mps.timing}.items():
+            device = Replayed(lambda _, step=step: step, timed, 0.0, WAIT)
             number, took = device.measure()
             rows.append((f"{step * 1e3:g}", rule, f"{number / step - 1:+.2%}", f"{took:.1f}"))
     table(("step (ms), waited for 0.3 ms", "rules", "error", "device seconds"), *rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench import ahead
-from torchperf_ci.bench.ahead import Ahead, spare_cpus
+from torchperf_ci.bench.ahead import PrestartedWorkers, spare_cpus
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair
 
@@ -46,10 +46,10 @@ def _runs(pid: int) -> bool:
 def test_what_was_started_is_what_is_measured_and_ends_with_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs = Ahead()
-    pairs.start(CASE, settings, settings, tmp_path)
-    pids = [arm._worker.pid for arm in pairs._started]
-    taken = pairs.taken(CASE, settings, settings, tmp_path)
+    workers = PrestartedWorkers()
+    workers.start(CASE, settings, settings, tmp_path)
+    pids = [arm._worker.pid for arm in workers._started]
+    taken = workers.taken(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
     assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
@@ -58,20 +58,20 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
 
 @pytest.mark.parametrize("close", [True, False])
 def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, close: bool) -> None:
-    pairs = Ahead()
-    pairs.start(CASE, settings, settings, tmp_path)
-    pids = [arm._worker.pid for arm in pairs._started]
+    workers = PrestartedWorkers()
+    workers.start(CASE, settings, settings, tmp_path)
+    pids = [arm._worker.pid for arm in workers._started]
     if close:
-        pairs.close()
+        workers.close()
     else:
-        pairs.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
+        workers.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
     assert not any(map(_runs, pids))
 
 
 def test_a_compiled_pair_starts_in_its_turn(settings: Settings, tmp_path: Path) -> None:
-    pairs = Ahead()
-    pairs.start(replace(CASE, backend="inductor"), settings, settings, tmp_path)
-    assert pairs._started is None
+    workers = PrestartedWorkers()
+    workers.start(replace(CASE, backend="inductor"), settings, settings, tmp_path)
+    assert workers._started is None
 
 
 @pytest.mark.parametrize(("device", "cpus", "spare"), [("cuda", (0,), 7), ("cpu", (0,), 0), ("cuda", (), 0)])

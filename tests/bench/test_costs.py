@@ -81,6 +81,6 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
             costs.key("a", "inference", "fp32", "eager"): 1.0,
         }
     }
-    selection = Selection([grid], shard=(1, 2), costs=heavy)
-    assert [case.workload for case in select(selection, known, "cuda")] == ["c"]
-    assert [case.workload for case in select(selection, known, "cpu")] == ["a", "c"]
+    selected = Selection([grid], shard=(1, 2), costs=heavy)
+    assert [case.workload for case in select(selected, known, "cuda")] == ["c"]
+    assert [case.workload for case in select(selected, known, "cpu")] == ["a", "c"]

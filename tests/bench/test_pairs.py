@@ -16,8 +16,9 @@ from torchperf_ci.bench.pairs import (
     Pair,
     _calibrated,
     _quad,
-    measure_pairs,
+    measure_pair,
     measured_quads,
+    on_same_cpus,
 )
 from torchperf_ci.bench.planning import describe
 
@@ -84,7 +85,7 @@ def test_a_slower_and_larger_head_has_ratios_above_one_and_is_left_as_it_was(
     base: Settings, head: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    [pair] = measure_pairs(CASE, base, head, tmp_path, 1)
+    pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
     assert FEWEST_QUADS <= len(pair.log_ratios) <= QUADS
     assert pair.log_ratio > math.log(2)
     assert pair.head_seconds > pair.base_seconds
@@ -103,14 +104,14 @@ def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
 
 def test_a_compiled_pair_tells_its_graph_breaks(base: Settings, head: Settings, tmp_path: Path) -> None:
     case = Case("pair/breaks", "inference", "fp32", "inductor", 1)
-    [pair] = measure_pairs(case, base, head, tmp_path, 1)
+    pair = measure_pair(case, *on_same_cpus(base, head), tmp_path)
     assert (pair.base_graph_breaks, pair.head_graph_breaks) == (0, 1)
 
 
 def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: Path) -> None:
     head = replace(base, python="/bin/false")
     with pytest.raises(ArmFailure, match="exited with code 1") as failure:
-        list(measure_pairs(CASE, base, head, tmp_path, 1))
+        measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
     assert failure.value.side == "head"
 
 
@@ -126,7 +127,7 @@ def product(x):
     return x
 """
     pinned = replace(base, path=_root(tmp_path / "pinned", code), cpus=tuple(os.sched_getaffinity(0))[:1])
-    assert list(measure_pairs(CASE, pinned, pinned, tmp_path, 1))
+    assert measure_pair(CASE, pinned, pinned, tmp_path)
 
 
 class Arm:

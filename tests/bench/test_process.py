@@ -39,7 +39,7 @@ def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of
     assert set(outcome.answers) == {
         "build",
         "first_step",
-        "label",
+        "dtype_check",
         "warm_up",
         "sample",
         "peak",

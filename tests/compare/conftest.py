@@ -10,7 +10,7 @@ from checkout import Checkout
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.compare.trial import Trial
+from torchperf_ci.compare.trial import ComparedCase
 from torchperf_ci.series.series import Series
 
 if TYPE_CHECKING:
@@ -36,15 +36,17 @@ def a_pair() -> Callable[..., Pair]:
 
 
 @pytest.fixture
-def a_trial(a_case, a_pair) -> Callable[..., Trial]:
+def a_compared_case(a_case, a_pair) -> Callable[..., ComparedCase]:
     """A case measured ``pairs`` times with a change and a spread, and base against itself after every third."""
 
-    def trial(change: float = 0.0, pairs: int = 12, sd: float = 0.005, **more) -> Trial:
+    def compared(change: float = 0.0, pairs: int = 12, sd: float = 0.005, **more) -> ComparedCase:
         noise = random.Random(pairs)
-        measured = [a_pair(change + noise.gauss(0, sd)) for _ in range(pairs)]
-        return Trial(a_case(**more), measured, [(n, noise.gauss(0, sd)) for n in range(3, pairs + 1, 3)])
+        comparison = [a_pair(change + noise.gauss(0, sd)) for _ in range(pairs)]
+        return ComparedCase(
+            a_case(**more), comparison, [(n, noise.gauss(0, sd)) for n in range(3, pairs + 1, 3)]
+        )
 
-    return trial
+    return compared
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
 
     def measure_rounds(measured, *_) -> None:
-        measured.trials[0].pairs.append(replace(a_pair(), observed=busy))
+        measured.cases[0].pairs.append(replace(a_pair(), observed=busy))
 
     monkeypatch.setattr(builds, "measure_rounds", measure_rounds)
     sides = ("--base", pythons["base"], "--head", pythons["base"])

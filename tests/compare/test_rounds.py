@@ -16,9 +16,9 @@ from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.compare import rounds
 from torchperf_ci.compare.progress import PlainProgress
-from torchperf_ci.compare.rounds import Arms, Measured, measure_rounds
-from torchperf_ci.compare.trial import Trial
-from torchperf_ci.compare.turns import Turns
+from torchperf_ci.compare.rounds import Comparison, PairRunner, measure_rounds
+from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def script(clock, a_pair, monkeypatch) -> Script:
 
 
 @dataclass(frozen=True)
-class CountedTurns(Turns):
+class CountedAllocation(BudgetAllocation):
     """Settled after a number of pairs that is said beforehand."""
 
     pairs: Mapping[str, int]
 
-    def is_settled(self, trial: Trial) -> bool:
-        return len(trial.pairs) >= self.pairs.get(trial.case.workload, 2)
+    def is_settled(self, compared: ComparedCase) -> bool:
+        return len(compared.pairs) >= self.pairs.get(compared.case.workload, 2)
 
 
 @pytest.fixture
@@ -98,57 +98,57 @@ def run(script):
     """Take all pairs, two of each workload if nothing else is said; the log of what was measured."""
 
     def run(
-        measured: Measured, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
+        comparison: Comparison, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
     ) -> list[str]:
-        arms = Arms(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
-        shown = PlainProgress(len(measured.trials), budget, sys.stderr)
-        measure_rounds(measured, arms, budget, CountedTurns(measured.trials, 0.03, pairs), shown)
+        runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
+        shown = PlainProgress(len(comparison.cases), budget, sys.stderr)
+        measure_rounds(comparison, runner, budget, CountedAllocation(comparison.cases, 0.03, pairs), shown)
         return script.log
 
     return run
 
 
-def trials(a_case, *names: str, backend: str = "eager") -> Measured:
-    return Measured([Trial(a_case(name, backend)) for name in names])
+def cases(a_case, *names: str, backend: str = "eager") -> Comparison:
+    return Comparison([ComparedCase(a_case(name, backend)) for name in names])
 
 
 def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> None:
-    measured = trials(a_case, "a", "b", "c")
-    log = run(measured, pairs={"made/a": 1, "made/b": 3, "made/c": 2})
+    comparison = cases(a_case, "a", "b", "c")
+    log = run(comparison, pairs={"made/a": 1, "made/b": 3, "made/c": 2})
     assert [entry for entry in log if not entry.startswith("control")] == [
         *("made/a", "made/b", "made/c"),
         *("made/b", "made/c"),
         "made/b",
     ]
-    assert not measured.out_of_time
+    assert not comparison.out_of_time
 
 
 def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(
     run, script, a_case
 ) -> None:
     script.seconds.update({"made/a": 5.0, "made/b": 2.0})
-    measured = trials(a_case, "a", "b")
-    log = run(measured, pairs={"made/a": 3, "made/b": 1})
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison, pairs={"made/a": 3, "made/b": 1})
     assert [entry for entry in log if entry.startswith("control")] == ["control made/b"] * 2
-    assert measured.controls["eager"].case.workload == "made/b"
-    assert [before for before, _ in measured.controls["eager"].controls] == [1, 1]
+    assert comparison.controls["eager"].case.workload == "made/b"
+    assert [before for before, _ in comparison.controls["eager"].controls] == [1, 1]
 
 
 def test_each_backend_has_a_control(run, a_case) -> None:
-    measured = Measured([Trial(a_case("a")), Trial(a_case("b", "inductor"))])
-    run(measured)
-    assert {backend: trial.case.workload for backend, trial in measured.controls.items()} == {
+    comparison = Comparison([ComparedCase(a_case("a")), ComparedCase(a_case("b", "inductor"))])
+    run(comparison)
+    assert {backend: compared.case.workload for backend, compared in comparison.controls.items()} == {
         "eager": "made/a",
         "inductor": "made/b",
     }
-    assert all(trial.controls for trial in measured.controls.values())
+    assert all(compared.controls for compared in comparison.controls.values())
 
 
 def test_what_seems_changed_is_measured_against_itself_between_its_pairs(run, script, a_case) -> None:
     script.seconds.update({"made/b": 9.0})
     script.changes.update({"made/b": 0.03})
-    measured = trials(a_case, "a", "b")
-    log = run(measured, pairs={"made/a": 1, "made/b": 5})
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison, pairs={"made/a": 1, "made/b": 5})
     assert [entry for entry in log if entry.endswith("made/b")] == [
         *("made/b", "made/b", "control made/b", "made/b", "made/b", "control made/b", "made/b")
     ]
@@ -156,74 +156,74 @@ def test_what_seems_changed_is_measured_against_itself_between_its_pairs(run, sc
 
 def test_what_cannot_be_settled_in_time_yields_to_what_can(run, script, a_case, a_pair) -> None:
     restless = [a_pair(change) for change in (0.1, -0.1, 0.12)]
-    measured = Measured(
+    comparison = Comparison(
         [
-            Trial(a_case("restless"), restless, seconds=1.0),
-            Trial(a_case("steady"), [a_pair()] * 3, seconds=0.5),
+            ComparedCase(a_case("restless"), restless, seconds=1.0),
+            ComparedCase(a_case("steady"), [a_pair()] * 3, seconds=0.5),
         ]
     )
-    log = run(measured, budget=10, pairs={"made/restless": 99, "made/steady": 8})
+    log = run(comparison, budget=10, pairs={"made/restless": 99, "made/steady": 8})
     assert [entry for entry in log if not entry.startswith("control")][:5] == ["made/steady"] * 5
-    assert measured.trials[1].settled
-    assert measured.out_of_time
+    assert comparison.cases[1].settled
+    assert comparison.out_of_time
 
 
 def test_no_pair_begins_when_the_time_is_up(run, script, a_case) -> None:
-    measured = trials(a_case, "a", "b")
-    run(measured, budget=4, pairs={"made/a": 99, "made/b": 99})
-    assert measured.out_of_time
-    assert [len(trial.pairs) for trial in measured.trials] == [2, 1]
-    assert len(measured.controls["eager"].controls) == 1
+    comparison = cases(a_case, "a", "b")
+    run(comparison, budget=4, pairs={"made/a": 99, "made/b": 99})
+    assert comparison.out_of_time
+    assert [len(compared.pairs) for compared in comparison.cases] == [2, 1]
+    assert len(comparison.controls["eager"].controls) == 1
 
 
 def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case) -> None:
     script.lost["made/a"] = 9
     script.head_alone["made/a"] = FAIL
-    measured = trials(a_case, "a", "b")
-    log = run(measured)
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison)
     assert log.count("made/a") == 1
     assert log.count("head alone made/a") == 1
-    assert measured.trials[0].failed
-    assert len(measured.trials[1].pairs) == 2
+    assert comparison.cases[0].failed
+    assert len(comparison.cases[1].pairs) == 2
 
 
 def test_a_pair_that_is_lost_once_is_taken_again(run, script, a_case) -> None:
     script.lost["made/a"] = 1
-    measured = trials(a_case, "a")
-    run(measured)
-    assert not measured.trials[0].failed
-    assert len(measured.trials[0].pairs) == 2
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert not comparison.cases[0].failed
+    assert len(comparison.cases[0].pairs) == 2
 
 
 def test_pairs_that_are_lost_again_and_again_are_given_up(run, script, a_case) -> None:
     script.lost["made/a"] = 99
-    measured = trials(a_case, "a")
-    run(measured)
-    assert measured.trials[0].failed
-    assert len(measured.trials[0].lost) == 2
-    assert measured.controls == {}
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert comparison.cases[0].failed
+    assert len(comparison.cases[0].lost) == 2
+    assert comparison.controls == {}
 
 
 def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a_case) -> None:
     """Whether it computes what the eager one does is more than a pair asks."""
     script.head_alone["made/a"] = Outcome("inaccurate", "outputs differ")
-    measured = trials(a_case, "a", backend="inductor")
-    assert run(measured) == ["base alone made/a", "head alone made/a"]
-    assert measured.trials[0].failed
+    comparison = cases(a_case, "a", backend="inductor")
+    assert run(comparison) == ["base alone made/a", "head alone made/a"]
+    assert comparison.cases[0].failed
 
 
 def test_a_lost_control_spoils_nothing(run, script, a_case) -> None:
     script.lost_controls = True
-    measured = trials(a_case, "a")
-    run(measured)
-    assert measured.trials[0].settled
-    assert measured.trials[0].controls == []
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert comparison.cases[0].settled
+    assert comparison.cases[0].controls == []
 
 
 def test_every_pair_is_a_line_for_a_jobs_log(run, script, a_case, capsys) -> None:
     script.lost["made/b"] = 9
     script.head_alone["made/b"] = FAIL
-    run(trials(a_case, "a", "b"))
+    run(cases(a_case, "a", "b"))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("0 of 2 settled] made/a inference fp32 eager batch 4: pair 1, +0.0%")
     assert lines[1].endswith("1 of 2 settled] made/b inference fp32 eager batch 4: head failed")

@@ -36,7 +36,7 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
 
 
 @dataclass
-class Ahead:
+class PrestartedWorkers:
     """One pair that was started before its turn. Whoever measures another one instead ends it."""
 
     _key: Key | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.bench import luck
+from torchperf_ci.bench.luck import drawn
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.errors import UsageError
 
@@ -58,7 +58,7 @@ def _values(arm: CommandArm) -> dict[str, str]:
 def environment(arm: CommandArm) -> dict[str, str]:
     """The caller's variables, with the environment under test in front and no compiler's cache of another commit.
 
-    Each time they are asked for, they have luck of their own.
+    Each call draws hash seed and padding anew (:func:`drawn`).
     """
     python = Path(arm.settings.python)
     caller = without_rights(os.environ)
@@ -67,7 +67,7 @@ def environment(arm: CommandArm) -> dict[str, str]:
     return {
         **inherited,
         **worker_environment(arm.settings, arm.cache),
-        **luck.drawn(),
+        **drawn(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         **({"VIRTUAL_ENV": str(parent)} if (parent / "pyvenv.cfg").is_file() else {}),

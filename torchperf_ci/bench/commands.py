@@ -18,6 +18,7 @@ from torchperf_ci.bench.results import CaseResult, Setting
 from torchperf_ci.bench.run import Plan, run
 from torchperf_ci.bench.selection import select
 from torchperf_ci.config import Config
+from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
@@ -43,7 +44,7 @@ _WORKLOADS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 def run_command(options: Mapping[str, Any]) -> int:
     """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
-    config = planning.config(options["config"])
+    config = find_config(options["config"])
     settings = planning.settings(options, config)
     under_test = planning.describe(settings)
     settings = under_test.settings(settings)
@@ -70,7 +71,7 @@ def run_command(options: Mapping[str, Any]) -> int:
 
 def list_command(options: Mapping[str, Any]) -> int:
     """Print the selected part of the catalogue of the environment under test, by default all of it."""
-    config = planning.config(options["config"])
+    config = find_config(options["config"])
     under_test = planning.describe(planning.settings(options, config))
     entries = planning.selected_workloads(options, config, under_test.known)
     if options["json"]:

@@ -1,7 +1,4 @@
-"""What luck decides of a process, drawn anew, so that it is in the spread of processes and not in every one alike.
-
-Two builds whose luck differs are otherwise told apart by it, with a certainty that grows from pair to pair.
-"""
+"""Process randomization: what chance decides of a process is drawn anew, so that it shows in their spread."""
 
 from __future__ import annotations
 
@@ -28,7 +25,10 @@ _CHOSEN = ".autotune.json"
 
 
 def drawn() -> dict[str, str]:
-    """Variables of a process to come: the seed of Python's hashes, and characters that make its environment larger."""
+    """Variables of a process to come: the seed of Python's hashes, and characters that make its environment larger.
+
+    Where these stay the same, two builds are told apart by what they happen to do to either, the surer the more pairs.
+    """
     padding = "x" * random.randrange(MOST_PADDING)
     return {"PYTHONHASHSEED": str(random.randrange(HASH_SEEDS)), PADDING: padding}
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from torchperf_ci import metrics
-from torchperf_ci.bench import luck
 from torchperf_ci.bench.client import WorkerFailure
+from torchperf_ci.bench.luck import drawn, forget_choices
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
 from torchperf_ci.machine.interference import watched
 from torchperf_ci.machine.placement import quiet_cpus
@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def log_ratio(self) -> float:
-        """The pair's one independent observation: quads of the same two processes share their luck."""
+        """The pair's one independent observation: quads of the same two processes share what chance gave these."""
         return median(self.log_ratios)
 
     def worsening(self, metric: str) -> float | None:
@@ -122,13 +122,6 @@ class Arm(Inquiry):
             raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
 
 
-def measure_pairs(case: Case, base: Settings, head: Settings, scratch: Path, count: int) -> Iterator[Pair]:
-    """Yield ``count`` pairs as they are measured; raises as :func:`measure_pair` does."""
-    base, head = on_same_cpus(base, head)
-    for _ in range(count):
-        yield measure_pair(case, base, head, scratch)
-
-
 def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
     """Both on one and the same set of CPUs: those of ``base``, or one that is chosen here."""
     cpus = base.cpus or quiet_cpus(base.threads, base.hardware)
@@ -145,13 +138,13 @@ def measure_pair(
     """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). What was compiled stays below ``scratch`` for the
-    next pair of the case; each pair has luck of its own (:mod:`torchperf_ci.bench.luck`). ``started`` are the pair's
-    workers where these were started beforehand.
+    next pair of the case, less what was chosen by timing. ``started`` are the pair's workers where these were started
+    beforehand.
     """
     with started or start_pair(case, base, head, scratch) as (first, second):
         _import_torch(first, second)
         for side in SIDES:  # not sooner: the pair before may have begun after these workers
-            luck.forget_choices(cache_of(case, scratch / side))
+            forget_choices(cache_of(case, scratch / side))
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
@@ -177,7 +170,7 @@ def start_pair(
     with ExitStack() as stack:
 
         def arm(side: Side, settings: Settings) -> Arm:
-            free, variables = replace(settings, cpus=cpus), {**IDLE, **luck.drawn()}
+            free, variables = replace(settings, cpus=cpus), {**IDLE, **drawn()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
             return Arm(side, worker, settings.timeout)
 

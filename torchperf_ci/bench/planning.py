@@ -14,16 +14,15 @@ from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.client import Worker, WorkerFailure
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.selection import Grid, Known, Selection, matches
-from torchperf_ci.config import Config, Suite, load
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 from torchperf_ci.machine.devices.base import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torchperf_ci.config import Config, Suite
     from torchperf_ci.machine.devices.base import Device
 
-CONFIG_FILE = Path("torchperf.yml")
 PYTHON = "--python"
 DESCRIBE_TIMEOUT = 120.0
 """Seconds for a first ``import torch`` from a cold disk, with room to spare."""
@@ -85,13 +84,6 @@ def _explained(failure: WorkerFailure, settings: Settings, flag: str) -> Excepti
         msg = f"{python} has no torch: install it there, or give the Python that has it with {flag}"
         return EnvironmentUnderTestError(msg)
     return EnvironmentUnderTestError(f"{flag} {python}: {failure.reason}\n{failure.log}".rstrip())
-
-
-def config(given: str | None) -> Config:
-    """The file given, else ``torchperf.yml`` where it is there, else the defaults."""
-    if given is None and not CONFIG_FILE.exists():
-        return Config()
-    return load(Path(given) if given else CONFIG_FILE)
 
 
 def selected_workloads(options: Mapping[str, Any], config: Config, known: Known) -> list[Mapping[str, Any]]:

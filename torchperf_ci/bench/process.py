@@ -33,8 +33,8 @@ NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run 
 class Outcome:
     """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
 
-    ``answers`` holds the worker's answers by verb (see :class:`torchperf_ci.bench.worker.server.Session`), in seconds
-    and bytes. ``missing`` are verbs that a process which passed has no answer to, and why.
+    ``answers`` holds the worker's answers by verb (see :mod:`torchperf_ci.bench.worker.server`), in seconds and
+    bytes. ``missing`` are verbs that a process which passed has no answer to, and why.
     """
 
     status: str
@@ -118,7 +118,7 @@ def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
     built = inquiry.ask("build", **build_arguments(case, settings))
     inquiry.ask("first_step")
     if built["is_function"]:
-        inquiry.ask("label")
+        inquiry.ask("dtype_check")
     return int(inquiry.ask("warm_up", budget=settings.budget)["inner"])
 
 

@@ -16,22 +16,24 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.selection import Known
     from torchperf_ci.compare.judging import Naming
-    from torchperf_ci.compare.sides import Side
+    from torchperf_ci.compare.sides import ComparedBuild
     from torchperf_ci.config import Config
 
 
-def select_cases(base: Side, head: Side, options: Mapping[str, Any], config: Config) -> tuple[Case, ...]:
+def select_cases(
+    base: ComparedBuild, head: ComparedBuild, options: Mapping[str, Any], config: Config
+) -> tuple[Case, ...]:
     """The selected cases of both sides' catalogues together; raises as :func:`select` does."""
     known = _known_to_either(base.under_test.known, head.under_test.known)
     return select(planning.selection(options, config), known, head.settings.device)
 
 
-def known_to(side: Side, case: Case) -> bool:
+def known_to(build: ComparedBuild, case: Case) -> bool:
     """Whether the side's catalogue has the case's workload."""
-    return case.workload in side.under_test.known.workloads
+    return case.workload in build.under_test.known.workloads
 
 
-def one_sided(case: Case, base: Side, head: Side, naming: Naming) -> Verdict:
+def one_sided(case: Case, base: ComparedBuild, head: ComparedBuild, naming: Naming) -> Verdict:
     """The verdict on a case whose workload one side does not know: a library may not be installed there."""
     series = naming(case, STATUS)
     if known_to(head, case):
@@ -39,8 +41,8 @@ def one_sided(case: Case, base: Side, head: Side, naming: Naming) -> Verdict:
     return Verdict(series, "missing", f"head has no such workload{_unavailable(head)}")
 
 
-def _unavailable(side: Side) -> str:
-    return "".join(f"; {name} is not available: {why}" for name, why in side.under_test.unavailable.items())
+def _unavailable(build: ComparedBuild) -> str:
+    return "".join(f"; {name} is not available: {why}" for name, why in build.under_test.unavailable.items())
 
 
 def _known_to_either(base: Known, head: Known) -> Known:

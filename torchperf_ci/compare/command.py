@@ -41,7 +41,7 @@ def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
     out, json_output = Path(options["out"]), bool(options["json"])
     policy = Policy(given, options["min_effect"])
 
-    def told(judgement: Judgement) -> Judgement:
+    def publish(judgement: Judgement) -> Judgement:
         tell(judgement, out, json_output=json_output)
         return judgement
 
@@ -50,8 +50,8 @@ def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
         msg = f"--{flag} {options[flag]} holds records, and records are only compared with records"
         raise UsageError(msg)
     if records:
-        return told(compare_folders(Path(options["base"]), Path(options["head"]), policy))
-    return compare_builds(options, given, policy, told)
+        return publish(compare_folders(Path(options["base"]), Path(options["head"]), policy))
+    return compare_builds(options, given, policy, publish)
 
 
 def _are_records(given: str, repo: Path) -> bool:

@@ -11,8 +11,8 @@ from torchperf_ci.stats.means import geometric_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.compare.rounds import Measured
-    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.rounds import Comparison
+    from torchperf_ci.compare.trial import ComparedCase
     from torchperf_ci.stats.effect import Effect
 
 CONFIDENCE = 0.99
@@ -59,16 +59,16 @@ class Control:
         return f"A/A control: base against itself {found}"
 
 
-def judge_controls(measured: Measured, min_effect: float) -> dict[str, Control]:
+def judge_controls(comparison: Comparison, min_effect: float) -> dict[str, Control]:
     """That of each backend, which is the case that its pairs of base against itself are strewn over."""
-    backends = dict.fromkeys(trial.case.backend for trial in measured.trials)
-    return {backend: _judged(measured.controls.get(backend), min_effect) for backend in backends}
+    backends = dict.fromkeys(compared.case.backend for compared in comparison.cases)
+    return {backend: _judged(comparison.controls.get(backend), min_effect) for backend in backends}
 
 
-def _judged(trial: Trial | None, min_effect: float) -> Control:
+def _judged(compared: ComparedCase | None, min_effect: float) -> Control:
     """The control is void if its interval excludes 1 and it is off by more than a third of what matters."""
-    log_ratios = [ratio for _, ratio in trial.controls] if trial else []
-    case = str(trial.case) if trial else ""
+    log_ratios = [ratio for _, ratio in compared.controls] if compared else []
+    case = str(compared.case) if compared else ""
     if len(log_ratios) < 2:
         return Control(case, None, void=False)
     effect = geometric_mean([log_ratios], CONFIDENCE)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.control import Control
     from torchperf_ci.compare.question import Policy
-    from torchperf_ci.compare.rounds import Measured
+    from torchperf_ci.compare.rounds import Comparison
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -31,20 +31,20 @@ VOID = "void: the A/A control shows a change where there is none"
 
 
 def judge(
-    measured: Measured, policy: Policy, naming: Naming, controls: Mapping[str, Control]
+    comparison: Comparison, policy: Policy, naming: Naming, controls: Mapping[str, Control]
 ) -> Iterator[Verdict]:
     """The verdicts on every case that was measured, or tried. ``controls`` are those of the backends."""
-    ended = "stopped" if measured.stopped else "the time was up"
-    for trial in measured.trials:
-        series = partial(naming, trial.case)
-        if trial.failed:
-            yield judge_outcome(series, trial)
+    ended = "stopped" if comparison.stopped else "the time was up"
+    for compared in comparison.cases:
+        series = partial(naming, compared.case)
+        if compared.failed:
+            yield judge_outcome(series, compared)
             continue
-        latency = judge_latency(series, trial, measured.trials, policy.rule(LATENCY).min_effect, ended)
-        yield _controlled(latency, controls[trial.case.backend])
-        if trial.pairs:
-            yield from judge_memory(series, trial, policy.rule(PEAK_MEMORY).min_effect)
-            yield from judge_graph_breaks(series, trial)
+        latency = judge_latency(series, compared, comparison.cases, policy.rule(LATENCY).min_effect, ended)
+        yield _controlled(latency, controls[compared.case.backend])
+        if compared.pairs:
+            yield from judge_memory(series, compared, policy.rule(PEAK_MEMORY).min_effect)
+            yield from judge_graph_breaks(series, compared)
 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:
@@ -53,16 +53,16 @@ def _controlled(latency: Verdict, control: Control) -> Verdict:
     return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency
 
 
-def suites(measured: Measured) -> Iterator[Suite]:
+def suites(comparison: Comparison) -> Iterator[Suite]:
     """The geometric mean over the cases that have two pairs or more.
 
     It counts the three pairs that every case takes before it may end. The rest depend on what these gave: a case that
     is high by luck gets no more of them, and the mean of all pairs would be biased.
     """
     rows = [
-        trial.log_ratios[:FEWEST_ALIKE]
-        for trial in measured.trials
-        if len(trial.pairs) > 1 and not trial.failed
+        compared.log_ratios[:FEWEST_ALIKE]
+        for compared in comparison.cases
+        if len(compared.pairs) > 1 and not compared.failed
     ]
     if rows:
         yield Suite(LATENCY, geometric_mean(rows), len(rows))

@@ -14,7 +14,7 @@ from torchperf_ci.verdicts.verdict import Verdict, Word
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.trial import ComparedCase
     from torchperf_ci.series.series import Series
     from torchperf_ci.stats import sprt
 
@@ -24,49 +24,55 @@ WORDS: Mapping[sprt.Word, Word] = {
     "none": "unchanged",
     "open": "noisy",
 }
-MOST_TOLD = 1_000_000
+MOST_TIMES = 1_000_000
 """Times as likely; what is beyond is not better known, since no machine is that honest."""
 
 
-def decided(trial: Trial, session: Sequence[Trial], min_effect: float, *, last: bool = False) -> Decision:
+def decided(
+    compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float, *, last: bool = False
+) -> Decision:
     """What is known of a case that has a pair; those of the ``session`` share the chance of a false alarm."""
-    others = [other.readings for other in session if other is not trial]
-    return judge_pairs(trial.readings, others, min_effect, len(session), last=last)
+    others = [other.readings for other in session if other is not compared]
+    return judge_pairs(compared.readings, others, min_effect, len(session), last=last)
 
 
-def is_settled(trial: Trial, session: Sequence[Trial], min_effect: float) -> bool:
+def is_settled(compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float) -> bool:
     """Whether another pair would change nothing."""
-    return decided(trial, session, min_effect).word != "open"
+    return decided(compared, session, min_effect).word != "open"
 
 
 def judge_latency(
-    series: Callable[[str], Series], trial: Trial, session: Sequence[Trial], min_effect: float, ended: str
+    series: Callable[[str], Series],
+    compared: ComparedCase,
+    session: Sequence[ComparedCase],
+    min_effect: float,
+    ended: str,
 ) -> Verdict:
     """The verdict after the last pair. ``ended`` says why it was the last.
 
     Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
     """
-    if not trial.pairs:
+    if not compared.pairs:
         return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
-    decision = decided(trial, session, min_effect, last=True)
-    enough = len(trial.pairs) >= FEWEST_PAIRS
+    decision = decided(compared, session, min_effect, last=True)
+    enough = len(compared.pairs) >= FEWEST_PAIRS
     return Verdict(
         series(LATENCY),
         WORDS[decision.word],
-        _why(decision, trial, min_effect, len(session), ended),
+        _why(decision, compared, min_effect, len(session), ended),
         effect=decision.effect,
-        old=median(pair.base_seconds for pair in trial.pairs) * 1e3,
-        new=median(pair.head_seconds for pair in trial.pairs) * 1e3,
+        old=median(pair.base_seconds for pair in compared.pairs) * 1e3,
+        new=median(pair.head_seconds for pair in compared.pairs) * 1e3,
         noise=decision.noise if enough else None,
         detectable=decision.detectable if enough else None,
         candidate=enough and _looks_slower(decision, min_effect),
         evidence={
-            "pairs": len(trial.pairs),
-            "log_ratios": trial.log_ratios,
-            "controls": [ratio for _, ratio in trial.controls],
+            "pairs": len(compared.pairs),
+            "log_ratios": compared.log_ratios,
+            "controls": [ratio for _, ratio in compared.controls],
             "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
             "alpha": ALPHA / len(session),
-            "batch_size": trial.case.batch_size,
+            "batch_size": compared.case.batch_size,
         },
     )
 
@@ -76,7 +82,7 @@ def _looks_slower(decision: Decision, min_effect: float) -> bool:
     return decision.word == "open" and decision.increase > 0 and is_half
 
 
-def _why(decision: Decision, trial: Trial, min_effect: float, cases: int, ended: str) -> str:
+def _why(decision: Decision, compared: ComparedCase, min_effect: float, cases: int, ended: str) -> str:
     pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
     confirm, refute = boundaries(cases)
     by_likelihood = pairs >= FEWEST_PAIRS
@@ -88,7 +94,7 @@ def _why(decision: Decision, trial: Trial, min_effect: float, cases: int, ended:
         case "none" if by_likelihood and decision.none >= -refute:
             return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
         case "increase" | "decrease":
-            beside = f"all {pairs} pairs lie beyond {len(trial.controls)} of base against itself"
+            beside = f"all {pairs} pairs lie beyond {len(compared.controls)} of base against itself"
             return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
         case "none":
             return f"{pairs} pairs agree that {change} is not there"
@@ -99,7 +105,7 @@ def _why(decision: Decision, trial: Trial, min_effect: float, cases: int, ended:
 
 def _times(log_ratio: float) -> str:
     """How many times as likely, to a digit or two."""
-    if log_ratio > math.log(MOST_TOLD):
-        return f"more than {MOST_TOLD:,} times"
+    if log_ratio > math.log(MOST_TIMES):
+        return f"more than {MOST_TIMES:,} times"
     times = math.exp(log_ratio)
     return f"{times:,.0f} times" if times >= 10 else f"{times:.2g} times"

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchperf_ci.bench.process import Outcome
-    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.trial import ComparedCase
     from torchperf_ci.series.series import Series
 
 
-def judge_outcome(series: Callable[[str], Series], trial: Trial) -> Verdict:
+def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
     """Broken if only head fails, fixed if only base does, else missing: then nothing can be said."""
-    base, head = trial.alone["base"], trial.alone["head"]
-    word, why = _found(base, head, trial)
+    base, head = compared.alone["base"], compared.alone["head"]
+    word, why = _found(base, head, compared)
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
 
 
-def _found(base: Outcome, head: Outcome, trial: Trial) -> tuple[Word, str]:
+def _found(base: Outcome, head: Outcome, compared: ComparedCase) -> tuple[Word, str]:
     if base.passed and head.passed:
-        last = trial.lost[-1]
+        last = compared.lost[-1]
         return (
             "missing",
             f"each side runs alone, but not beside the other: {last.side}: {last.status}: {last.reason}",

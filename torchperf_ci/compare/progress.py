@@ -12,7 +12,7 @@ from torchperf_ci.actions import in_actions, one_line
 from torchperf_ci.console import progress_bar, say
 
 if TYPE_CHECKING:
-    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.trial import ComparedCase
 
 
 class Progress(ABC):
@@ -24,14 +24,14 @@ class Progress(ABC):
         self._done: set[int] = set()
 
     @abstractmethod
-    def starts(self, trial: Trial) -> None:
+    def starts(self, compared: ComparedCase) -> None:
         """A pair of the case begins."""
 
-    def ends(self, trial: Trial) -> None:
+    def ends(self, compared: ComparedCase) -> None:
         """It has ended."""
-        if trial.settled or trial.failed:
-            self._done.add(id(trial))
-        self._show(f"{len(self._done)} of {self._cases} settled", one_line(_said(trial)))
+        if compared.settled or compared.failed:
+            self._done.add(id(compared))
+        self._show(f"{len(self._done)} of {self._cases} settled", one_line(_said(compared)))
 
     @abstractmethod
     def _show(self, settled: str, said: str) -> None: ...
@@ -51,7 +51,7 @@ class PlainProgress(Progress):
         super().__init__(cases, budget)
         self._out = out
 
-    def starts(self, trial: Trial) -> None:
+    def starts(self, compared: ComparedCase) -> None:
         """Nothing: the line that says what it gave says more."""
 
     def _show(self, settled: str, said: str) -> None:
@@ -70,8 +70,8 @@ class BarProgress(Progress):
         self._task = self._bar.add_task("", total=budget)
         self._bar.start()
 
-    def starts(self, trial: Trial) -> None:
-        self._bar.update(self._task, completed=self._elapsed(), description=one_line(trial.case))
+    def starts(self, compared: ComparedCase) -> None:
+        self._bar.update(self._task, completed=self._elapsed(), description=one_line(compared.case))
 
     def _show(self, settled: str, said: str) -> None:
         self._bar.update(self._task, completed=self._elapsed(), description=f"{settled}; {said}")
@@ -87,9 +87,9 @@ def progress(cases: int, budget: float) -> Progress:
     return PlainProgress(cases, budget, sys.stderr)
 
 
-def _said(trial: Trial) -> str:
-    if trial.failed or not trial.pairs:
-        words = [f"{side} {outcome.status}" for side, outcome in trial.alone.items() if not outcome.passed]
-        return f"{trial.case}: {', '.join(words) or 'the pair failed'}"
-    number, change = len(trial.pairs), math.expm1(trial.pairs[-1].log_ratio)
-    return f"{trial.case}: pair {number}, {change:+.1%}{', settled' if trial.settled else ''}"
+def _said(compared: ComparedCase) -> str:
+    if compared.failed or not compared.pairs:
+        words = [f"{side} {outcome.status}" for side, outcome in compared.alone.items() if not outcome.passed]
+        return f"{compared.case}: {', '.join(words) or 'the pair failed'}"
+    number, change = len(compared.pairs), math.expm1(compared.pairs[-1].log_ratio)
+    return f"{compared.case}: pair {number}, {change:+.1%}{', settled' if compared.settled else ''}"

@@ -14,13 +14,13 @@ from torchperf_ci.verdicts.verdict import Again
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.compare.sides import Side
+    from torchperf_ci.compare.sides import ComparedBuild
 
 _OPTIONS = ("config", "suite", "build", "device", "batch_size", "threads", "min_effect")
 _RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 
 
-def again(options: Mapping[str, Any], base: Side, head: Side) -> Again | None:
+def again(options: Mapping[str, Any], base: ComparedBuild, head: ComparedBuild) -> Again | None:
     """The same for a clone; None where a side is a build that nobody else has."""
     old, new = _named(base), _named(head)
     if not (old and new) or old == new:
@@ -31,7 +31,7 @@ def again(options: Mapping[str, Any], base: Side, head: Side) -> Again | None:
     return Again(old, new, words, folder, head.torch if imported else "")
 
 
-def _named(side: Side) -> str:
+def _named(side: ComparedBuild) -> str:
     """What ``compare`` takes for a side elsewhere: a commit, or a release; empty where it is neither."""
     if isinstance(side.spec, Revision):
         return side.spec.sha

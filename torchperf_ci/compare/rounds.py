@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.ahead import Ahead
+from torchperf_ci.bench.ahead import PrestartedWorkers
 from torchperf_ci.bench.batch import find_batch_size
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import ArmFailure, Side, measure_pair
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.progress import Progress
-    from torchperf_ci.compare.trial import Trial
-    from torchperf_ci.compare.turns import Turns
+    from torchperf_ci.compare.trial import ComparedCase
+    from torchperf_ci.compare.turns import BudgetAllocation
     from torchperf_ci.machine.devices.base import Device
 
 BRIEF_SECONDS = 0.1
@@ -30,119 +30,125 @@ BRIEF_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Arms:
+class PairRunner:
     """Both sides on the same CPUs, and a folder for their compiler caches and logs."""
 
     base: Settings
     head: Settings
     device: Device
     scratch: Path
-    ahead: Ahead = field(default_factory=Ahead)
+    prestarted: PrestartedWorkers = field(default_factory=PrestartedWorkers)
 
-    def pair(self, trial: Trial, following: Case | None = None) -> None:
+    def pair(self, compared: ComparedCase, following: Case | None = None) -> None:
         """Measure one more pair of a case; where that fails, look at either side alone.
 
         The ``following`` pair is of another case, and its workers may start meanwhile.
         """
-        start, what = time.monotonic(), (trial.case, self.base, self.head, self.scratch)
+        start, what = time.monotonic(), (compared.case, self.base, self.head, self.scratch)
         try:
-            started = self.ahead.taken(*what)
+            started = self.prestarted.taken(*what)
             if following:
-                self.ahead.start(following, self.base, self.head, self.scratch)
-            trial.pairs.append(measure_pair(*what, started))
-            trial.seconds = time.monotonic() - start
+                self.prestarted.start(following, self.base, self.head, self.scratch)
+            compared.pairs.append(measure_pair(*what, started))
+            compared.seconds = time.monotonic() - start
         except ArmFailure as failure:
-            trial.lost.append(failure)
-            self.examine(trial)
+            compared.lost.append(failure)
+            self.examine(compared)
 
-    def examine(self, trial: Trial) -> None:
+    def examine(self, compared: ComparedCase) -> None:
         """Run either side of a case alone: beside the other one, memory may have been short."""
         for side, settings in self.sides():
-            trial.alone[side] = measure(
-                trial.case,
+            compared.alone[side] = measure(
+                compared.case,
                 replace(settings, budget=BRIEF_SECONDS, target_ci=1.0),
                 self.device,
                 self.scratch / side,
-                first=trial.case.compiled,
+                first=compared.case.compiled,
             )
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
         """Both, by name."""
         return ("base", self.base), ("head", self.head)
 
-    def control(self, trial: Trial) -> None:
+    def control(self, compared: ComparedCase) -> None:
         """Measure base against itself; nothing where that fails."""
         with suppress(ArmFailure):
-            pair = measure_pair(trial.case, self.base, self.base, self.scratch / "control")
-            trial.controls.append((len(trial.pairs), pair.log_ratio))
+            pair = measure_pair(compared.case, self.base, self.base, self.scratch / "control")
+            compared.controls.append((len(compared.pairs), pair.log_ratio))
 
 
 @dataclass
-class Measured:
+class Comparison:
     """What the rounds have given so far; it grows in place, so that it outlives an interruption.
 
     ``controls`` are the cases on which base is measured against itself in every round, by backend.
     """
 
-    trials: Sequence[Trial]
-    controls: dict[str, Trial] = field(default_factory=dict)
+    cases: Sequence[ComparedCase]
+    controls: dict[str, ComparedCase] = field(default_factory=dict)
     out_of_time: bool = False
     stopped: bool = False
 
     @property
     def disturbed(self) -> str:
         """A note, where the machine is known not to have been left alone."""
-        return note([pair.observed for trial in self.trials for pair in trial.pairs])
+        return note([pair.observed for compared in self.cases for pair in compared.pairs])
 
 
-def measure_rounds(measured: Measured, arms: Arms, budget: float, turns: Turns, shown: Progress) -> None:
+def measure_rounds(
+    comparison: Comparison, runner: PairRunner, budget: float, allocation: BudgetAllocation, shown: Progress
+) -> None:
     """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
     end = time.monotonic() + budget
-    with closing(arms.ahead):
-        _measure_until(end, measured, arms, turns, shown)
+    with closing(runner.prestarted):
+        _measure_until(end, comparison, runner, allocation, shown)
 
 
-def _measure_until(end: float, measured: Measured, arms: Arms, turns: Turns, shown: Progress) -> None:
-    while chosen := turns.in_this_round(end - time.monotonic()):
-        for trial, following in zip_longest(chosen, chosen[1:]):
+def _measure_until(
+    end: float, comparison: Comparison, runner: PairRunner, allocation: BudgetAllocation, shown: Progress
+) -> None:
+    while chosen := allocation.cases_of_round(end - time.monotonic()):
+        for compared, following in zip_longest(chosen, chosen[1:]):
             if time.monotonic() >= end:
-                measured.out_of_time = True
+                comparison.out_of_time = True
                 return
-            shown.starts(trial)
-            _one_more(trial, arms, following.case if following else None)
-            trial.settled = turns.is_settled(trial)
-            shown.ends(trial)
-            if turns.wants_control(trial) and time.monotonic() < end:
-                arms.control(trial)
-                trial.settled = turns.is_settled(trial)
-        _control(measured, chosen, arms, end)
+            shown.starts(compared)
+            _one_more(compared, runner, following.case if following else None)
+            compared.settled = allocation.is_settled(compared)
+            shown.ends(compared)
+            if allocation.wants_control(compared) and time.monotonic() < end:
+                runner.control(compared)
+                compared.settled = allocation.is_settled(compared)
+        _control(comparison, chosen, runner, end)
 
 
-def _one_more(trial: Trial, arms: Arms, following: Case | None) -> None:
-    if not trial.pairs and not trial.alone:
-        _begin(trial, arms)
-    if not trial.failed:
-        arms.pair(trial, following)
+def _one_more(compared: ComparedCase, runner: PairRunner, following: Case | None) -> None:
+    if not compared.pairs and not compared.alone:
+        _begin(compared, runner)
+    if not compared.failed:
+        runner.pair(compared, following)
 
 
-def _begin(trial: Trial, arms: Arms) -> None:
+def _begin(compared: ComparedCase, runner: PairRunner) -> None:
     """Find a batch size that both sides share; see whether a compiled step computes what the eager one does."""
-    if not trial.case.batch_size:
+    if not compared.case.batch_size:
         try:
-            size = find_batch_size(trial.case, arms.base, arms.scratch / "batch")
+            size = find_batch_size(compared.case, runner.base, runner.scratch / "batch")
         except WorkerFailure:
             size = 1  # the pair will fail, too, and tell whose fault it is
-        trial.case = replace(trial.case, batch_size=size)
-    if trial.case.compiled:
-        arms.examine(trial)
+        compared.case = replace(compared.case, batch_size=size)
+    if compared.case.compiled:
+        runner.examine(compared)
 
 
-def _control(measured: Measured, chosen: Sequence[Trial], arms: Arms, end: float) -> None:
+def _control(comparison: Comparison, chosen: Sequence[ComparedCase], runner: PairRunner, end: float) -> None:
     """Base against itself on the quickest case of each backend, which gets one pair in four of it at most."""
-    for backend in dict.fromkeys(trial.case.backend for trial in chosen):
-        of_backend = [trial for trial in measured.trials if trial.case.backend == backend and trial.pairs]
+    for backend in dict.fromkeys(compared.case.backend for compared in chosen):
+        of_backend = [
+            compared for compared in comparison.cases if compared.case.backend == backend and compared.pairs
+        ]
         if not of_backend or time.monotonic() >= end:
             continue
-        trial = measured.controls.setdefault(backend, min(of_backend, key=lambda one: one.seconds))
-        if len(trial.controls) <= sum(len(one.pairs) for one in of_backend) // 3:
-            arms.control(trial)
+        compared = comparison.controls.setdefault(backend, min(of_backend, key=lambda one: one.seconds))
+        if len(compared.controls) <= sum(len(one.pairs) for one in of_backend) // 3:
+            runner.control(compared)

@@ -30,7 +30,7 @@ UNBUILT = "\nif this repository has to be built before it is imported, say how w
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedBuild:
     """A build that can be measured. ``words`` say what it is, ``spec`` what it was asked for as."""
 
     settings: Settings
@@ -44,7 +44,9 @@ class Side:
         return str(self.under_test.environment["torch_version"])
 
 
-def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> tuple[Side, Side]:
+def open_builds(
+    stack: ExitStack, options: Mapping[str, Any], config: Config
+) -> tuple[ComparedBuild, ComparedBuild]:
     """Base and head, which are there until ``stack`` closes.
 
     Raises :class:`UsageError` for what is no build, where the two see different devices, and where nothing measured
@@ -69,7 +71,7 @@ def open_sides(stack: ExitStack, options: Mapping[str, Any], config: Config) -> 
     return base, head
 
 
-def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: Settings) -> Side:
+def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: Settings) -> ComparedBuild:
     with literal():
         sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # what follows may take long
     environment = stack.enter_context(opened(spec, builder))
@@ -83,7 +85,7 @@ def _open(stack: ExitStack, flag: str, spec: Spec, builder: Builder, settings: S
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
         raise type(error)(msg) from error
     settings = under_test.settings(settings)
-    return Side(settings, under_test, _words(environment, under_test), spec)
+    return ComparedBuild(settings, under_test, _words(environment, under_test), spec)
 
 
 def _words(environment: Environment, under_test: UnderTest) -> str:

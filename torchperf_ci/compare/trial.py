@@ -17,7 +17,7 @@ MOST_LOST = 2
 
 
 @dataclass
-class Trial:
+class ComparedCase:
     """A case, its pairs in the order taken, and how either side ran alone, where that had to be looked at.
 
     ``controls`` are pairs of base against itself: how many of the others came before each, and its log-ratio.

@@ -16,7 +16,7 @@ from torchperf_ci.stats.sprt import boundaries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.compare.trial import Trial
+    from torchperf_ci.compare.trial import ComparedCase
 
 STANDARD_ERRORS = 2.2
 """From the middle to the end of an interval of few pairs."""
@@ -25,43 +25,45 @@ BESIDE = 3
 
 
 @dataclass(frozen=True)
-class Turns:
+class BudgetAllocation:
     """The cases of one session, and the smallest change that matters."""
 
-    trials: Sequence[Trial]
+    cases: Sequence[ComparedCase]
     min_effect: float
 
-    def is_settled(self, trial: Trial) -> bool:
+    def is_settled(self, compared: ComparedCase) -> bool:
         """Whether another pair of the case would change nothing."""
-        return bool(trial.pairs) and repeats(trial) and is_settled(trial, self.trials, self.min_effect)
+        return (
+            bool(compared.pairs) and repeats(compared) and is_settled(compared, self.cases, self.min_effect)
+        )
 
-    def in_this_round(self, left: float) -> list[Trial]:
+    def cases_of_round(self, left: float) -> list[ComparedCase]:
         """The cases that get a pair, where ``left`` seconds are.
 
         All that are open, if that is enough to settle them by what is known; else those that the time is enough for,
         the quickest counted first, and at least one.
         """
-        unsettled = [trial for trial in self.trials if not (trial.settled or trial.failed)]
-        chosen: list[Trial] = []
+        unsettled = [compared for compared in self.cases if not (compared.settled or compared.failed)]
+        chosen: list[ComparedCase] = []
         total = 0.0
-        for trial in sorted(unsettled, key=self._seconds_needed):
-            total += self._seconds_needed(trial)
+        for compared in sorted(unsettled, key=self._seconds_needed):
+            total += self._seconds_needed(compared)
             if chosen and total > left:
                 break
-            chosen.append(trial)
-        return [trial for trial in unsettled if any(trial is one for one in chosen)]
+            chosen.append(compared)
+        return [compared for compared in unsettled if any(compared is one for one in chosen)]
 
-    def wants_control(self, trial: Trial) -> bool:
+    def wants_control(self, compared: ComparedCase) -> bool:
         """Whether a case seems changed, and too little is known of its base against itself."""
-        pairs, controls = len(trial.pairs), len(trial.controls)
-        if trial.settled or trial.failed or pairs < 2:
+        pairs, controls = len(compared.pairs), len(compared.controls)
+        if compared.settled or compared.failed or pairs < 2:
             return False
-        changed = abs(median(trial.log_ratios)) >= math.log1p(self.min_effect) / 2
+        changed = abs(median(compared.log_ratios)) >= math.log1p(self.min_effect) / 2
         wanted = pairs // 2 if pairs < FEWEST_BESIDE else max(CONTROLS_BESIDE, pairs // BESIDE)
         return changed and controls < wanted
 
-    def _seconds_needed(self, trial: Trial) -> float:
-        return trial.seconds * max(self._pairs_needed(trial.log_ratios) - len(trial.pairs), 1)
+    def _seconds_needed(self, compared: ComparedCase) -> float:
+        return compared.seconds * max(self._pairs_needed(compared.log_ratios) - len(compared.pairs), 1)
 
     def _pairs_needed(self, log_ratios: Sequence[float]) -> float:
         """Until the interval lies within what does not matter, or the evidence is enough that a change is there."""
@@ -69,7 +71,7 @@ class Turns:
             return FEWEST_ALIKE
         delta, middle = math.log1p(self.min_effect), abs(median(log_ratios))
         spread = max(stdev(log_ratios), FLOOR)
-        confirm, _ = boundaries(len(self.trials))
+        confirm, _ = boundaries(len(self.cases))
         alike = (STANDARD_ERRORS * spread / (delta - middle)) ** 2 if middle < delta else math.inf
         changed = 2 * confirm * (spread / middle) ** 2 if middle >= delta / 2 else math.inf
         return max(min(alike, changed), FEWEST_ALIKE)

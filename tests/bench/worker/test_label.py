@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchperf_ci.bench.worker.errors import UnsupportedError
-from torchperf_ci.bench.worker.label import check_label
+from torchperf_ci.bench.worker.label import check_dtype
 
 HALF, SINGLE, WHOLE = torch.ones(4, dtype=torch.bfloat16), torch.ones(4), torch.arange(4)
 
@@ -21,14 +21,14 @@ HALF, SINGLE, WHOLE = torch.ones(4, dtype=torch.bfloat16), torch.ones(4), torch.
     ],
 )
 def test_a_function_that_computes_as_it_is_called(step, dtype):
-    check_label(step, dtype, "cpu")
+    check_dtype(step, dtype, "cpu")
 
 
 def test_a_function_that_holds_tensors_of_its_own_computes_in_their_dtype():
     with pytest.raises(UnsupportedError, match="ran in float32, none in bf16"):
-        check_label(lambda: HALF + SINGLE, "bf16", "cpu")
+        check_dtype(lambda: HALF + SINGLE, "bf16", "cpu")
 
 
 def test_a_function_that_stays_on_the_cpu_is_none_of_a_gpu():
     with pytest.raises(UnsupportedError, match="ran on cpu, none on cuda"):
-        check_label(lambda: HALF + HALF, "bf16", "cuda")
+        check_dtype(lambda: HALF + HALF, "bf16", "cuda")

@@ -1,7 +1,4 @@
-"""Does a plain function compute in the dtype and on the device that its case is called by?
-
-A module is moved and cast; of a function only the inputs are, and what it holds besides stays what it was.
-"""
+"""Does a plain function compute in the dtype and on the device that its case names?"""
 
 from __future__ import annotations
 
@@ -38,9 +35,10 @@ class _Results(TorchDispatchMode):
         return results
 
 
-def check_label(step: Callable[[], object], dtype: str, device: str) -> None:
+def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
     """Run ``step`` once; raise :class:`UnsupportedError` where no operator had this device, or this dtype.
 
+    A module is moved and cast; of a function only the inputs are, and what it holds besides stays what it was.
     A function that works in another dtype in places, as for a sum, is none; nor is one without floating numbers, or
     one that cannot be watched.
     """

@@ -19,7 +19,7 @@ from torchperf_ci.bench.worker.environment import environment
 from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
 from torchperf_ci.bench.worker.exercise import exercise
 from torchperf_ci.bench.worker.flops import count_flops
-from torchperf_ci.bench.worker.label import check_label
+from torchperf_ci.bench.worker.label import check_dtype
 from torchperf_ci.bench.worker.observation import observe
 from torchperf_ci.bench.worker.phases import phase_seconds
 from torchperf_ci.bench.worker.step import REPLAYED, Request, Step, build
@@ -93,7 +93,7 @@ class Session:
             "describe": self.describe,
             "build": self.build,
             "first_step": self.first_step,
-            "label": self.label,
+            "dtype_check": self.dtype_check,
             "agreement": self.agreement,
             "warm_up": self.warm_up,
             "sample": self.sample,
@@ -146,14 +146,14 @@ class Session:
     def first_step(self) -> Answer:
         return asdict(compilation.first_step(self._device, self._step.run))
 
-    def label(self) -> Answer:
+    def dtype_check(self) -> Answer:
         """Fails where a function does not compute as its case is called; looked at uncompiled."""
         step, request = self._step, self._request
 
         def once() -> object:
             return observe(step.task, step.model, request.mode, step.precision)
 
-        check_label(once, request.dtype, self._device.torch_type)
+        check_dtype(once, request.dtype, self._device.torch_type)
         return {}
 
     def agreement(self) -> Answer:

@@ -42,7 +42,7 @@ class Step:
     """A built step. ``model`` is the eager model and ``forward`` what the backend made of it.
 
     ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` are the
-    switches that the workload's build has moved, and that were put back (:mod:`torchperf_ci.bench.worker.precision`).
+    switches that the workload's build has moved, and that were put back (:func:`pinned`).
     """
 
     model: Model
