@@ -26,20 +26,31 @@ MAY_IMPORT = {
     "machine/devices": {"machine.devices"},
     "machine": {"machine"},
     "places": {"places", "records", "git", "deadline"},
-    "store": {"store", "records", "places", "actions", "console", "config"},
-    "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline"},
+    "store": {"store", "records", "places", "actions", "console", "config", "options"},
+    "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline", "options"},
     "series": {"series", "records", "config", "store", "stats.spread"},
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
     "culprits": {
         *("culprits", "verdicts.rows", "verdicts.again", "stats.effect"),
         *("json_file", "markdown", "actions", "console"),
     },
-    "check": {"check", "series", "verdicts", "stats", "store", "records", "actions", "console", "config"},
+    "check": {
+        "check",
+        "series",
+        "verdicts",
+        "stats",
+        "store",
+        "records",
+        "actions",
+        "console",
+        "config",
+        "options",
+    },
     "processes": {"processes"},
     "environments": {"environments", "processes", "records.files", "git", "deadline", "actions"},
     "compare": {
         *("compare", "series", "verdicts", "stats", "bench", "environments"),
-        *("machine", "records", "git", "actions", "console", "config", "interruption"),
+        *("machine", "records", "git", "actions", "console", "config", "options", "interruption"),
     },
     "bisect/reasoning": {"bisect.reasoning", "stats"},
     "bisect/line": {"bisect.line", "environments", "git", "deadline"},
@@ -50,7 +61,7 @@ MAY_IMPORT = {
     },
     "plan": {
         *("plan", "series", "verdicts", "bench.costs", "store", "records"),
-        *("markdown", "actions", "console", "config"),
+        *("markdown", "actions", "console", "config", "options"),
     },
     "report/issues/causes": {
         *(
@@ -73,15 +84,26 @@ MAY_IMPORT = {
     },
     "report": {
         *("report", "culprits", "verdicts", "series", "stats.effect", "records.files"),
-        *("markdown", "deadline", "actions", "console", "config"),
+        *("markdown", "deadline", "actions", "console", "config", "options"),
     },
     "history": {
-        *("history", "series", "verdicts.rows", "stats", "store", "records", "actions", "console", "config"),
+        *(
+            "history",
+            "series",
+            "verdicts.rows",
+            "stats",
+            "store",
+            "records",
+            "actions",
+            "console",
+            "config",
+            "options",
+        ),
     },
-    "options": {"options", "bench.case"},
+    "options": {"options", "machine.devices", "metrics"},
     "bench": {
         *("bench", "records", "machine", "stats", "journal", "json_file", "processes", "interruption"),
-        *("actions", "console", "config"),
+        *("actions", "console", "config", "options"),
     },
 }
 # Rooms that run in the environment under test, which has torch and the standard library only.

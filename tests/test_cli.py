@@ -101,7 +101,7 @@ def test_a_misspelt_call_is_told_what_is_near(
 def test_a_bug_of_ours_has_a_traceback_and_exit_code_70(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "read_all", lambda *_: 1 / 0)
+    monkeypatch.setattr(cli, "read", lambda *_: 1 / 0)
     assert cli.main(["doctor"]) == 70
     shown = capsys.readouterr().err
     assert "ZeroDivisionError" in shown

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torchperf_ci
 from torchperf_ci.cli import COMMANDS
+from torchperf_ci.options import options_of
 
 PACKAGE = Path(torchperf_ci.__file__).parent
 OTHERS = re.compile(r"`?(?:torchperf|git|pip|uv) [a-z]+ [^`]*`?")
@@ -19,7 +20,7 @@ def options_of_rooms() -> dict[str, set[str]]:
     """The options of the commands that each room has."""
     found: dict[str, set[str]] = defaultdict(lambda: {"--help"})
     for command in COMMANDS:
-        for option in command.options:
+        for option in options_of(command.options):
             found[command.action.partition(".")[0]] |= {option.flag, *option.aliases}
     for room in ("compare", "bisect"):  # they measure with it
         found["bench"] |= found[room]

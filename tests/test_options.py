@@ -1,47 +1,45 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from torchperf_ci import options
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import (
-    INGEST_OPTIONS,
-    QUERY_OPTIONS,
-    RECEIVE_OPTIONS,
-    RUN_OPTIONS,
-    UPLOAD_OPTIONS,
-    Option,
-    read_all,
+    IngestOptions,
+    QueryOptions,
+    ReceiveOptions,
+    RunOptions,
+    UploadOptions,
+    options_of,
 )
 from torchperf_ci.options.values import positive
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+COMMANDS = [vars(options)[name] for name in options.__all__ if name.endswith("Options")]
 
 
-def read(
-    argv: list[str], environ: dict[str, str] | None = None, declared: Sequence[Option] = RUN_OPTIONS
-) -> dict[str, Any]:
+def read(argv: list[str], environ: dict[str, str] | None = None, command: type[Any] = RunOptions) -> Any:
     parser = argparse.ArgumentParser()
-    for option in declared:
+    for option in options_of(command):
         option.add_to(parser)
-    return read_all(declared, parser.parse_args(argv), environ or {})
+    return options.read(command, parser.parse_args(argv), environ or {})
 
 
-def test_nothing_given_is_none_everywhere() -> None:
-    assert set(read([]).values()) == {None}
+def test_nothing_given_is_the_default_everywhere() -> None:
+    assert read([]) == RunOptions()
+    assert (read([]).config, read([]).suite, read([]).resume) == (None, (), False)
 
 
 def test_an_empty_variable_is_nothing_given() -> None:
-    assert set(read([], {option.env: " " for option in RUN_OPTIONS}).values()) == {None}
+    assert read([], {option.env: " " for option in options_of(RunOptions)}) == RunOptions()
 
 
 def test_the_flag_beats_the_environment() -> None:
     found = read(["--budget", "7"], {"TORCHPERF_BUDGET": "5", "TORCHPERF_PROCESSES": "2"})
-    assert (found["budget"], found["processes"]) == (7.0, 2)
+    assert (found.budget, found.processes) == (7.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -55,29 +53,34 @@ def test_the_flag_beats_the_environment() -> None:
     ],
 )
 def test_lists_are_separated_by_commas_lines_or_repetition(argv: list[str], environ: dict[str, str]) -> None:
-    assert read(argv, environ)["suite"] == ["quick", "core"]
+    assert read(argv, environ).suite == ["quick", "core"]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("auto", 0), ("16", 16)])
 def test_batch_size(given: str, expected: int) -> None:
-    assert read(["--batch-size", given])["batch_size"] == expected
+    assert read(["--batch-size", given]).batch_size == expected
 
 
 @pytest.mark.parametrize(("given", "expected"), [("0.05", 0.05), ("5%", 0.05), ("0.5%", 0.005)])
 def test_a_share_is_a_number_or_a_percentage(given: str, expected: float) -> None:
-    assert read(["--target-ci", given])["target_ci"] == pytest.approx(expected)
+    assert read(["--target-ci", given]).target_ci == pytest.approx(expected)
+
+
+def test_an_option_is_the_field_of_its_flag() -> None:
+    for command in COMMANDS:
+        assert [option.name for option in options_of(command)] == [field.name for field in fields(command)]
 
 
 def test_no_option_takes_a_percentage_for_a_multiple() -> None:
     """Shares are below 1; the rest are seconds, which may be as many as one likes."""
-    tables = [vars(options)[name] for name in options.__all__ if name.endswith("_OPTIONS")]
+    tables = [options_of(command) for command in COMMANDS]
     assert {option.metavar for table in tables for option in table if option.kind is positive} == {"SECONDS"}
 
 
 def test_switches_are_words_in_the_environment() -> None:
-    assert read(["--resume"])["resume"] is True
+    assert read(["--resume"]).resume is True
     found = read([], {"TORCHPERF_RESUME": "false", "TORCHPERF_TUNE": "true"})
-    assert (found["resume"], found["tune"]) == (False, True)
+    assert (found.resume, found.tune) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -120,23 +123,23 @@ def test_flags_are_those_of_the_contract() -> None:
         "config suite filter device mode dtype backend batch-size python processes target-ci budget shard tune resume "
         "benchmark-name out dry-run"
     )
-    assert {f"--{name}" for name in contract.split()} <= {option.flag for option in RUN_OPTIONS}
+    assert {f"--{name}" for name in contract.split()} <= {option.flag for option in options_of(RunOptions)}
 
 
 def test_an_argument_without_a_flag_is_told_by_its_place_or_by_its_variable() -> None:
-    assert read(["records"], declared=UPLOAD_OPTIONS)["dir"] == "records"
-    assert read([], {"TORCHPERF_DIR": "records"}, UPLOAD_OPTIONS)["dir"] == "records"
-    assert read([], declared=UPLOAD_OPTIONS)["dir"] is None
+    assert read(["records"], command=UploadOptions).dir == "records"
+    assert read([], {"TORCHPERF_DIR": "records"}, UploadOptions).dir == "records"
+    assert read([], command=UploadOptions).dir is None
 
 
 def test_of_several_arguments_each_is_taken_as_it_is() -> None:
-    assert read(["a,b", "c"], declared=INGEST_OPTIONS)["src"] == ["a,b", "c"]
-    assert read([], {"TORCHPERF_SRC": "a\nb"}, INGEST_OPTIONS)["src"] == ["a", "b"]
-    assert read([], declared=INGEST_OPTIONS)["src"] is None
+    assert read(["a,b", "c"], command=IngestOptions).src == ["a,b", "c"]
+    assert read([], {"TORCHPERF_SRC": "a\nb"}, IngestOptions).src == ["a", "b"]
+    assert read([], command=IngestOptions).src == ()
 
 
 def test_a_flag_may_have_another_name() -> None:
-    assert read(["--device", "H100"], declared=UPLOAD_OPTIONS)["device_type"] == "H100"
+    assert read(["--device", "H100"], command=UploadOptions).device_type == "H100"
 
 
 @pytest.mark.parametrize(
@@ -151,13 +154,13 @@ def test_a_flag_may_have_another_name() -> None:
     ],
 )
 def test_a_time_is_unix_seconds_or_a_date_in_utc(given: str, expected: int) -> None:
-    assert read(["--start", given], declared=QUERY_OPTIONS)["start"] == expected
+    assert read(["--start", given], command=QueryOptions).start == expected
 
 
 @pytest.mark.parametrize("given", ["yesterday", "-1", "1969-12-31", "2026-13-01", ""])
 def test_what_is_no_time_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--start"):
-        read([f"--start={given}"], declared=QUERY_OPTIONS)
+        read([f"--start={given}"], command=QueryOptions)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +168,10 @@ def test_what_is_no_time_is_told(given: str) -> None:
     [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535))],
 )
 def test_an_address_is_a_host_and_a_port(given: str, expected: tuple[str, int]) -> None:
-    assert read(["--bind", given], declared=RECEIVE_OPTIONS)["bind"] == expected
+    assert read(["--bind", given], command=ReceiveOptions).bind == expected
 
 
 @pytest.mark.parametrize("given", ["host", ":80", "host:65536", "host:-1", "host:http"])
 def test_what_is_no_address_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--bind"):
-        read(["--bind", given], declared=RECEIVE_OPTIONS)
+        read(["--bind", given], command=ReceiveOptions)

@@ -14,27 +14,30 @@ from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, stoppable
 from torchperf_ci.options import (
-    BASELINE_UPDATE_OPTIONS,
-    BISECT_OPTIONS,
-    CHECK_OPTIONS,
-    COMPARE_OPTIONS,
-    DOCTOR_OPTIONS,
-    HISTORY_OPTIONS,
-    INGEST_OPTIONS,
-    LIST_OPTIONS,
-    PLAN_OPTIONS,
-    QUERY_OPTIONS,
-    RECEIVE_OPTIONS,
-    REPORT_OPTIONS,
-    RUN_OPTIONS,
-    UPLOAD_OPTIONS,
-    WATCH_OPTIONS,
+    BaselineUpdateOptions,
+    BisectOptions,
+    CheckOptions,
+    CompareOptions,
+    DoctorOptions,
+    HistoryOptions,
+    IngestOptions,
+    ListOptions,
     Option,
-    read_all,
+    PlanOptions,
+    QueryOptions,
+    ReceiveOptions,
+    ReportOptions,
+    RunOptions,
+    UploadOptions,
+    WatchOptions,
+    options_of,
+    read,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from _typeshed import DataclassInstance
 
 BUG = 70
 EPILOG = """\
@@ -60,10 +63,10 @@ class Command:
     name: str
     help: str
     example: str
-    options: Sequence[Option]
+    options: type[DataclassInstance]
     action: str
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: object) -> int:
         """Do it; gives the exit code."""
         code: int = resolve_name(f"torchperf_ci.{self.action}")(options)
         return code
@@ -75,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
-            options = command.options
-            return command.run(read_all(options, namespace, os.environ))
+            options = options_of(command.options)
+            return command.run(read(command.options, namespace, os.environ))
     except Stopped as stopped:
         _tell_how_to_go_on(stopped, options)
         return stopped.exit_code
@@ -125,7 +128,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown[0].startswith("-"):
         msg = f"torchperf {command.name} does not know what to do with {unknown[0]!r}"
         raise UsageError(msg)
-    flags = [option.flag for option in command.options if not option.is_positional]
+    flags = [option.flag for option in options_of(command.options) if not option.is_positional]
     what = f"option of torchperf {command.name}"
     raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
 
@@ -173,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=f"example:\n  {command.example}",
             formatter_class=formatter,
         )
-        for option in command.options:
+        for option in options_of(command.options):
             option.add_to(verb)
         verb.set_defaults(chosen=command)
     return parser
@@ -186,105 +189,105 @@ COMMANDS = (
         "plan",
         "Turn torchperf.yml into the jobs that measure it, or what regressed into the jobs that bisect it.",
         "torchperf plan --costs costs.json --json",
-        PLAN_OPTIONS,
+        PlanOptions,
         "plan.command:plan_command",
     ),
     Command(
         "run",
         "Measure workloads on this machine and write v3 records.",
         "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
-        RUN_OPTIONS,
+        RunOptions,
         "bench.commands:run_command",
     ),
     Command(
         "list",
         "Show what can be run, and what cannot, and why.",
         "torchperf list --suite all --filter 'vision/*'",
-        LIST_OPTIONS,
+        ListOptions,
         "bench.commands:list_command",
     ),
     Command(
         "doctor",
         "Say whether this machine can give trustworthy numbers, and what to do about each finding.",
         "torchperf doctor --device cuda",
-        DOCTOR_OPTIONS,
+        DoctorOptions,
         "bench.commands:doctor_command",
     ),
     Command(
         "upload",
         "Send records to where they are kept.",
         "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
-        UPLOAD_OPTIONS,
+        UploadOptions,
         "upload.command:upload_command",
     ),
     Command(
         "receive",
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
-        RECEIVE_OPTIONS,
+        ReceiveOptions,
         "upload.server:receive_command",
     ),
     Command(
         "ingest",
         "Take records into the store, each exactly once however often it is called.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
-        INGEST_OPTIONS,
+        IngestOptions,
         "store.command:ingest_command",
     ),
     Command(
         "query",
         "Print results that the store holds.",
         "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
-        QUERY_OPTIONS,
+        QueryOptions,
         "store.command:query_command",
     ),
     Command(
         "check",
         "Say whether anything changed against history; exit code 1 where something regressed or is broken.",
         "torchperf check records --against store --store clickhouse://user@host/benchmark",
-        CHECK_OPTIONS,
+        CheckOptions,
         "check.command:check_command",
     ),
     Command(
         "baseline update",
         "Renew the committed baseline of the machines that measured the records, and keep the others.",
         "torchperf baseline update --reason 'PyTorch 2.13' records",
-        BASELINE_UPDATE_OPTIONS,
+        BaselineUpdateOptions,
         "check.command:baseline_update_command",
     ),
     Command(
         "history",
         "Say what changed when: the levels of every series over the stored past.",
         "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
-        HISTORY_OPTIONS,
+        HistoryOptions,
         "history.command:history_command",
     ),
     Command(
         "compare",
         "Measure two builds in turn on this machine, and say whether head is slower than base.",
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
-        COMPARE_OPTIONS,
+        CompareOptions,
         "compare.command:compare_command",
     ),
     Command(
         "bisect",
         "Find the commit that made something slower, and prove it.",
         "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
-        BISECT_OPTIONS,
+        BisectOptions,
         "bisect.command:bisect_command",
     ),
     Command(
         "report",
         "Tell those who must know: in the job's summary, on the pull request, or in issues that open and close.",
         "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
-        REPORT_OPTIONS,
+        ReportOptions,
         "report.command:report_command",
     ),
     Command(
         "watch",
         "Tell where a scheduled workflow did not run or failed: one issue, which is closed when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
-        WATCH_OPTIONS,
+        WatchOptions,
         "report.watching:watch_command",
     ),
 )

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.case import BACKENDS, DEVICES, DTYPES, MODES
 from torchperf_ci.config_kinds import (
     Choice,
     Constant,
@@ -29,6 +28,7 @@ from torchperf_ci.config_kinds import (
 )
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
+from torchperf_ci.options.values import BACKENDS, DEVICES, DTYPES, MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

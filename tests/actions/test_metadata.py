@@ -10,14 +10,15 @@ import pytest
 import yaml
 
 from torchperf_ci.options import (
-    BISECT_OPTIONS,
-    CHECK_OPTIONS,
-    COMPARE_OPTIONS,
-    PLAN_OPTIONS,
-    REPORT_OPTIONS,
-    RUN_OPTIONS,
-    UPLOAD_OPTIONS,
-    WATCH_OPTIONS,
+    BisectOptions,
+    CheckOptions,
+    CompareOptions,
+    PlanOptions,
+    ReportOptions,
+    RunOptions,
+    UploadOptions,
+    WatchOptions,
+    options_of,
 )
 
 if TYPE_CHECKING:
@@ -46,21 +47,21 @@ NOT_FOR_A_JOB = {"json", "benchmark-results"}
 NAMES = {"DIR": "benchmark-results-dir", "NEW_DIR": "dir"}
 
 
-def by_input(options: tuple[Option, ...]) -> dict[str, Option]:
-    named = {NAMES.get(option.flag, option.flag.removeprefix("--")): option for option in options}
+def by_input(command: Any) -> dict[str, Option]:
+    named = {NAMES.get(option.flag, option.flag.removeprefix("--")): option for option in options_of(command)}
     return {name: option for name, option in named.items() if name not in NOT_FOR_A_JOB}
 
 
 OPTIONS = {
-    PLAN: by_input(PLAN_OPTIONS),
-    RUN: by_input(RUN_OPTIONS),
-    UPLOAD: by_input(UPLOAD_OPTIONS),
-    CHECK: by_input(CHECK_OPTIONS),
-    COMPARE: by_input(COMPARE_OPTIONS),
+    PLAN: by_input(PlanOptions),
+    RUN: by_input(RunOptions),
+    UPLOAD: by_input(UploadOptions),
+    CHECK: by_input(CheckOptions),
+    COMPARE: by_input(CompareOptions),
     # It shows its plan in any case.
-    BISECT: by_input(tuple(option for option in BISECT_OPTIONS if option.flag != "--dry-run")),
-    REPORT: by_input(REPORT_OPTIONS),
-    WATCH: by_input(WATCH_OPTIONS),
+    BISECT: {name: option for name, option in by_input(BisectOptions).items() if name != "dry-run"},
+    REPORT: by_input(ReportOptions),
+    WATCH: by_input(WatchOptions),
 }
 TOKEN = {"github-token": "${{ github.token }}"}
 # What the action of test-infra has beyond the command's options, and what it defaults to.

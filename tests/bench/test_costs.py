@@ -9,7 +9,7 @@ from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import Grid, Known, Selection, select
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options import RUN_OPTIONS
+from torchperf_ci.options import RunOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,10 +62,10 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
-    given = {**dict.fromkeys(option.name for option in RUN_OPTIONS), "shard": (1, 2)}
-    assert planning.selection(given, Config()).costs is None
+    given = RunOptions()
+    assert planning.selection(given, Config(), (), (), shard=(1, 2)).costs is None
     with pytest.raises(UsageError, match="cannot be read"):
-        planning.selection({**given, "costs": str(tmp_path / "costs.json")}, Config())
+        planning.selection(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
 
 
 def test_shards_are_split_by_the_costs_of_their_own_device() -> None:

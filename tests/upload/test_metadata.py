@@ -7,24 +7,15 @@ from typing import Any
 import pytest
 
 from torchperf_ci.errors import UsageError
+from torchperf_ci.options import UploadOptions
 from torchperf_ci.upload.metadata import Metadata, gather
 
-FLAGS = [
-    "benchmark_name",
-    "repo",
-    "repo_name",
-    "head_branch",
-    "head_sha",
-    "workflow_id",
-    "run_attempt",
-    "job_id",
-]
 BY_HAND = {"repo_name": "pytorch/pytorch", "head_branch": "nightly", "head_sha": "be2ad7"}
 SHA = "1f" * 20
 
 
 def gathered(environ: dict[str, str] | None = None, content: str = "digest", **given: Any) -> Metadata:
-    return gather({**dict.fromkeys(FLAGS), **given}, environ or {}, content, "torchperf")
+    return gather(UploadOptions(**given), environ or {}, content, "torchperf")
 
 
 def with_event(job: dict[str, str], event: object) -> dict[str, str]:

@@ -6,17 +6,11 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices import DEVICE_TYPES, device
+from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.base import UNSEEN, Device, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-DTYPES = ("fp32", "tf32", "bf16", "fp16", "amp")
-MODES = ("inference", "training")
-DEVICES = ("auto", *sorted(DEVICE_TYPES))
-COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-BACKENDS = ("eager", "inductor", *(f"inductor:{mode}" for mode in COMPILE_MODES))
 
 AUTO_BATCH = "auto"
 

@@ -35,46 +35,68 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.planning import UnderTest
+    from torchperf_ci.bench.selection import Selection
     from torchperf_ci.machine.devices.base import Device
     from torchperf_ci.machine.noise import Exercise
+    from torchperf_ci.options import DoctorOptions, ListOptions, RunOptions
 
 DEFAULT_OUT = "torchperf-records"
 _WORKLOADS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 
-def run_command(options: Mapping[str, Any]) -> int:
+def run_command(options: RunOptions) -> int:
     """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
-    config = find_config(options["config"])
-    settings = planning.settings(options, config)
+    config = find_config(options.config)
+    settings = _settings(options, config)
     under_test = planning.describe(settings)
     settings = under_test.settings(settings)
-    cases = select(planning.selection(options, config), under_test.known, settings.device)
-    anchor = find(options["anchor"], settings)
-    out = Path(options["out"] or DEFAULT_OUT)
-    if options["dry_run"]:
+    cases = select(_selection(options, config), under_test.known, settings.device)
+    anchor = find(options.anchor, settings)
+    out = Path(options.out or DEFAULT_OUT)
+    if options.dry_run:
         _show_plan(cases, settings, anchor, out)
         return 0
-    with tuned(under_test.device) if options["tune"] else nullcontext() as tuning:
-        if not options["no_pin"]:
+    with tuned(under_test.device) if options.tune else nullcontext() as tuning:
+        if not options.no_pin:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
-        setting = _setting(options["benchmark_name"] or config.name, settings, under_test, anchor, tuning)
+        setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
         actions.set_output("records-dir", str(out.absolute()))
-        results = run(Plan(cases, setting, under_test.device, out, bool(options["resume"])))
-    _tell(results, setting, out, json_output=bool(options["json"]))
+        results = run(Plan(cases, setting, under_test.device, out, options.resume))
+    _tell(results, setting, out, json_output=options.json)
     failed = summary.failures(results)
-    if failed and options["on_failure"] != "warn":
+    if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
         raise WorkloadsFailedError(msg)
     return 0
 
 
-def list_command(options: Mapping[str, Any]) -> int:
+def _settings(options: RunOptions, config: Config) -> Settings:
+    return planning.settings(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        processes=options.processes,
+        target_ci=options.target_ci,
+        budget=options.budget,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
+
+
+def _selection(options: RunOptions, config: Config) -> Selection:
+    return planning.selection(options, config, options.suite, options.filter, options.shard, options.costs)
+
+
+def list_command(options: ListOptions) -> int:
     """Print the selected part of the catalogue of the environment under test, by default all of it."""
-    config = find_config(options["config"])
-    under_test = planning.describe(planning.settings(options, config))
-    entries = planning.selected_workloads(options, config, under_test.known)
-    if options["json"]:
+    config = find_config(options.config)
+    under_test = planning.describe(
+        planning.settings(config, suite=options.suite, python=options.python, device=options.device)
+    )
+    entries = planning.selected_workloads(options.suite, options.filter, config, under_test.known)
+    if options.json:
         _print_json(
             {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
         )
@@ -88,20 +110,20 @@ def list_command(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def doctor_command(options: Mapping[str, Any]) -> int:
+def doctor_command(options: DoctorOptions) -> int:
     """Print the findings about this machine, and about the device that is given or that torch would use."""
     device, exercised = _to_examine(options)
     findings = examine(device, exercise=exercised)
-    if options["json"]:
+    if options.json:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
         summary.show_findings(findings, sys.stdout)
     return 0
 
 
-def _to_examine(options: Mapping[str, Any]) -> tuple[Device, Exercise | None]:
+def _to_examine(options: DoctorOptions) -> tuple[Device, Exercise | None]:
     """The device, and how it does its work, where there is a torch to give it some."""
-    settings = planning.settings({"suite": None, **options}, Config())
+    settings = planning.settings(Config(), python=options.python, device=options.device)
     try:
         settings = planning.describe(settings).settings(settings)
     except (EnvironmentUnderTestError, UsageError) as error:

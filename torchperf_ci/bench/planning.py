@@ -7,7 +7,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torchperf_ci.bench import costs
 from torchperf_ci.bench.case import Settings
@@ -86,11 +86,13 @@ def _explained(failure: WorkerFailure, settings: Settings, flag: str) -> Excepti
     return EnvironmentUnderTestError(f"{flag} {python}: {failure.reason}\n{failure.log}".rstrip())
 
 
-def selected_workloads(options: Mapping[str, Any], config: Config, known: Known) -> list[Mapping[str, Any]]:
+def selected_workloads(
+    suite: Sequence[str], filters: Sequence[str], config: Config, known: Known
+) -> list[Mapping[str, Any]]:
     """The catalogue's entries that suites and filters select; all of them where neither is given."""
-    patterns = [member for name in options["suite"] or ["all"] for member in _members(name, config)]
+    patterns = [member for name in suite or ["all"] for member in _members(name, config)]
     names = known.members([_absolute(pattern) for pattern in patterns])
-    return [known.workloads[name] for name in names if matches(name, options["filter"] or ())]
+    return [known.workloads[name] for name in names if matches(name, filters)]
 
 
 def python_under_test(given: str | None, flag: str = PYTHON) -> str:
@@ -114,41 +116,74 @@ def _absolute(name: str) -> str:
     return str(Path(name).absolute()) if name.endswith(".py") else name
 
 
-def selection(options: Mapping[str, Any], config: Config) -> Selection:
+class CaseOptions(Protocol):
+    """What the commands that choose cases have in common."""
+
+    @property
+    def mode(self) -> Sequence[str]: ...
+    @property
+    def dtype(self) -> Sequence[str]: ...
+    @property
+    def backend(self) -> Sequence[str]: ...
+    @property
+    def batch_size(self) -> int | None: ...
+
+
+def selection(
+    options: CaseOptions,
+    config: Config,
+    suite: Sequence[str],
+    filters: Sequence[str],
+    shard: tuple[int, int] | None = None,
+    costs_file: str | None = None,
+) -> Selection:
     """What the options select, with the config's suites by their names; options beat the config.
 
     Raises :class:`UsageError` for a file of costs that cannot be read: a shard that split otherwise than the rest would
     lose cases.
     """
-    names = options["suite"] or list(config.suites) or ["quick"]
+    names = suite or list(config.suites) or ["quick"]
     return Selection(
         grids=[_grid(name, options, config.suites.get(name)) for name in names],
-        filters=options["filter"] or (),
-        batch_size=options["batch_size"],
-        shard=options["shard"] or (1, 1),
-        costs=costs.read(Path(options["costs"])) if options.get("costs") else None,
+        filters=filters,
+        batch_size=options.batch_size,
+        shard=shard or (1, 1),
+        costs=costs.read(Path(costs_file)) if costs_file else None,
     )
 
 
-def _grid(name: str, options: Mapping[str, Any], suite: Suite | None) -> Grid:
+def _grid(name: str, options: CaseOptions, suite: Suite | None) -> Grid:
     return Grid(
         workloads=[_absolute(member) for member in (suite.workloads if suite else (name,))],
-        modes=options["mode"] or (suite.modes if suite else ("inference",)),
-        dtypes=options["dtype"] or (suite.dtypes if suite else ("fp32",)),
-        backends=options["backend"] or (suite.backends if suite else ("eager",)),
+        modes=options.mode or (suite.modes if suite else ("inference",)),
+        dtypes=options.dtype or (suite.dtypes if suite else ("fp32",)),
+        backends=options.backend or (suite.backends if suite else ("eager",)),
     )
 
 
-def settings(options: Mapping[str, Any], config: Config) -> Settings:
+def settings(
+    config: Config,
+    *,
+    python: str | None,
+    device: str | None,
+    suite: Sequence[str] = (),
+    processes: int | None = None,
+    target_ci: float | None = None,
+    budget: float | None = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+) -> Settings:
     """How to measure, with the defaults of :class:`Settings` where nothing was given."""
-    names = options["suite"] or list(config.suites)
-    members = [member for name in names for member in _members(name, config)]
-    given = {name: options.get(name) for name in ("processes", "target_ci", "budget", "timeout", "threads")}
+    members = [member for name in suite or list(config.suites) for member in _members(name, config)]
     return Settings(
-        python=python_under_test(options["python"]),
-        device=options["device"] or "auto",
+        python=python_under_test(python),
+        device=device or "auto",
         files=suite_files(members),
-        **{name: value for name, value in given.items() if value is not None},
+        processes=processes or Settings.processes,
+        target_ci=target_ci or Settings.target_ci,
+        budget=budget or Settings.budget,
+        timeout=timeout or Settings.timeout,
+        threads=threads or Settings.threads,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.bench import planning
 from torchperf_ci.bisect.account import Account
@@ -20,18 +20,17 @@ from torchperf_ci.bisect.telling.plan import show_plan
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.bisect.limits import Limits
     from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Culprit, Location
+    from torchperf_ci.options import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
 
 class Call(NamedTuple):
     """What the user asked for, which is the same for every search that follows from it."""
 
-    options: Mapping[str, Any]
+    options: BisectOptions
     config: Config
     judgement: Judgement | None
 
@@ -39,8 +38,8 @@ class Call(NamedTuple):
 def bisect_commits(call: Call, state: Path, limits: Limits) -> Location | None:
     """What the search came to; None where only the plan was asked for."""
     commits = _range(call)
-    if call.options["dry_run"]:
-        show_plan(line_of_commits(commits, call.options["paths"] or ()), call.options, limits)
+    if call.options.dry_run:
+        show_plan(line_of_commits(commits, call.options.paths), call.options, limits)
         return None
     return replace(bisect_range(commits, call, state, limits).location, repo=origin_url(commits.repo))
 
@@ -48,7 +47,7 @@ def bisect_commits(call: Call, state: Path, limits: Limits) -> Location | None:
 def bisect_range(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
     """Search a range, and if that is wanted, what the guilty merges in it brought in."""
     account = _search(commits, call, state, limits)
-    if call.options["full_history"]:
+    if call.options.full_history:
         for culprit in account.take_culprits():
             _name(culprit, commits, account, call, state)
     return account
@@ -57,8 +56,8 @@ def bisect_range(commits: Range, call: Call, state: Path, limits: Limits) -> Acc
 def _search(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
     """Along the first parents."""
     options = call.options
-    opened = opener(options, planning.python_under_test(options["python"]))
-    line = line_of_commits(commits, options["paths"] or ())
+    opened = opener(options, planning.python_under_test(options.python))
+    line = line_of_commits(commits, options.paths)
     found = search(line, opened, partial(resolve, *call), options, state, limits)
     location = conclude(found, call.config.policy)
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
@@ -71,16 +70,16 @@ def _search(commits: Range, call: Call, state: Path, limits: Limits) -> Account:
 def _range(call: Call) -> Range:
     """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
     options, judgement = call.options, call.judgement
-    repo = Path(options["repo"] or ".")
-    if options["good"]:
-        return read_range(repo, options["good"], options["bad"])
+    repo = Path(options.repo or ".")
+    if options.good:
+        return read_range(repo, options.good, options.bad or "")
     why = "they do not say between which commits it got worse"
     for ends in ends_of(judgement) if judgement else ():
         try:
             return read_range(repo, ends.good, ends.bad)
         except UsageError as error:
             why = str(error)
-    msg = f"the verdicts in {options['verdicts']} do not give a range of {repo}: {why}; name it with --good and --bad"
+    msg = f"the verdicts in {options.verdicts} do not give a range of {repo}: {why}; name it with --good and --bad"
     raise UsageError(msg)
 
 

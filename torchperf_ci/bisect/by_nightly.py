@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 def bisect_nightlies(call: Call, state: Path, limits: Limits) -> Location | None:
     """What the search came to; None where only the plan was asked for."""
     options = call.options
-    good, bad = (_date(flag, options[flag]) for flag in ("good", "bad"))
-    repo, python = Path(options["repo"] or "."), planning.python_under_test(options["python"])
-    place = Nightlies(options["wheels"], python, seconds=options["build_timeout"] or Builder.seconds)
+    good, bad = (_date("good", options.good), _date("bad", options.bad))
+    repo, python = Path(options.repo or "."), planning.python_under_test(options.python)
+    place = Nightlies(options.wheels or "", python, seconds=options.build_timeout or Builder.seconds)
     line = line_of_nightlies(_between(place.listed(), good, bad))
-    if options["dry_run"]:
+    if options.dry_run:
         show_plan(line, options, limits)
         return None
     nights = Nights(place, repo)
@@ -99,8 +99,8 @@ def _name(culprit: Culprit, ends: Ends, nights: Nights, account: Account, call: 
 
 def _by_commit(call: Call) -> Call:
     """The same call for the commits of a night."""
-    builder = "command" if call.options["build"] else "worktree"
-    return call._replace(options={**call.options, "builder": builder, "wheels": None})
+    builder = "command" if call.options.build else "worktree"
+    return call._replace(options=replace(call.options, builder=builder, wheels=None))
 
 
 def _why_none(culprit: Culprit, ends: Ends, within: Location) -> str:

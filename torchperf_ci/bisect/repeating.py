@@ -12,9 +12,10 @@ from torchperf_ci.verdicts.again import PYTHON
 from torchperf_ci.verdicts.portable import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.options import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
 _OPTIONS = (
@@ -23,13 +24,13 @@ _OPTIONS = (
 )
 
 
-def repeatable(location: Location, options: Mapping[str, Any], judgement: Judgement | None) -> Location:
+def repeatable(location: Location, options: BisectOptions, judgement: Judgement | None) -> Location:
     """``location`` with that line: commits by their hashes, what verdicts said in words, no path, no credentials."""
-    given = {**options, **(_suspected(judgement) if judgement else {})}
+    given = {**vars(options), **(_suspected(judgement) if judgement else {})}
     texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
     words, folder = portable({**given, **texts}, _OPTIONS)
-    is_dated = options["builder"] == "nightly"
-    ends = (options["good"], options["bad"]) if is_dated else (location.good, location.bad)
+    is_dated = options.builder == "nightly"
+    ends = (options.good or "", options.bad or "") if is_dated else (location.good, location.bad)
     line = ["torchperf", "bisect", "--good", ends[0], "--bad", ends[1], *PYTHON, *words]
     return replace(location, command=shlex.join(line), folder=folder)
 

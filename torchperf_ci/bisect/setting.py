@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench import planning
 from torchperf_ci.bench.case import Settings
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.repository import Revision
     from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.options import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
 BUILD_SECONDS = {"worktree": 2.0, "command": 600.0, "wheel": 60.0, "nightly": 60.0}
@@ -63,13 +64,13 @@ class Setting:
         return f"{identity.type} ({identity.name})"
 
 
-def builder_of(options: Mapping[str, Any]) -> str:
+def builder_of(options: BisectOptions) -> str:
     """The kind of builder, by the options that it needs; raises :class:`UsageError` where they do not go together."""
-    builder: str = options["builder"] or ("command" if options["build"] else "worktree")
-    if builder == "command" and not options["build"]:
+    builder: str = options.builder or ("command" if options.build else "worktree")
+    if builder == "command" and not options.build:
         msg = "--builder command needs a shell line that installs a commit: give it with --build"
         raise UsageError(msg)
-    if builder in ("wheel", "nightly") and not options["wheels"]:
+    if builder in ("wheel", "nightly") and not options.wheels:
         msg = f"--builder {builder} needs to know where the wheels are: say it with --wheels"
         raise UsageError(msg)
     return builder
@@ -82,27 +83,32 @@ def check_command(command: str, builder: str) -> None:
     filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
 
 
-def opener(
-    options: Mapping[str, Any], python: str
-) -> Callable[[Revision], AbstractContextManager[Environment]]:
+def opener(options: BisectOptions, python: str) -> Callable[[Revision], AbstractContextManager[Environment]]:
     """What makes the environment of a commit."""
-    seconds = options["build_timeout"] or Builder.seconds
+    seconds = options.build_timeout or Builder.seconds
     if builder_of(options) == "wheel":
-        return Wheels(options["wheels"], python, seconds).opened
-    return partial(opened, builder=Builder(python, options["build"], seconds))
+        return Wheels(options.wheels or "", python, seconds).opened
+    return partial(opened, builder=Builder(python, options.build, seconds))
 
 
 def resolve(
-    options: Mapping[str, Any], config: Config, judgement: Judgement | None, good: Environment
+    options: BisectOptions, config: Config, judgement: Judgement | None, good: Environment
 ) -> Setting:
     """Ask the good build what it can run, and choose the probes among that.
 
     Raises :class:`UsageError` where nothing is left to measure, and as :func:`planning.describe` does.
     """
-    settings = planning.settings({**options, "suite": options["suite"] or ()}, config)
-    if options["command"]:
-        probe = CommandProbe(options["command"], options["metric"] or "", config.policy)
-        given = options["device"]
+    settings = planning.settings(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
+    if options.command:
+        probe = CommandProbe(options.command, options.metric or "", config.policy)
+        given = options.device
         device = installed("cpu" if given in (None, "auto") else given)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
         return Setting((probe,), settings, device)
@@ -110,17 +116,17 @@ def resolve(
     try:
         under_test = planning.describe(settings)
     except EnvironmentUnderTestError as error:
-        msg = f"{good.description}: {error}{'' if options['build'] else UNBUILT}"
+        msg = f"{good.description}: {error}{'' if options.build else UNBUILT}"
         raise EnvironmentUnderTestError(msg) from error
     device = under_test.device
     settings = under_test.settings(settings)
     torch = under_test.environment["torch_version"] if builder_of(options) == "worktree" else ""
     if judgement is not None:
         return _of_verdicts(judgement, Setting((), settings, device, torch=torch), under_test, config)
-    _check_workloads(options["workload"] or (), under_test.known, good)
-    wanted = {**options, "suite": options["suite"] or ["all"], "filter": options["workload"], "shard": None}
-    cases = select(planning.selection(wanted, config), under_test.known, settings.device)
-    metrics = (options["metric"] or LATENCY,)
+    _check_workloads(options.workload, under_test.known, good)
+    wanted = planning.selection(options, config, options.suite or ["all"], options.workload)
+    cases = select(wanted, under_test.known, settings.device)
+    metrics = (options.metric or LATENCY,)
     probes = tuple(WorkloadProbe(case, metrics, device.identity().name) for case in cases)
     return Setting(probes, settings, device, torch=torch)
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.environment import Environment
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision
+    from torchperf_ci.options import BisectOptions
 
 Source = TypeVar("Source", bound="Revision | Nightly")
 
@@ -59,7 +60,7 @@ def search(
     line: Line[Source],
     opened: Callable[..., AbstractContextManager[Environment]],
     resolve: Callable[[Environment], Setting],
-    options: Mapping[str, Any],
+    options: BisectOptions,
     state: Path,
     limits: Limits,
 ) -> Found:
@@ -122,7 +123,7 @@ def _settled(setting: Setting, line: Line[Any], kept: StateFile, folder: Path) -
     return replace(setting, probes=tuple(probes))
 
 
-def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> Question:
+def _question(line: Line[Any], setting: Setting, options: BisectOptions) -> Question:
     names = [probe.name for probe in setting.probes]
     builder = builder_of(options)
     # What is imported as it is has no build of its own: each process draws anew what luck decides.
@@ -130,7 +131,7 @@ def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> 
     return Question(
         line.weights,
         names,
-        options["min_effect"],
+        options.min_effect or 0.0,
         build_seconds=BUILD_SECONDS[builder],
         reverts=line.reverts,
         luck=luck,
@@ -138,18 +139,18 @@ def _question(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> 
     )
 
 
-def _plan(line: Line[Any], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
+def _plan(line: Line[Any], setting: Setting, options: BisectOptions) -> dict[str, Any]:
     """What must be the same for a bisection to be continued: the range, the question, and the kind of machine."""
-    identity = setting.device.identity()
+    identity, given = setting.device.identity(), vars(options)
     return {
         "good": line.names[0],
         "bad": line.names[-1],
         "suspects": len(line.names) - 1,
         "probes": [probe.name for probe in setting.probes],
         "builder": builder_of(options),
-        "min_effect": options["min_effect"],
+        "min_effect": options.min_effect,
         "machine": f"{identity.name} ({identity.type})",
-        **{name: _shown(options[name]) for name in _OF_THE_PLAN if options[name] is not None},
+        **{name: _shown(given[name]) for name in _OF_THE_PLAN if given[name] not in (None, ())},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.check import baseline_file
@@ -29,9 +29,10 @@ from torchperf_ci.verdicts.verdict import Again, Judgement
 from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torchperf_ci.check.baseline import Baseline
+    from torchperf_ci.options import BaselineUpdateOptions, CheckOptions
     from torchperf_ci.records.problems import Problem
     from torchperf_ci.series.records import Collected
     from torchperf_ci.series.series import Points
@@ -41,14 +42,14 @@ DEFAULT_BASELINE = "baseline.json"
 _SHOWN = 20
 
 
-def check_command(options: Mapping[str, Any]) -> int:
+def check_command(options: CheckOptions) -> int:
     """Judge new records, or gauge the gate itself; 1 where something is red.
 
     Raises :class:`RecordsRefusedError` where some elements are no records, and nothing is red.
     """
-    settings = config.find(options["policy"])
-    collected = _collected(options["new_dir"]) if options["new_dir"] else None
-    if options["sensitivity"] or options["calibrate"]:
+    settings = config.find(options.policy)
+    collected = _collected(options.new_dir) if options.new_dir else None
+    if options.sensitivity or options.calibrate:
         _gauge(collected.points if collected else {}, options, settings)
         return 0
     if collected is None:
@@ -56,8 +57,8 @@ def check_command(options: Mapping[str, Any]) -> int:
         raise UsageError(msg)
     judgement = _judgement(collected, options, settings)
     _show_refused(collected.refused)
-    tell(judgement, Path(options["out"] or DEFAULT_OUT), json_output=bool(options["json"]))
-    if options["on_failure"] == "warn":
+    tell(judgement, Path(options.out or DEFAULT_OUT), json_output=options.json)
+    if options.on_failure == "warn":
         return 0
     if judgement.red:
         return 1
@@ -65,16 +66,16 @@ def check_command(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def baseline_update_command(options: Mapping[str, Any]) -> int:
+def baseline_update_command(options: BaselineUpdateOptions) -> int:
     """Renew the baselines of the machines that measured the records, and leave the others as they are."""
-    if not (options["dir"] and options["reason"]):
+    if not (options.dir and options.reason):
         msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
         raise UsageError(msg)
-    collected = _collected(options["dir"])
-    path = Path(options["baseline"] or DEFAULT_BASELINE)
-    where = ["--baseline", str(path)] if options["baseline"] else []
-    command = ["torchperf", "baseline", "update", *where, "--reason", options["reason"], options["dir"]]
-    new = baselines_of(collected.points, provenance(options["reason"], command))
+    collected = _collected(options.dir)
+    path = Path(options.baseline or DEFAULT_BASELINE)
+    where = ["--baseline", str(path)] if options.baseline else []
+    command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
+    new = baselines_of(collected.points, provenance(options.reason, command))
     baseline_file.write(path, updated(baseline_file.read(path) if path.exists() else [], new))
     _show_refused(collected.refused)
     for one in new:
@@ -95,59 +96,57 @@ def _collected(folder: str) -> Collected:
     raise RecordsError(msg)
 
 
-def _judgement(collected: Collected, options: Mapping[str, Any], settings: config.Config) -> Judgement:
+def _judgement(collected: Collected, options: CheckOptions, settings: config.Config) -> Judgement:
     past = _past(collected.points, options, settings)
     _show_refused(past.refused)
     groups = {series.group for series in collected.points}
-    new = renamed(collected.points, names(groups, past.groups, options["repo_name"] or ""))
+    new = renamed(collected.points, names(groups, past.groups, options.repo_name or ""))
     others = without_own(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
-    absent = absences(Path(options["new_dir"]), collected.files, options["expect"] or ())
+    absent = absences(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
     again = _again(options, settings)
-    head = _head(options["new_dir"], new)
+    head = _head(options.new_dir or "", new)
     return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], again=again)
 
 
-def _again(options: Mapping[str, Any], settings: config.Config) -> Again | None:
+def _again(options: CheckOptions, settings: config.Config) -> Again | None:
     """How to measure the same again; None where the configuration does not say which file it is in."""
     if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
         return None
-    words, folder = portable({"config": options["policy"]}, ("config",))
+    words, folder = portable({"config": options.policy}, ("config",))
     return Again(options=words, folder=folder)
 
 
-def _gauge(new: Points, options: Mapping[str, Any], settings: config.Config) -> None:
+def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
     """Without new records all that the past has is looked at, else what they belong to."""
-    if options["sensitivity"] and options["calibrate"]:
+    if options.sensitivity and options.calibrate:
         msg = "--sensitivity and --calibrate are two questions: ask one"
         raise UsageError(msg)
     past = _past(new, options, settings)
     _show_refused(past.refused)
     if note := _left_out(past):
         sys.stderr.write(f"{actions.one_line(note)}\n")
-    show = show_sensitivity if options["sensitivity"] else show_calibration
-    show(past, settings.policy, json_output=bool(options["json"]))
+    show = show_sensitivity if options.sensitivity else show_calibration
+    show(past, settings.policy, json_output=options.json)
 
 
-def _past(new: Points, options: Mapping[str, Any], settings: config.Config) -> Past:
+def _past(new: Points, options: CheckOptions, settings: config.Config) -> Past:
     """The past of what is new, or all of it."""
-    against = options["against"] or STORE
+    against = options.against or STORE
     knows_branches = against == STORE or is_remote(against)
-    branch = options["branch"] or (branch_of(new) if knows_branches else "")
+    branch = options.branch or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}
     stop = max(times) + 1 if times and all(times) else 0
-    dsn = options["store"] or settings.store
+    dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past there.
-    is_asked = bool(options["branch"]) and branch not in {
-        point.branch for row in new.values() for point in row
-    }
+    is_asked = bool(options.branch) and branch not in {point.branch for row in new.values() for point in row}
     source = Source(against, dsn, branch, stop, settings.upload.role, is_asked)
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},
-        lambda known: {*names(groups, known, options["repo_name"] or "").values()} if groups else known,
+        lambda known: {*names(groups, known, options.repo_name or "").values()} if groups else known,
     )
 
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import repeating
@@ -24,20 +24,21 @@ from torchperf_ci.series.series import Series
 from torchperf_ci.verdicts.verdict import Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.judging import Naming
     from torchperf_ci.compare.question import Policy
     from torchperf_ci.compare.sides import ComparedBuild
     from torchperf_ci.config import Config
+    from torchperf_ci.options import CompareOptions
 
 BUDGET, BUDGET_A_CASE = 600.0, 60.0
 """Seconds, where nobody says: the one at least, the other for each case. Most comparisons end before."""
 
 
 def compare_builds(
-    options: Mapping[str, Any], config: Config, policy: Policy, publish: Callable[[Judgement], Judgement]
+    options: CompareOptions, config: Config, policy: Policy, publish: Callable[[Judgement], Judgement]
 ) -> Judgement:
     """Measure both builds and judge them; ``told`` what is known before anything else is taken away.
 
@@ -55,7 +56,7 @@ def compare_builds(
         )
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         comparison = Comparison([ComparedCase(case) for case in of_both])
-        budget = options["budget"] or max(BUDGET, BUDGET_A_CASE * len(of_both))
+        budget = options.budget or max(BUDGET, BUDGET_A_CASE * len(of_both))
         ending, stopped = _measure(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
@@ -67,7 +68,7 @@ def compare_builds(
         again = repeating.again(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
-            stopped.outcome = f"what was known until then is in {options['out']}; to start anew"
+            stopped.outcome = f"what was known until then is in {options.out}; to start anew"
             raise stopped
         return judgement
 

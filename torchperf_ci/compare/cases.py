@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench import planning
 from torchperf_ci.bench.selection import select
@@ -11,21 +11,24 @@ from torchperf_ci.metrics import STATUS
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.selection import Known
     from torchperf_ci.compare.judging import Naming
     from torchperf_ci.compare.sides import ComparedBuild
     from torchperf_ci.config import Config
+    from torchperf_ci.options import CompareOptions
 
 
 def select_cases(
-    base: ComparedBuild, head: ComparedBuild, options: Mapping[str, Any], config: Config
+    base: ComparedBuild, head: ComparedBuild, options: CompareOptions, config: Config
 ) -> tuple[Case, ...]:
     """The selected cases of both sides' catalogues together; raises as :func:`select` does."""
     known = _known_to_either(base.under_test.known, head.under_test.known)
-    return select(planning.selection(options, config), known, head.settings.device)
+    return select(
+        planning.selection(options, config, options.suite, options.filter, options.shard),
+        known,
+        head.settings.device,
+    )
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:

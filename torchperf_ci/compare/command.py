@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import config
 from torchperf_ci.compare.builds import compare_builds
@@ -15,31 +16,31 @@ from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.telling import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.config import Config
+    from torchperf_ci.options import CompareOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
 DEFAULT_OUT = "verdicts.json"
 INCONCLUSIVE = 5
 
 
-def compare_command(options: Mapping[str, Any]) -> int:
+def compare_command(options: CompareOptions) -> int:
     """Compare, tell people, and say with the exit code whether head is worse."""
-    for flag in ("base", "head"):
-        if not options[flag]:
+    for flag, given in (("base", options.base), ("head", options.head)):
+        if not given:
             msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
-    given, options = config.find(options["config"]), {**options, "out": options["out"] or DEFAULT_OUT}
-    code = _exit_code(_compared(options, given))
-    return 0 if options["on_failure"] == "warn" else code
+    options = replace(options, out=options.out or DEFAULT_OUT)
+    code = _exit_code(_compared(options, config.find(options.config)))
+    return 0 if options.on_failure == "warn" else code
 
 
-def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
-    repo = Path(options["repo"] or ".")
-    records = [flag for flag in ("base", "head") if _are_records(options[flag], repo)]
-    out, json_output = Path(options["out"]), bool(options["json"])
-    policy = Policy(given, options["min_effect"])
+def _compared(options: CompareOptions, given: Config) -> Judgement:
+    repo = Path(options.repo or ".")
+    sides = {"base": options.base or "", "head": options.head or ""}
+    records = [flag for flag, side in sides.items() if _are_records(side, repo)]
+    out, json_output = Path(options.out or DEFAULT_OUT), options.json
+    policy = Policy(given, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:
         tell(judgement, out, json_output=json_output)
@@ -47,10 +48,10 @@ def _compared(options: Mapping[str, Any], given: Config) -> Judgement:
 
     if len(records) == 1:
         [flag] = records
-        msg = f"--{flag} {options[flag]} holds records, and records are only compared with records"
+        msg = f"--{flag} {sides[flag]} holds records, and records are only compared with records"
         raise UsageError(msg)
     if records:
-        return publish(compare_folders(Path(options["base"]), Path(options["head"]), policy))
+        return publish(compare_folders(Path(sides["base"]), Path(sides["head"]), policy))
     return compare_builds(options, given, policy, publish)
 
 

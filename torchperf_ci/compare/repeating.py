@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.environments.spec import Wheel
@@ -12,21 +12,20 @@ from torchperf_ci.verdicts.portable import portable
 from torchperf_ci.verdicts.verdict import Again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.compare.sides import ComparedBuild
+    from torchperf_ci.options import CompareOptions
 
 _OPTIONS = ("config", "suite", "build", "device", "batch_size", "threads", "min_effect")
 _RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 
 
-def again(options: Mapping[str, Any], base: ComparedBuild, head: ComparedBuild) -> Again | None:
+def again(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> Again | None:
     """The same for a clone; None where a side is a build that nobody else has."""
     old, new = _named(base), _named(head)
     if not (old and new) or old == new:
         return None
-    build = without_secrets(options["build"]) if options["build"] else None
-    words, folder = portable({**options, "build": build}, _OPTIONS)
+    build = without_secrets(options.build) if options.build else None
+    words, folder = portable({**vars(options), "build": build}, _OPTIONS)
     imported = isinstance(head.spec, Revision) and not build
     return Again(old, new, words, folder, head.torch if imported else "")
 

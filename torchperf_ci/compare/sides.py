@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bench import planning
@@ -15,12 +15,12 @@ from torchperf_ci.environments.spec import Python, Spec, recognise
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import ExitStack
 
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.planning import UnderTest
     from torchperf_ci.config import Config
+    from torchperf_ci.options import CompareOptions
 
 SAME_ON_BOTH = (
     "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
@@ -45,7 +45,7 @@ class ComparedBuild:
 
 
 def open_builds(
-    stack: ExitStack, options: Mapping[str, Any], config: Config
+    stack: ExitStack, options: CompareOptions, config: Config
 ) -> tuple[ComparedBuild, ComparedBuild]:
     """Base and head, which are there until ``stack`` closes.
 
@@ -53,14 +53,24 @@ def open_builds(
     is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
     :class:`SuiteFileError`.
     """
-    repo = Path(options["repo"] or ".")
-    specs = {flag: recognise(options[flag], repo) for flag in ("base", "head")}
+    repo = Path(options.repo or ".")
+    specs = {
+        "base": recognise(options.base or "", repo),
+        "head": recognise(options.head or "", repo),
+    }
     # The budget is that of the whole comparison here, and not of a process.
-    settings = planning.settings({**options, "budget": None}, config)
+    settings = planning.settings(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
     commits = all(isinstance(spec, Revision) for spec in specs.values())
-    if commits and not (options["build"] or settings.files):
+    if commits and not (options.build or settings.files):
         raise UsageError(SAME_ON_BOTH)
-    builder = Builder(settings.python, options["build"], options["build_timeout"] or Builder.seconds)
+    builder = Builder(settings.python, options.build, options.build_timeout or Builder.seconds)
     base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
     if base.settings.device != head.settings.device:
         msg = (

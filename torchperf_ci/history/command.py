@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.history.found import Name, Past
+    from torchperf_ci.options import HistoryOptions
     from torchperf_ci.records.problems import Problem
     from torchperf_ci.series.records import Collected
     from torchperf_ci.series.series import Point, Points
@@ -35,19 +36,19 @@ _BEFORE = 90 * 86_400
 _SHOWN = 20
 
 
-def history_command(options: Mapping[str, Any]) -> int:
+def history_command(options: HistoryOptions) -> int:
     """Print the changes of every series; raises :class:`RecordsRefusedError` where some elements are no records."""
     points, refused = _read(options)
-    policy = config.find(options["config"]).policy
+    policy = config.find(options.config).policy
     pasts = [
-        _since(past, options["since"] or 0)
+        _since(past, options.since or 0)
         for past in segment_all(
             points,
-            partial(_rule, policy=policy, direction=(options["direction"] or "both").replace("both", "")),
-            options["min_effect"] or MIN_EFFECT,
+            partial(_rule, policy=policy, direction=(options.direction or "both").replace("both", "")),
+            options.min_effect or MIN_EFFECT,
         )
     ]
-    if options["json"]:
+    if options.json:
         sys.stdout.write(actions.inert_json(json.dumps(document(pasts), indent=2, allow_nan=False)))
         sys.stdout.write("\n")
     else:
@@ -61,21 +62,21 @@ def history_command(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _read(options: Mapping[str, Any]) -> tuple[Mapping[Name, Sequence[Point]], Sequence[Problem]]:
-    if options["records"] and options["csv"]:
+def _read(options: HistoryOptions) -> tuple[Mapping[Name, Sequence[Point]], Sequence[Problem]]:
+    if options.records and options.csv:
         msg = "--records and --csv: give one of them"
         raise UsageError(msg)
-    if options["csv"]:
+    if options.csv:
         return _of_files(options), ()
-    if options["direction"]:
+    if options.direction:
         msg = "--direction goes with --csv; of records the policy in torchperf.yml says it, else the metric's name"
         raise UsageError(msg)
-    since = max(0, (options["since"] or 0) - _BEFORE)
-    branch = (options["branch"] or "").removeprefix("refs/heads/")
-    if options["records"]:
-        collected = _collected(options["records"])
+    since = max(0, (options.since or 0) - _BEFORE)
+    branch = (options.branch or "").removeprefix("refs/heads/")
+    if options.records:
+        collected = _collected(options.records)
         return _chosen(collected.points, branch, since), collected.refused
-    with open_existing(options["store"] or config.find(options["config"]).store) as store:
+    with open_existing(options.store or config.find(options.config).store) as store:
         found: Mapping[Any, Sequence[Point]] = points_of_store(store, branch=branch, since=since)
         return found, ()
 
@@ -89,11 +90,11 @@ def _collected(folder: str) -> Collected:
     return found
 
 
-def _of_files(options: Mapping[str, Any]) -> Mapping[Name, Sequence[Point]]:
-    if options["since"] or options["branch"]:
+def _of_files(options: HistoryOptions) -> Mapping[Name, Sequence[Point]]:
+    if options.since or options.branch:
         msg = "a CSV file has neither times nor branches: --since and --branch do not go with --csv"
         raise UsageError(msg)
-    return {path: points_of_csv(path) for path in map(Path, options["csv"])}
+    return {path: points_of_csv(path) for path in map(Path, options.csv)}
 
 
 def _chosen(points: Points, branch: str, since: int) -> Mapping[Name, Sequence[Point]]:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from torchperf_ci.options.bisecting import BISECT_OPTIONS
-from torchperf_ci.options.comparing import COMPARE_OPTIONS
-from torchperf_ci.options.judging import BASELINE_UPDATE_OPTIONS, CHECK_OPTIONS, HISTORY_OPTIONS
-from torchperf_ci.options.keeping import INGEST_OPTIONS, QUERY_OPTIONS, RECEIVE_OPTIONS, UPLOAD_OPTIONS
-from torchperf_ci.options.measuring import DOCTOR_OPTIONS, LIST_OPTIONS, RUN_OPTIONS
-from torchperf_ci.options.option import Option, read_all
-from torchperf_ci.options.planning import PLAN_OPTIONS
-from torchperf_ci.options.reporting import REPORT_OPTIONS
-from torchperf_ci.options.watching import WATCH_OPTIONS
+from torchperf_ci.options.bisecting import BisectOptions
+from torchperf_ci.options.comparing import CompareOptions
+from torchperf_ci.options.judging import BaselineUpdateOptions, CheckOptions, HistoryOptions
+from torchperf_ci.options.keeping import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
+from torchperf_ci.options.measuring import DoctorOptions, ListOptions, RunOptions
+from torchperf_ci.options.option import Option, options_of, read
+from torchperf_ci.options.planning import PlanOptions
+from torchperf_ci.options.reporting import ReportOptions
+from torchperf_ci.options.watching import WatchOptions
 
 __all__ = [
-    "BASELINE_UPDATE_OPTIONS",
-    "BISECT_OPTIONS",
-    "CHECK_OPTIONS",
-    "COMPARE_OPTIONS",
-    "DOCTOR_OPTIONS",
-    "HISTORY_OPTIONS",
-    "INGEST_OPTIONS",
-    "LIST_OPTIONS",
-    "PLAN_OPTIONS",
-    "QUERY_OPTIONS",
-    "RECEIVE_OPTIONS",
-    "REPORT_OPTIONS",
-    "RUN_OPTIONS",
-    "UPLOAD_OPTIONS",
-    "WATCH_OPTIONS",
+    "BaselineUpdateOptions",
+    "BisectOptions",
+    "CheckOptions",
+    "CompareOptions",
+    "DoctorOptions",
+    "HistoryOptions",
+    "IngestOptions",
+    "ListOptions",
     "Option",
-    "read_all",
+    "PlanOptions",
+    "QueryOptions",
+    "ReceiveOptions",
+    "ReportOptions",
+    "RunOptions",
+    "UploadOptions",
+    "WatchOptions",
+    "options_of",
+    "read",
 ]

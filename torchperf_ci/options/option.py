@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.values import text, truth
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+
+    from _typeshed import DataclassInstance
+
+Given = TypeVar("Given", bound="DataclassInstance")
+
+_OPTION = "option"
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option. ``default`` is shown to people; the commands themselves see None where nothing was given.
+    """One option. ``default`` is shown to people; the commands themselves see None where nothing was given, or an empty
+    sequence of a ``many`` option, or False of a switch.
 
     A ``many`` option may be repeated, takes several values after one flag, and splits each at commas and newlines.
     A ``flag`` without dashes is a positional argument; of several, the command line splits none further.
@@ -91,8 +98,26 @@ class Option:
             raise UsageError(msg) from None
 
 
-def read_all(
-    options: Sequence[Option], namespace: argparse.Namespace, environ: Mapping[str, str]
-) -> dict[str, Any]:
-    """The values of ``options`` by name."""
-    return {option.name: option.read(getattr(namespace, option.name), environ) for option in options}
+def option(flag: str, text: str, kind: Callable[[str], Any] = text, **more: Any) -> Any:
+    """A field of a command's options, with what :class:`Option` has."""
+    return shared(Option(flag, text, kind, **more))
+
+
+def shared(declared: Option) -> Any:
+    """A field for an option that several commands have."""
+    if declared.many:
+        nothing: Any = ()
+    else:
+        nothing = False if declared.is_switch else None
+    return field(default=nothing, metadata={_OPTION: declared})
+
+
+def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
+    """The options that a command's class declares, in the order of its help."""
+    return tuple(one.metadata[_OPTION] for one in fields(command))
+
+
+def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[str, str]) -> Given:
+    """The command's options as they are given. Raises :class:`UsageError`."""
+    values = {one.name: one.read(getattr(namespace, one.name), environ) for one in options_of(command)}
+    return command(**{name: value for name, value in values.items() if value is not None})

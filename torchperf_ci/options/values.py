@@ -1,9 +1,20 @@
-"""What a word on the command line becomes; ``ValueError`` or ``KeyError`` for one that is none of these."""
+"""What may be chosen, and what a word on the command line becomes.
+
+The functions raise ``ValueError`` or ``KeyError`` for a word that is none of these.
+"""
 
 from __future__ import annotations
 
 import datetime
 import re
+
+from torchperf_ci.machine.devices import DEVICE_TYPES
+
+DTYPES = ("fp32", "tf32", "bf16", "fp16", "amp")
+MODES = ("inference", "training")
+DEVICES = ("auto", *sorted(DEVICE_TYPES))
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("eager", "inductor", *(f"inductor:{mode}" for mode in COMPILE_MODES))
 
 
 def text(value: str) -> str:

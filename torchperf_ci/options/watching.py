@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 
-from torchperf_ci.options.option import Option
+from torchperf_ci.options.option import option
 from torchperf_ci.options.values import truth
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -19,26 +20,28 @@ def duration(value: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-WATCH_OPTIONS = (
-    Option(
+@dataclass(frozen=True)
+class WatchOptions:
+    """The options of ``torchperf watch``."""
+
+    workflow: str | None = option(
         "--workflow",
         "File in .github/workflows whose schedule is watched",
         metavar="FILE",
         default="nightly.yml",
-    ),
-    Option(
+    )
+    within: timedelta | None = option(
         "--within",
         "How long ago a run that worked may have begun: the schedule's interval and some hours of patience",
         duration,
         metavar="TIME",
         default="36h",
-    ),
-    Option("--branch", "Only its runs on this branch", metavar="NAME", default="all"),
-    Option(
+    )
+    branch: str | None = option("--branch", "Only its runs on this branch", metavar="NAME", default="all")
+    repo: str | None = option(
         "--repo",
         "owner/name of the workflow and of the issue",
         metavar="REPO",
         default="the job's repository",
-    ),
-    Option("--dry-run", "Ask GitHub, print the issue, and change nothing", truth),
-)
+    )
+    dry_run: bool = option("--dry-run", "Ask GitHub, print the issue, and change nothing", truth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
@@ -18,8 +18,7 @@ from torchperf_ci.report.told import read
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.told import Told
 
 
@@ -27,9 +26,9 @@ _WORDS = ("summary", "comment", "issues")
 """What ``--to`` names beside a directory."""
 
 
-def report_command(options: Mapping[str, Any]) -> int:
+def report_command(options: ReportOptions) -> int:
     """Tell those who must know. What the verdicts say does not make it fail: that is for the command that judged."""
-    _check_destination(options["to"])
+    _check_destination(options.to)
     told = read(options)
     if told.judgements:
         say(headline(told.judgements))
@@ -38,7 +37,7 @@ def report_command(options: Mapping[str, Any]) -> int:
     try:
         _tell(told, options)
     except NotDeliveredError as error:
-        if options["on_failure"] != "warn":
+        if options.on_failure != "warn":
             raise
         say(f"warning: {error}")
         actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
@@ -53,9 +52,9 @@ def _check_destination(to: str | None) -> None:
         raise UsageError(msg)
 
 
-def _tell(told: Told, options: Mapping[str, Any]) -> None:
+def _tell(told: Told, options: ReportOptions) -> None:
     """The destinations are imported on use: only GitHub needs its client, and only a page its renderer."""
-    match options["to"]:
+    match options.to:
         case "comment":
             from torchperf_ci.report.destinations import comment
 

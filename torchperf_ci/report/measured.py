@@ -12,6 +12,8 @@ from torchperf_ci.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.options import ReportOptions
+
 
 _RUN_URL = "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}"
 _BY_HAND = "give --pull-request and --head-sha"
@@ -32,7 +34,7 @@ class Measured:
     workflow: str = ""
 
 
-def measured(options: Mapping[str, Any], environ: Mapping[str, str]) -> Measured:
+def measured(options: ReportOptions, environ: Mapping[str, str]) -> Measured:
     """What the options say, else the event that the job runs for.
 
     That is the pull request itself, or the end of the run that measured (``workflow_run``), whose list of pull requests
@@ -45,14 +47,14 @@ def measured(options: Mapping[str, Any], environ: Mapping[str, str]) -> Measured
     except (AttributeError, KeyError, TypeError) as error:
         msg = f"GITHUB_EVENT_PATH does not hold what GitHub writes there ({error!r}); {_BY_HAND}"
         raise UsageError(msg) from None
-    if options["head_sha"] not in (None, found.sha):  # another commit, of which the event says nothing
+    if options.head_sha not in (None, found.sha):  # another commit, of which the event says nothing
         found = Measured(run_url=found.run_url, workflow=found.workflow)
-    number = options["pull_request"]
+    number = options.pull_request
     return replace(
         found,
-        sha=options["head_sha"] or found.sha,
-        repository=options["head_repository"] or found.repository,
-        branch=options["head_branch"] or found.branch,
+        sha=options.head_sha or found.sha,
+        repository=options.head_repository or found.repository,
+        branch=options.head_branch or found.branch,
         pull_requests=(number,) if number else found.pull_requests,
     )
 

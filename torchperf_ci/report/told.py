@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits import file as culprits
 from torchperf_ci.errors import UsageError
 from torchperf_ci.verdicts import file as verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.options import ReportOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 
@@ -30,19 +29,19 @@ class Told:
         return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
 
 
-def read(options: Mapping[str, Any]) -> Told:
+def read(options: ReportOptions) -> Told:
     """Read the files that the options name. Raises :class:`TorchperfError` for one that is none."""
-    files = bool(options["verdicts"] or options["culprits"])
-    if files == bool(options["unjudged"]):
+    files = bool(options.verdicts or options.culprits)
+    if files == options.unjudged:
         msg = (
             "report what? give files of verdicts with --verdicts, and of culprits with --culprits, or --unjudged "
             "alone"
         )
         raise UsageError(msg)
-    if options["unjudged"] and options["to"] != "comment":
+    if options.unjudged and options.to != "comment":
         msg = "--unjudged is for an earlier comment: give --to comment, too"
         raise UsageError(msg)
     return Told(
-        tuple(verdicts.read(Path(path)) for path in options["verdicts"] or ()),
-        tuple(culprits.read(Path(path)) for path in options["culprits"] or ()),
+        tuple(verdicts.read(Path(path)) for path in options.verdicts),
+        tuple(culprits.read(Path(path)) for path in options.culprits),
     )

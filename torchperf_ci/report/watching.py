@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
@@ -25,8 +25,7 @@ from torchperf_ci.report.runs import read_schedule
 from torchperf_ci.report.schedule import look
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from torchperf_ci.options import WatchOptions
     from torchperf_ci.report.issues.publishing import Published
     from torchperf_ci.report.schedule import Schedule, Sighting
 
@@ -36,16 +35,16 @@ _SECONDS = 120.0
 """Most of them that GitHub may take in all."""
 
 
-def watch_command(options: Mapping[str, Any]) -> int:
+def watch_command(options: WatchOptions) -> int:
     """Look, and have one issue say so where nothing runs. That it does not run is told, and no failure of this."""
     now = _now()
     server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
     with asking(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
-        schedule = read_schedule(ask, server, options["workflow"] or _FILE, options["branch"])
-        sighting = look(schedule, now, options["within"] or _WITHIN)
+        schedule = read_schedule(ask, server, options.workflow or _FILE, options.branch)
+        sighting = look(schedule, now, options.within or _WITHIN)
         _tell(schedule, sighting)
         tonight = _tonight(schedule, sighting, f"{now:%Y-%m-%d}")
-        if options["dry_run"]:
+        if options.dry_run:
             _show(tonight)
         else:
             _tell_published(publish(Board(ask), tonight))
@@ -70,8 +69,8 @@ def _tonight(schedule: Schedule, sighting: Sighting, night: str) -> Tonight:
     )
 
 
-def _repository(options: Mapping[str, Any]) -> str:
-    repository: str = options["repo"] or os.environ.get("GITHUB_REPOSITORY", "")
+def _repository(options: WatchOptions) -> str:
+    repository: str = options.repo or os.environ.get("GITHUB_REPOSITORY", "")
     if not repository:
         msg = "watch which repository? give --repo"
         raise UsageError(msg)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_ci.config import Config
+    from torchperf_ci.options import IngestOptions, QueryOptions
     from torchperf_ci.store.client import Store
 
 _SHOWN = 20
@@ -33,33 +34,33 @@ _FIELDS = ("benchmark", "model", "mode", "dtype", "backend", "device", "arch", "
 _COLUMNS = (*map(Column, ("date", "commit", *_FIELDS)), Column("value", "number"))
 
 
-def ingest_command(options: Mapping[str, Any]) -> int:
+def ingest_command(options: IngestOptions) -> int:
     """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
-    settings = config.find(options["config"])
-    dsn = options["store"] or settings.store
-    if not options["src"] and isinstance(location := parse_dsn(dsn), Server):
+    settings = config.find(options.config)
+    dsn = options.store or settings.store
+    if not options.src and isinstance(location := parse_dsn(dsn), Server):
         sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
         return 0
-    sources = options["src"] or [_uploaded(settings)]
+    sources = options.src or [_uploaded(settings)]
     with open_store(dsn) as store:
         outcomes = [(source, _ingest(store, source, settings.upload.role)) for source in sources]
         name = store.name
     _tell(sum((outcome for _, outcome in outcomes), Outcome()), name)
     for source in (source for source, outcome in outcomes if outcome.is_empty):
-        may_be_new = not options["src"] or is_remote(source)
-        _tell_missing(source, options["if_no_files_found"] or ("warn" if may_be_new else "error"))
+        may_be_new = not options.src or is_remote(source)
+        _tell_missing(source, options.if_no_files_found or ("warn" if may_be_new else "error"))
     return 0
 
 
-def query_command(options: Mapping[str, Any]) -> int:
+def query_command(options: QueryOptions) -> int:
     """Print the points that are asked for."""
-    question = Question(**{name: options[name] for name in vars(Question()) if options[name]})
+    question = Question(**{name: given for name in vars(Question()) if (given := vars(options)[name])})
     if question.stop and question.start >= question.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
     with open_existing(_dsn(options)) as store:
         try:
-            _print(store, question, options["format"] or "table")
+            _print(store, question, options.format or "table")
         except BrokenPipeError:  # whoever reads has seen enough, as head has
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -74,9 +75,9 @@ def _print(store: Store, question: Question, form: str) -> None:
     sys.stdout.flush()
 
 
-def _dsn(options: Mapping[str, Any]) -> str:
-    given: str | None = options["store"]
-    return given or config.find(options["config"]).store
+def _dsn(options: QueryOptions) -> str:
+    given: str | None = options.store
+    return given or config.find(options.config).store
 
 
 def _uploaded(settings: Config) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.errors import RecordsError, UsageError
@@ -20,16 +20,12 @@ from torchperf_ci.upload.spool import Spool
 from torchperf_ci.upload.targets import address, is_api, open_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.config import Config
     from torchperf_ci.errors import TorchperfError
+    from torchperf_ci.options import UploadOptions
     from torchperf_ci.upload.source import Source
     from torchperf_ci.upload.spool import Batch
     from torchperf_ci.upload.targets import Target
-
-_REACHING = ("region", "endpoint")
-"""Options without which the same ``--to`` may be another place."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +48,18 @@ class Way:
         return Report(self.spool.target, self.spool.root, self.spool.quarantine, reaching=self.flags)
 
 
-def upload_command(options: Mapping[str, Any]) -> int:
+def upload_command(options: UploadOptions) -> int:
     """Send, and tell people. Raises what :meth:`Report.failure` gives, or :class:`RecordsError` without records."""
-    settings = config.find(options["config"])
-    to = options["to"] or settings.upload.destination
+    settings = config.find(options.config)
+    to = options.to or settings.upload.destination
     if not to and actions.in_actions():  # a workflow may measure without keeping anything
         sys.stderr.write("there is no target, so nothing is uploaded\n")
         return 0
     folder, way = _folder(options), _way(to, options, settings)
-    resumed = _resume(way, dry_run=bool(options["dry_run"])) if options["resume"] else ()
+    resumed = _resume(way, dry_run=options.dry_run) if options.resume else ()
     sent = _upload(folder, way, options, settings) if folder else way.report()
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
-    if options["dry_run"]:
+    if options.dry_run:
         report = replace(report, quarantine=None)
     else:
         for path in way.spool.remove_irregular():
@@ -71,29 +67,31 @@ def upload_command(options: Mapping[str, Any]) -> int:
                 f"{actions.one_line(path)}: was a link or a pipe, which no spool holds; removed\n"
             )
     error = _error(report, options)
-    missing_matters = options["if_no_files_found"] == "warn"
-    tell(report, error, json_output=bool(options["json"]), missing_matters=missing_matters)
+    missing_matters = options.if_no_files_found == "warn"
+    tell(report, error, json_output=options.json, missing_matters=missing_matters)
     if error:
         raise error
     return 0
 
 
-def _error(report: Report, options: Mapping[str, Any]) -> TorchperfError | None:
+def _error(report: Report, options: UploadOptions) -> TorchperfError | None:
     """What the command ends with."""
-    fails = options["on_failure"] or ("warn-invalid" if options["dry_run"] else "error")
+    fails = options.on_failure or ("warn-invalid" if options.dry_run else "error")
     failure = report.failure(invalid=fails == "error") if fails != "warn" else None
-    if not failure and report.missing and options["if_no_files_found"] in (None, "error"):
+    if not failure and report.missing and options.if_no_files_found in (None, "error"):
         return RecordsError(report.headline())
     return failure
 
 
-def _way(to: str | None, options: Mapping[str, Any], settings: Config) -> Way:
+def _way(to: str | None, options: UploadOptions, settings: Config) -> Way:
     if not to:
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
-    root = Path(options["spool"] or _default_spool())
+    root = Path(options.spool or _default_spool())
     target = open_target(to, _access(options, settings), root)
-    flags = [part for name in _REACHING if options[name] for part in (f"--{name}", options[name])]
+    # Without these the same --to may be another place.
+    reaching = {"--region": options.region, "--endpoint": options.endpoint}
+    flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
     return Way(to, target, Spool(root, address(to)), tuple(flags))
 
 
@@ -108,26 +106,26 @@ def _default_spool() -> Path:
     return root
 
 
-def _access(options: Mapping[str, Any], settings: Config) -> Access:
-    given = {
-        "deadline": options["deadline"],
-        "region": options["region"],
-        "endpoint": options["endpoint"],
-        "role": options["role"] or settings.upload.role,
-        "session_name": options["role_session_name"],
-        "duration": options["role_duration"],
-        "git_token": os.environ.get("GITHUB_TOKEN"),
-    }
-    return Access(mask=actions.mask, **{name: value for name, value in given.items() if value is not None})
+def _access(options: UploadOptions, settings: Config) -> Access:
+    return Access(
+        deadline=options.deadline or Access.deadline,
+        region=options.region,
+        endpoint=options.endpoint,
+        role=options.role or settings.upload.role,
+        session_name=options.role_session_name or Access.session_name,
+        duration=options.role_duration or Access.duration,
+        git_token=os.environ.get("GITHUB_TOKEN", ""),
+        mask=actions.mask,
+    )
 
 
-def _folder(options: Mapping[str, Any]) -> Path | None:
+def _folder(options: UploadOptions) -> Path | None:
     """The directory of the records; None where only what waits in the spool is to be sent."""
-    given = {options[name] for name in ("dir", "benchmark_results") if options[name]}
+    given = {given for given in (options.dir, options.benchmark_results) if given}
     if len(given) > 1:
         msg = "DIR and --benchmark-results name two directories: give one of them"
         raise UsageError(msg)
-    if not given and not options["resume"]:
+    if not given and not options.resume:
         msg = "upload what? give the directory that holds the records"
         raise UsageError(msg)
     return Path(given.pop()) if given else None
@@ -140,16 +138,16 @@ def _resume(way: Way, *, dry_run: bool) -> tuple[Delivery, ...]:
     return tuple(delivery for batch in pending for delivery in way.deliver(batch))
 
 
-def _upload(folder: Path, way: Way, options: Mapping[str, Any], settings: Config) -> Report:
+def _upload(folder: Path, way: Way, options: UploadOptions, settings: Config) -> Report:
     source = read_source(folder)
     if source.is_empty:
         missing = f"{actions.one_line(folder)}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)
-    if options["resume"] and way.spool.knows(source.digest):
+    if options.resume and way.spool.knows(source.digest):
         return _about(source, Prepared((), tuple(source.refused), tuple(source.problems("refused"))), way)
     metadata = gather(options, os.environ, source.digest, settings.name)
     prepared = prepare(source, metadata, options, api=is_api(way.to))
-    send = _plan if options["dry_run"] else _send
+    send = _plan if options.dry_run else _send
     deliveries = send(source, prepared, way)
     missing = (
         "" if deliveries else f"{actions.one_line(folder)}: holds no good record, so nothing is uploaded"

@@ -15,6 +15,8 @@ from torchperf_ci.upload.job import Job, JobUnknownError, find_job, synthetic_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.options import UploadOptions
+
 _BY_HAND = "give --repo DIR, or --repo-name, --head-branch and --head-sha"
 
 
@@ -70,7 +72,7 @@ class Run:
     synthetic: str = ""
 
 
-def gather(given: Mapping[str, Any], environ: Mapping[str, str], content: str, name: str) -> Metadata:
+def gather(given: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
     """What the flags in ``given`` say, else the job in ``environ``, else the checkout that this runs in.
 
     Outside of a job the ids are made from the change and from ``content``, a digest of the records: uploading the
@@ -79,7 +81,7 @@ def gather(given: Mapping[str, Any], environ: Mapping[str, str], content: str, n
     change = _change(given, environ)
     run = _run_of_job(given, environ) if in_actions(environ) else _run_by_hand(given, change, content, name)
     return Metadata(
-        name=given["benchmark_name"] or run.job.name,
+        name=given.benchmark_name or run.job.name,
         repo=change.repo,
         head_branch=change.branch,
         head_sha=change.sha,
@@ -91,13 +93,13 @@ def gather(given: Mapping[str, Any], environ: Mapping[str, str], content: str, n
     )
 
 
-def _change(given: Mapping[str, Any], environ: Mapping[str, str]) -> Change:
-    repo, branch, sha = given["repo_name"], given["head_branch"], given["head_sha"]
-    if given["repo"]:
+def _change(given: UploadOptions, environ: Mapping[str, str]) -> Change:
+    repo, branch, sha = given.repo_name, given.head_branch, given.head_sha
+    if given.repo:
         if repo or branch or sha:
             msg = "--repo tells repository, branch and commit: leave out --repo-name, --head-branch and --head-sha"
             raise UsageError(msg)
-        found = read_checkout(Path(given["repo"]))
+        found = read_checkout(Path(given.repo))
         return Change(found.repo, found.branch, found.sha, found.date)
     if repo and branch and sha:
         return Change(repo, branch, sha)
@@ -142,12 +144,12 @@ def _event(environ: Mapping[str, str]) -> dict[str, Any]:
     return event
 
 
-def _run_of_job(given: Mapping[str, Any], environ: Mapping[str, str]) -> Run:
-    workflow = given["workflow_id"] or _number(environ, "GITHUB_RUN_ID", "--workflow-id")
-    attempt = given["run_attempt"] or _number(environ, "GITHUB_RUN_ATTEMPT", "--run-attempt")
+def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> Run:
+    workflow = given.workflow_id or _number(environ, "GITHUB_RUN_ID", "--workflow-id")
+    attempt = given.run_attempt or _number(environ, "GITHUB_RUN_ATTEMPT", "--run-attempt")
     name = environ.get("GITHUB_JOB", "")
-    if given["job_id"]:
-        return Run(workflow, attempt, Job(given["job_id"], name))
+    if given.job_id:
+        return Run(workflow, attempt, Job(given.job_id, name))
     try:
         return Run(workflow, attempt, find_job(environ, workflow, attempt))
     except JobUnknownError as error:
@@ -160,14 +162,14 @@ def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> 
     return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
 
 
-def _run_by_hand(given: Mapping[str, Any], change: Change, content: str, name: str) -> Run:
+def _run_by_hand(given: UploadOptions, change: Change, content: str, name: str) -> Run:
     own = synthetic_id(change.repo, change.branch, change.sha, content)
-    workflow, job = given["workflow_id"] or own, given["job_id"] or own
+    workflow, job = given.workflow_id or own, given.job_id or own
     return Run(
         workflow,
-        given["run_attempt"] or 1,
+        given.run_attempt or 1,
         Job(job, name),
-        "" if given["job_id"] else "this is no job of GitHub Actions",
+        "" if given.job_id else "this is no job of GitHub Actions",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.records.problems import Problem
 from torchperf_ci.records.reading import Refused
@@ -14,8 +14,7 @@ from torchperf_ci.upload.payload import API_LIMIT, Oversized, Payload, objects, 
 from torchperf_ci.upload.this_machine import runner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from torchperf_ci.options import UploadOptions
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.source import Source
 
@@ -34,9 +33,9 @@ class Prepared:
         return max(len(self.refused), 1 if self.faults else 0)
 
 
-def prepare(source: Source, metadata: Metadata, options: Mapping[str, Any], *, api: bool) -> Prepared:
+def prepare(source: Source, metadata: Metadata, options: UploadOptions, *, api: bool) -> Prepared:
     """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them."""
-    completion = Completion(metadata, cache(lambda: runner(options)), options["benchmark_name"] or "")
+    completion = Completion(metadata, cache(lambda: runner(options)), options.benchmark_name or "")
     files = {
         file.name: [completion.complete(found.record, file.timestamp) for found in file.reading.records]
         for file in source.files
@@ -44,7 +43,7 @@ def prepare(source: Source, metadata: Metadata, options: Mapping[str, Any], *, a
     oversized: list[Oversized] = []
     if api:
         records = [record for file in files.values() for record in file]
-        payloads, oversized = requests(records, options["model"] or "")
+        payloads, oversized = requests(records, options.model or "")
     else:
         payloads = objects(files)
     refused = [_refused(item) for item in oversized]

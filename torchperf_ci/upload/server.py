@@ -32,8 +32,7 @@ from torchperf_ci.upload.request import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from torchperf_ci.options import ReceiveOptions
     from torchperf_ci.places import Place
     from torchperf_ci.upload.lambda_api import Credentials
 
@@ -57,14 +56,14 @@ BODIES = 128 * 2**20
 _PIECE = 64 * 1024
 
 
-def receive_command(options: Mapping[str, Any]) -> int:
+def receive_command(options: ReceiveOptions) -> int:
     """Serve until SIGTERM or SIGINT, and then finish what has begun."""
-    if not options["to"]:
+    if not options.to:
         msg = "say where to keep what is received: --to s3://BUCKET[/PREFIX] or a directory"
         raise UsageError(msg)
     accepted = credentials(os.environ)
-    place = open_place(options["to"], Access(deadline=PUT_SECONDS))
-    with Server(options["bind"] or DEFAULT_BIND, place, accepted) as server:
+    place = open_place(options.to, Access(deadline=PUT_SECONDS))
+    with Server(options.bind or DEFAULT_BIND, place, accepted) as server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop())
         sys.stderr.write(f"listening on {server.url}, keeping in {place.name}\n")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.machine.devices.base import Identity
+    from torchperf_ci.options import UploadOptions
 
 _NO_TYPE = "arm64-cpu"
 """For which the infrastructure leaves the type empty, so that queries go by what else is known of the hardware."""
 
 
-def runner(given: Mapping[str, Any]) -> dict[str, object]:
+def runner(given: UploadOptions) -> dict[str, object]:
     """A ``runners`` element; ``device_name`` and ``device_type`` in ``given`` beat what is found.
 
     It holds what stays the same from one call to the next, and no fingerprint: nobody knows how the machine was set
@@ -25,7 +24,7 @@ def runner(given: Mapping[str, Any]) -> dict[str, object]:
     from torchperf_ci.machine.runner import runner_entry
 
     entry = runner_entry(_identity(), Fingerprint({}, {}))
-    told = {"name": given["device_name"], "type": given["device_type"]}
+    told = {"name": given.device_name, "type": given.device_type}
     known = {key: value for key, value in told.items() if value}
     return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
 

@@ -23,13 +23,13 @@ class Portable(NamedTuple):
     folder: str
 
 
-def portable(options: Mapping[str, Any], names: Sequence[str]) -> Portable:
+def portable(options: Mapping[str, object], names: Sequence[str]) -> Portable:
     """Those of the options ``names`` that are given, in this order.
 
     The clone is of the repository that is measured (``repo``), if it holds all files that are named, else of the one
     that the call was made in. Of a file that is in neither only the name is left.
     """
-    here, given = Path.cwd(), Path(options.get("repo") or ".")
+    here, given = Path.cwd(), Path(str(options.get("repo") or "."))
     measured = _root(given)
     named = [text for name in _FILES for text in _texts(options.get(name))]
     chosen = [*named, *([] if options.get("suite") or options.get("config") else [_CONFIG])]

@@ -120,7 +120,7 @@ def test_the_check_leaves_no_gradients_behind() -> None:
 
 
 def test_every_dtype_has_a_tolerance() -> None:
-    from torchperf_ci.bench.case import DTYPES
+    from torchperf_ci.options.values import DTYPES
 
     assert set(module.TOLERANCE) == set(DTYPES)
 

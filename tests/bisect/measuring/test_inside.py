@@ -32,6 +32,7 @@ from torchperf_ci.environments.repository import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.devices import device
+from torchperf_ci.options import BisectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +71,7 @@ class Lab:
         states = [Revision(self.folder, sha, "Change") for sha in SHAS]
         words = [str(state) for state in states]
         setting = Setting((PROBE, COMMAND), Settings(sys.executable, "cpu"), device("cpu"))
-        options = {"out": str(self.folder / "my culprits.json")}
+        options = BisectOptions(out=str(self.folder / "my culprits.json"))
         line = Line(states, SHAS, words, np.full(2, 0.5))
         environments = Environments(self._opened)
         return Inspector(line, environments, setting, options, limits or Limits(), self.folder, Mock())

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bisect.measuring.nsight import nsight_commands
 from torchperf_ci.environments.nightlies import Nightly
 from torchperf_ci.environments.repository import Revision
+from torchperf_ci.options import BisectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,7 @@ OLD, NEW = "a" * 40, "b" * 40
 CASE = Case("vision/resnet18", "training", "bf16", "inductor", 32)
 KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
 ON_GPU = Settings("/venv/bin/python", "cuda", threads=4)
-OPTIONS = {"suite": None, "wheels": None, "build": None, "python": "python3"}
+OPTIONS = BisectOptions(python="python3")
 RUN = (
     "torchperf run --suite all --filter vision/resnet18 --mode training --dtype bf16 --backend inductor "
     "--batch-size 32 --device cuda --threads 4 --processes 1 --budget 1"
@@ -82,7 +84,7 @@ def test_a_build_runs_as_the_bisection_runs_it(tools, tmp_path: Path, git, monke
     sha = git(repo, "rev-parse", "HEAD").strip()
     build = "printf '%s\\n' {sha} {worktree} {env} \"$VIRTUAL_ENV\" > {env}/told"
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    options = {**OPTIONS, "build": build, "python": "python3"}
+    options = replace(OPTIONS, build=build)
     [line, run] = nsight_commands([Revision(repo, sha, "")], CASE, "", ON_GPU, options)
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run(["sh", "-c", line], cwd=where, env=environ, check=True, timeout=120, capture_output=True)
@@ -108,7 +110,7 @@ def test_a_build_runs_as_the_bisection_runs_it(tools, tmp_path: Path, git, monke
 )
 def test_a_wheel_is_installed_again_without_anybodys_secrets(tools, revisions, wheels, installed) -> None:
     tools("nsys")
-    first, *_, run = nsight_commands(revisions[:1], CASE, "", ON_GPU, {**OPTIONS, "wheels": wheels})
+    first, *_, run = nsight_commands(revisions[:1], CASE, "", ON_GPU, replace(OPTIONS, wheels=wheels))
     assert first.endswith(f"-env/bin/pip install {installed}")
     assert '--python "$PWD"/torchperf-aaaaaaaaaa-env/bin/python' in run
 
@@ -117,7 +119,7 @@ def test_a_nightly_is_named_by_its_version(tools) -> None:
     tools("nsys")
     nightly = Nightly("torch", "2.14.0.dev20261102+cu128", date(2026, 11, 2))
     where = "https://download.pytorch.org/whl/nightly/cu128"
-    first, run = nsight_commands([nightly], CASE, "", ON_GPU, {**OPTIONS, "wheels": where})
+    first, run = nsight_commands([nightly], CASE, "", ON_GPU, replace(OPTIONS, wheels=where))
     assert first.endswith(f"pip install --index-url {where} torch==2.14.0.dev20261102+cu128")
     assert "--output=2.14.0.dev20261102+cu128 " in run
     assert shlex.split(run)

@@ -11,8 +11,7 @@ from torchperf_ci.bisect.line.line import Line
 from torchperf_ci.bisect.telling.plan import expected, show_plan
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.repository import Revision
-
-OPTIONS = {"command": None, "workload": None, "suite": None, "builder": None, "build": None, "wheels": None}
+from torchperf_ci.options import BisectOptions
 
 
 def line(suspects: int, subject: str = "Faster") -> Line:
@@ -42,7 +41,7 @@ def test_more_probes_take_more_pairs_but_no_more_builds() -> None:
 
 
 def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
-    options = OPTIONS | {"command": "python bench.py", "build": "make"}
+    options = BisectOptions(command="python bench.py", build="make")
     show_plan(line(70), options, Limits(builds=12, pairs=100, deadline=Deadline.after(3600)))
     cost = expected(70, 1, 600.0)
     took = f"{cost.builds} builds and {cost.pairs} pairs of processes, {cost.seconds / 60:.0f}"
@@ -58,11 +57,11 @@ def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
 
 
 def test_without_limits_none_is_told_and_workloads_are_named(capsys) -> None:
-    show_plan(line(3), OPTIONS | {"workload": ["core/mlp", "core/cnn"]}, Limits())
+    show_plan(line(3), BisectOptions(workload=["core/mlp", "core/cnn"]), Limits())
     told = capsys.readouterr().err
     assert "measured: core/mlp, core/cnn" in told
     assert "at most" not in told
-    show_plan(line(3), OPTIONS, Limits(builds=0))
+    show_plan(line(3), BisectOptions(), Limits(builds=0))
     told = capsys.readouterr().err
     assert "measured: what got worse by the verdicts" in told
     assert "at most 0 builds" in told
@@ -71,7 +70,7 @@ def test_without_limits_none_is_told_and_workloads_are_named(capsys) -> None:
 def test_what_a_commit_or_a_command_says_is_text(capsys, monkeypatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     hostile = "::error::pwned\n::add-mask::a\r\x1b[31m"
-    show_plan(line(3, hostile), OPTIONS | {"command": hostile}, Limits())
+    show_plan(line(3, hostile), BisectOptions(command=hostile), Limits())
     stop, *told, resume = capsys.readouterr().err.splitlines()
     assert stop.startswith("::stop-commands::")
     assert resume.startswith("::")

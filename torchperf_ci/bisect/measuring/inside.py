@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import on_same_cpus
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.cache import Environments
     from torchperf_ci.environments.nightlies import Nightly
     from torchperf_ci.environments.repository import Revision
+    from torchperf_ci.options import BisectOptions
 
 Source = TypeVar("Source", bound="Revision | Nightly")
 
@@ -62,7 +63,7 @@ class Inspector(Generic[Source]):
     line: Line[Source]
     environments: Environments[Source]
     setting: Setting
-    options: Mapping[str, Any]
+    options: BisectOptions
     limits: Limits
     scratch: Path
     shown: Progress
@@ -122,7 +123,7 @@ class Inspector(Generic[Source]):
         return replace(inside, files=paths, commands=(*_to_open(paths), *by_hand))
 
     def _folder(self, step: Segment) -> Path:
-        out = Path(self.options["out"])
+        out = Path(self.options.out or "")
         return out.with_name(f"{_safe(out.stem)}.profiles") / _safe(sha(self.line.names[step.after]))
 
 

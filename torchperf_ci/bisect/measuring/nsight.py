@@ -8,17 +8,18 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.environments.repository import Revision
 from torchperf_ci.git import without_secrets
 from torchperf_ci.verdicts.portable import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.environments.nightlies import Nightly
+    from torchperf_ci.options import BisectOptions
 
 SYSTEMS, COMPUTE = "nsys", "ncu"
 LAUNCHES = 10
@@ -33,7 +34,7 @@ def nsight_commands(
     case: Case,
     kernel: str,
     settings: Settings,
-    options: Mapping[str, Any],
+    options: BisectOptions,
 ) -> tuple[str, ...]:
     """Lines for a shell that make the builds again and profile the case on each, with the tools that are here.
 
@@ -63,9 +64,9 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
     )
 
 
-def _run(case: Case, settings: Settings, options: Mapping[str, Any]) -> str:
+def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
     """The case as ``torchperf run`` measures it, in one process and briefly."""
-    words = portable({**options, "suite": options["suite"] or ["all"]}, ("suite",)).words
+    words = portable({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
     chosen = [
         *words[words.index("--suite") :],
         "--filter",
@@ -80,16 +81,18 @@ def _run(case: Case, settings: Settings, options: Mapping[str, Any]) -> str:
     return shlex.join(["torchperf", "run", *chosen, *how, *brief])
 
 
-def _rebuild(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
+def _rebuild(build: Revision | Nightly, options: BisectOptions) -> str:
     place = _place(build)
     environment = f"{PYTHON} -m venv {place}-env"
-    if options["wheels"]:
-        return f"{environment} && {place}-env/bin/pip install {_wheel(build, without_secrets(options['wheels']))}"
+    if options.wheels:
+        return (
+            f"{environment} && {place}-env/bin/pip install {_wheel(build, without_secrets(options.wheels))}"
+        )
     assert isinstance(build, Revision)
     worktree = f"git worktree add --detach {place} {build.sha}"
-    if not options["build"]:
+    if not options.build:
         return worktree
-    command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options["build"])
+    command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options.build)
     variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env"
     build_it = f'cd "$WORKTREE" && . "$ENV"/bin/activate && sh -c {shlex.quote(without_secrets(command))}'
     return f"{worktree} && {environment} && ({variables}; {build_it})"
@@ -105,16 +108,16 @@ def _wheel(build: Revision | Nightly, wheels: str) -> str:
     return shlex.quote(named) if named != wheels else f"{shlex.quote(wheels)}/*{digits}*.whl"
 
 
-def _python(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
-    if options["wheels"] or options["build"]:
+def _python(build: Revision | Nightly, options: BisectOptions) -> str:
+    if options.wheels or options.build:
         return f"{_place(build)}-env/bin/python"
     return PYTHON
 
 
-def _path(build: Revision | Nightly, options: Mapping[str, Any]) -> str:
+def _path(build: Revision | Nightly, options: BisectOptions) -> str:
     """Where the files of a commit that is not built are imported from."""
     place = _place(build)
-    return "" if options["wheels"] or options["build"] else f"PYTHONPATH={place}/src:{place} "
+    return "" if options.wheels or options.build else f"PYTHONPATH={place}/src:{place} "
 
 
 def _place(build: Revision | Nightly) -> str:

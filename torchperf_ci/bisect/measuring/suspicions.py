@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.batch import LARGEST
-from torchperf_ci.bench.case import BACKENDS, DTYPES
 from torchperf_ci.bench.selection import Grid, Selection, select
 from torchperf_ci.bisect.measuring.probes import WorkloadProbe
 from torchperf_ci.metrics import GRAPH_BREAKS, bisected_as
+from torchperf_ci.options.values import BACKENDS, DTYPES
 from torchperf_ci.stats.build_luck import LEAST, MOST, USUAL
 from torchperf_ci.verdicts.luck import luck_of
 from torchperf_ci.verdicts.turn import ranges, turn_of

@@ -13,10 +13,9 @@ from torchperf_ci.bisect.reasoning.question import Question
 from torchperf_ci.bisect.setting import BUILD_SECONDS, builder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.bisect.limits import Limits
     from torchperf_ci.bisect.line.line import Line
+    from torchperf_ci.options import BisectOptions
 
 TO_CONFIRM = 8
 """Pairs until it is clear that bad is slower, at a noise of a third of the effect."""
@@ -40,9 +39,9 @@ def expected(suspects: int, probes: int, build_seconds: float) -> Expected:
     return Expected(builds, pairs, builds * build_seconds + pairs * Question.pair_seconds)
 
 
-def show_plan(line: Line[Any], options: Mapping[str, Any], limits: Limits) -> None:
+def show_plan(line: Line[Any], options: BisectOptions, limits: Limits) -> None:
     """Say on standard error what will be done, before anything is; nothing is asked."""
-    measured = [options["command"]] if options["command"] else options["workload"] or options["suite"]
+    measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     build = BUILD_SECONDS[builder_of(options)]
     cost = expected(len(line.weights), len(measured), build)

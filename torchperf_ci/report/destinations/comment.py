@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
@@ -16,17 +16,16 @@ from torchperf_ci.report.measured import measured
 from torchperf_ci.report.pull_request import NobodyWaitsError, find
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.told import Told
 
 _SECONDS = 120.0
 """Most of them that GitHub may take in all."""
 
 
-def tell(told: Told, options: Mapping[str, Any]) -> None:
+def tell(told: Told, options: ReportOptions) -> None:
     """Comment, or update the comment; where nothing was judged, only update it."""
-    of, judged = measured(options, os.environ), not options["unjudged"]
+    of, judged = measured(options, os.environ), not options.unjudged
     text = comment.body(told, of, server(os.environ)) if judged else comment.body_of_nothing(of)
     if why := why_silent(options, os.environ):
         write(out(options), {"comment.md": text})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
@@ -14,16 +14,16 @@ from torchperf_ci.report.document import document
 from torchperf_ci.report.page import page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
+    from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.told import Told
 
 _TITLE = "Performance report"
 _PAGE = "report.html"
 
 
-def tell(told: Told, folder: Path, options: Mapping[str, Any]) -> None:
+def tell(told: Told, folder: Path, options: ReportOptions) -> None:
     """Write ``report.md`` and ``report.html``: all there is, and what the issues would be."""
     parts = [document(told, actions.SUMMARY_LIMIT, server(os.environ))]
     issues = drafts(told, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import say
@@ -27,9 +27,10 @@ from torchperf_ci.report.issues.texts.text import text_of
 from torchperf_ci.report.measured import run_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torchperf_ci.config import Issues
+    from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.github import Asking
     from torchperf_ci.report.issues.life.action import Action
     from torchperf_ci.report.issues.publishing import Published
@@ -47,7 +48,7 @@ class Draft(NamedTuple):
     body: str
 
 
-def tell(told: Told, options: Mapping[str, Any]) -> None:
+def tell(told: Told, options: ReportOptions) -> None:
     """Open, update and close issues. Raises :class:`NotDeliveredError`, in the end, for all that was not told."""
     if why := why_silent(options, os.environ):
         texts = {
@@ -64,7 +65,7 @@ def tell(told: Told, options: Mapping[str, Any]) -> None:
         _tell(publish(Board(ask, chosen.labels), Tonight(findings, told.verdicts, rules, context)))
 
 
-def drafts(told: Told, options: Mapping[str, Any]) -> Sequence[Draft]:
+def drafts(told: Told, options: ReportOptions) -> Sequence[Draft]:
     """What would be opened where no issue is known."""
     chosen, rules = _chosen(options)
     findings = findings_of(told.judgements, told.locations, rules.night, chosen.broken_nights)
@@ -77,9 +78,9 @@ def _draft(action: Action, night: str) -> Draft:
     return Draft(f"issue-{action.memory.fingerprints[0]}.md", text.title, text.body)
 
 
-def _chosen(options: Mapping[str, Any]) -> tuple[Issues, Rules]:
-    issues = config.find(options["config"]).issues
-    night = options["night"] or f"{datetime.now(timezone.utc):%Y-%m-%d}"
+def _chosen(options: ReportOptions) -> tuple[Issues, Rules]:
+    issues = config.find(options.config).issues
+    night = options.night or f"{datetime.now(timezone.utc):%Y-%m-%d}"
     return issues, Rules(night, issues.recovered_nights, issues.max_per_night)
 
 

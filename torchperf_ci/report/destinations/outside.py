@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.console import say
 from torchperf_ci.culprits.markdown import GITHUB
@@ -13,6 +13,8 @@ from torchperf_ci.records.files import replace_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.options import ReportOptions
+
 OUT = "torchperf-report"
 
 
@@ -21,18 +23,18 @@ def server(environ: Mapping[str, str]) -> str:
     return environ.get("GITHUB_SERVER_URL") or GITHUB
 
 
-def repository(options: Mapping[str, Any], environ: Mapping[str, str], configured: str | None = None) -> str:
+def repository(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
     """``--repo``, else what is configured, else the job's own. Raises :class:`UsageError` where there is none."""
-    name: str = options["repo"] or configured or environ.get("GITHUB_REPOSITORY", "")
+    name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
     if not name:
-        msg = f"{options['to']} in which repository? give --repo"
+        msg = f"{options.to} in which repository? give --repo"
         raise UsageError(msg)
     return name
 
 
-def why_silent(options: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
     """Why GitHub is asked nothing; empty where it is."""
-    if options["dry_run"]:
+    if options.dry_run:
         return "this is a dry run"
     return "" if environ.get("GITHUB_TOKEN") else "there is no GITHUB_TOKEN"
 
@@ -49,6 +51,6 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         say(f"written to {folder / name}")
 
 
-def out(options: Mapping[str, Any]) -> Path:
+def out(options: ReportOptions) -> Path:
     """Where files go instead."""
-    return Path(options["out"] or OUT)
+    return Path(options.out or OUT)
