@@ -52,8 +52,8 @@ class Asking:
         """What ``call`` gives, which asks GitHub once.
 
         After a failure that may pass it is tried again, when GitHub says so; not where it may have been done and twice
-        would be more than once (``again=False``). Raises :class:`RefusedError`; :class:`CredentialsError` for a bad
-        token, and :class:`NotDeliveredError` where there is no answer in time.
+        would be more than once (``again=False``). Raises :class:`RefusedError`;
+        :class:`CredentialsError` for a bad token, and :class:`NotDeliveredError` where there is no answer in time.
         """
         import requests
         from github import BadCredentialsException, GithubException

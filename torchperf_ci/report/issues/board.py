@@ -117,8 +117,8 @@ class Board:
         if author != self.login:
             return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"
         return (
-            f"the issue #{issue.number} of {self.ask.name} did not get the label {LABEL!r}: the token may not set "
-            "labels; give the job `permissions: issues: write`"
+            f"the issue #{issue.number} of {self.ask.name} did not get the label {LABEL!r}: "
+            "the token may not set labels; give the job `permissions: issues: write`"
         )
 
     @contextmanager

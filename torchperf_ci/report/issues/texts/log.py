@@ -41,8 +41,8 @@ def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
         "repository": [one.repo for one in series],
         "measured on": [" ".join(part for part in (one.device, one.arch) if part) for one in series],
     }
-    for name, values in facts.items():
-        yield from ((name, value) for value in dict.fromkeys(values) if value)
+    for fact, values in facts.items():
+        yield from ((fact, value) for value in dict.fromkeys(values) if value)
     for turn in dict.fromkeys(map(turn_of, finding.verdicts)):
         for what, old, new in (
             ("commit", turn.last_old.commit, turn.first_new.commit),

@@ -75,8 +75,9 @@ def _what(finding: Finding) -> str:
 def _of_broken(finding: Finding) -> list[str]:
     runs = int(max(map(failing, finding.verdicts), default=0))
     since = f", in the last {count(runs, 'run')}" if runs else ""
+    model, where = finding.rows[0].series.model, machines(finding.rows)
     return [
-        f"**{plain(finding.rows[0].series.model)} fails** {plain(machines(finding.rows))}{since}. Its last error:",
+        f"**{plain(model)} fails** {plain(where)}{since}. Its last error:",
         code([one_line(finding.why)]),
         "**Next step:** run it by itself. This issue closes itself when it passes again.",
     ]
