@@ -38,12 +38,15 @@ FAILURE = Failure("mlp", 4, "crashed")
 NOTE = Note("triton moved, too: 3.1 → 3.2")
 LOOK = Look(3, 4, {"probe": "mlp", "moved": [{"name": "aten::mm", "kind": "kernel", "old_ms": None}]})
 
-# Runs in a process of its own: adds numbered failures, and says of each when it is kept.
-WRITER = """
+IMPORTS = f"""
 import sys
 from pathlib import Path
-from torchperf_ci.bisect.reasoning.facts import Failure
-from torchperf_ci.bisect.state import State
+from {Failure.__module__} import {Failure.__name__} as Failure
+from {State.__module__} import {State.__name__} as State
+"""
+
+# Runs in a process of its own: adds numbered failures, and says of each when it is kept.
+WRITER = """
 with State.open(Path(sys.argv[1]), {"good": "a"}) as state:
     print("open", flush=True)
     for i in range(len(state.facts.failures), int(sys.argv[2])):
@@ -59,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def writing(path: Path, most: int) -> AbstractContextManager[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", WRITER, str(path), str(most)]
+    command = [sys.executable, "-c", IMPORTS + WRITER, str(path), str(most)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -182,10 +185,7 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path) -> None:
 
 
 FULL = """
-import resource, sys
-from pathlib import Path
-from torchperf_ci.bisect.reasoning.facts import Failure
-from torchperf_ci.bisect.state import State
+import resource
 from torchperf_ci.errors import OutputDirectoryError
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:
@@ -198,7 +198,7 @@ except OutputDirectoryError as error:
 
 
 def test_a_full_disk_is_told_and_what_was_kept_before_stays(path) -> None:
-    command = [sys.executable, "-c", FULL, str(path)]
+    command = [sys.executable, "-c", IMPORTS + FULL, str(path)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     number, _, why = told.partition(" ")
     assert "cannot be written" in why

@@ -14,7 +14,7 @@ from terminal import all_of
 
 from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
 from torchperf_ci.bisect.reasoning.question import Measure
-from torchperf_ci.bisect.telling.progress import PlainProgress, progress
+from torchperf_ci.bisect.telling.progress import LiveProgress, PlainProgress, progress
 
 N = 20
 HOSTILE = "::error::pwned\n::stop-commands::x\r\x1b[31m\x1b]0;title\x07 [red]markup[/red]"
@@ -91,13 +91,15 @@ def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
     assert not any(control in "".join(told) for control in "\x1b\x07\r")
 
 
-ON_A_TERMINAL = """
+IMPORTS = f"""
 import sys
 sys.path[:0] = sys.argv[1:]
 from test_progress import NAMES, WORLD
 from simulated_range import bisected, facts_of
-from torchperf_ci.bisect.telling.progress import LiveProgress, progress
-from torchperf_ci.bisect.reasoning.question import Measure
+from {LiveProgress.__module__} import {LiveProgress.__name__} as LiveProgress, {progress.__name__} as progress
+from {Measure.__module__} import {Measure.__name__} as Measure
+"""
+ON_A_TERMINAL = """
 shown = progress(WORLD.question(), NAMES)
 assert isinstance(shown, LiveProgress)
 events = bisected(WORLD).events
@@ -115,7 +117,7 @@ def test_a_terminal_gets_bars_and_its_cursor_back_and_nothing_that_a_name_says()
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
     environ |= {"TERM": "xterm", "COLUMNS": "200"}
     here = Path(__file__).parent
-    command = [sys.executable, "-c", ON_A_TERMINAL, str(here), str(here.parents[1] / "support")]
+    command = [sys.executable, "-c", IMPORTS + ON_A_TERMINAL, str(here), str(here.parents[1] / "support")]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs) as running:
         os.close(theirs)
         shown = all_of(terminal)
