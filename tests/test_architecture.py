@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "places": {"places", "records", "git", "deadline"},
     "store": {"store", "records", "places", "actions", "console", "config", "options"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline", "options"},
-    "series": {"series", "records", "config", "store", "stats.spread"},
+    "series": {"series", "records", "config", "store", "stats"},
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
     "culprits": {
         *("culprits", "verdicts.rows", "verdicts.again", "stats.effect"),
