@@ -96,7 +96,8 @@ import sys
 sys.path[:0] = sys.argv[1:]
 from test_progress import NAMES, WORLD
 from simulated_range import bisected, facts_of
-from {LiveProgress.__module__} import {LiveProgress.__name__} as LiveProgress, {progress.__name__} as progress
+from {LiveProgress.__module__} import {LiveProgress.__name__} as LiveProgress
+from {progress.__module__} import {progress.__name__} as progress
 from {Measure.__module__} import {Measure.__name__} as Measure
 """
 ON_A_TERMINAL = """
