@@ -26,8 +26,8 @@ from torchperf_ci.bench.process import measure
 from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.latency import judge_latency
 from torchperf_ci.compare.progress import progress
-from torchperf_ci.compare.rounds import Comparison, PairRunner, measure_rounds
-from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.rounds import PairRunner, measure_rounds
+from torchperf_ci.compare.trial import ComparedCase, Comparison
 from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.machine.devices import device
 from torchperf_ci.series.series import Series

@@ -14,8 +14,7 @@ from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.judging import judge, suites
 from torchperf_ci.compare.latency import is_settled
 from torchperf_ci.compare.question import Policy
-from torchperf_ci.compare.rounds import Comparison
-from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.trial import ComparedCase, Comparison
 from torchperf_ci.config import Config, Rule
 
 POLICY = Policy(Config())

@@ -16,8 +16,8 @@ from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import Outcome
 from torchperf_ci.compare import rounds
 from torchperf_ci.compare.progress import PlainProgress
-from torchperf_ci.compare.rounds import Comparison, PairRunner, measure_rounds
-from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.rounds import PairRunner, measure_rounds
+from torchperf_ci.compare.trial import ComparedCase, Comparison
 from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.machine.devices import device
 

@@ -14,9 +14,9 @@ from torchperf_ci.compare.cases import known_to, one_sided, select_cases
 from torchperf_ci.compare.control import judge_controls
 from torchperf_ci.compare.judging import judge, suites
 from torchperf_ci.compare.progress import progress
-from torchperf_ci.compare.rounds import Comparison, PairRunner, measure_rounds
+from torchperf_ci.compare.rounds import PairRunner, measure_rounds
 from torchperf_ci.compare.sides import open_builds
-from torchperf_ci.compare.trial import ComparedCase
+from torchperf_ci.compare.trial import ComparedCase, Comparison
 from torchperf_ci.compare.turns import BudgetAllocation
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.metrics import LATENCY

@@ -11,8 +11,7 @@ from torchperf_ci.stats.means import geometric_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.compare.rounds import Comparison
-    from torchperf_ci.compare.trial import ComparedCase
+    from torchperf_ci.compare.trial import ComparedCase, Comparison
     from torchperf_ci.stats.effect import Effect
 
 CONFIDENCE = 0.99

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.control import Control
     from torchperf_ci.compare.question import Policy
-    from torchperf_ci.compare.rounds import Comparison
+    from torchperf_ci.compare.trial import Comparison
     from torchperf_ci.series.series import Series
     from torchperf_ci.verdicts.verdict import Verdict
 

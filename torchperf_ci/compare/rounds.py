@@ -13,7 +13,6 @@ from torchperf_ci.bench.batch import find_batch_size
 from torchperf_ci.bench.client import WorkerFailure
 from torchperf_ci.bench.pairs import ArmFailure, Side, measure_pair
 from torchperf_ci.bench.process import measure
-from torchperf_ci.machine.disturbance import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.progress import Progress
-    from torchperf_ci.compare.trial import ComparedCase
+    from torchperf_ci.compare.trial import ComparedCase, Comparison
     from torchperf_ci.compare.turns import BudgetAllocation
     from torchperf_ci.machine.devices.base import Device
 
@@ -75,24 +74,6 @@ class PairRunner:
         with suppress(ArmFailure):
             pair = measure_pair(compared.case, self.base, self.base, self.scratch / "control")
             compared.controls.append((len(compared.pairs), pair.log_ratio))
-
-
-@dataclass
-class Comparison:
-    """What the rounds have given so far; it grows in place, so that it outlives an interruption.
-
-    ``controls`` are the cases on which base is measured against itself in every round, by backend.
-    """
-
-    cases: Sequence[ComparedCase]
-    controls: dict[str, ComparedCase] = field(default_factory=dict)
-    out_of_time: bool = False
-    stopped: bool = False
-
-    @property
-    def disturbed(self) -> str:
-        """A note, where the machine is known not to have been left alone."""
-        return note([pair.observed for compared in self.cases for pair in compared.pairs])
 
 
 def measure_rounds(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchperf_ci.machine.disturbance import note
 from torchperf_ci.stats.comparison import Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import ArmFailure, Pair, Side
     from torchperf_ci.bench.process import Outcome
@@ -48,3 +51,21 @@ class ComparedCase:
     def failed(self) -> bool:
         """Whether no pair can be had any more."""
         return len(self.lost) >= MOST_LOST or any(not outcome.passed for outcome in self.alone.values())
+
+
+@dataclass
+class Comparison:
+    """What the rounds have given so far; it grows in place, so that it outlives an interruption.
+
+    ``controls`` are the cases on which base is measured against itself in every round, by backend.
+    """
+
+    cases: Sequence[ComparedCase]
+    controls: dict[str, ComparedCase] = field(default_factory=dict)
+    out_of_time: bool = False
+    stopped: bool = False
+
+    @property
+    def disturbed(self) -> str:
+        """A note, where the machine is known not to have been left alone."""
+        return note([pair.observed for compared in self.cases for pair in compared.pairs])
