@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "places": {"places", "records", "git", "deadline"},
     "store": {"store", "records", "places", "actions", "console", "config", "options"},
     "upload": {"upload", "store", "records", "places", "machine", "actions", "config", "deadline", "options"},
+    "receive": {"receive", "records", "places", "deadline", "options"},
     "series": {"series", "records", "config", "store", "stats"},
     "verdicts": {"verdicts", "series", "stats", "json_file", "markdown", "actions", "console"},
     "culprits": {

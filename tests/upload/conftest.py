@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.upload.lambda_api import Credentials
 from torchperf_ci.upload.server import Server
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """An upload API of our own, keeping in ``tmp_path / "kept"``, and its credentials in the environment."""
-    accepted = Credentials("someone", "pa55word-of-the-uploader")
+    accepted = UploaderCredentials("someone", "pa55word-of-the-uploader")
     monkeypatch.setenv("UPLOADER_USERNAME", accepted.username)
     monkeypatch.setenv("UPLOADER_PASSWORD", accepted.password)
     with serving(Server(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted)) as server:

@@ -16,8 +16,9 @@ from torchperf_ci.errors import (
     RecordsError,
     UsageError,
 )
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
+from torchperf_ci.upload.lambda_api import LambdaApi
 from torchperf_ci.upload.post import checked_url
 from torchperf_ci.upload.server import Server
 from torchperf_ci.upload.tried import Tried
@@ -77,7 +78,9 @@ def api(server: Any, tmp_path: Path) -> LambdaApi:
 
 def client(url: str, tmp_path: Path, seconds: float = 20.0) -> LambdaApi:
     journal = tmp_path / "requests.jsonl"
-    return LambdaApi(url, lambda: Credentials("someone", SECRET), lambda url: Tried(journal, url), seconds)
+    return LambdaApi(
+        url, lambda: UploaderCredentials("someone", SECRET), lambda url: Tried(journal, url), seconds
+    )
 
 
 def outcome(api: LambdaApi, body: bytes = BODY) -> object:
@@ -205,7 +208,10 @@ def test_too_large_a_request_is_not_even_sent(api: LambdaApi, server: Any) -> No
 def test_without_credentials_nothing_is_sent(server: Any, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{server.server_port}"
     found = LambdaApi(
-        url, lambda: Credentials.of({"UPLOADER_USERNAME": "x"}, print), lambda url: Tried(tmp_path, url), 5
+        url,
+        lambda: UploaderCredentials.of({"UPLOADER_USERNAME": "x"}, print),
+        lambda url: Tried(tmp_path, url),
+        5,
     )
     assert isinstance(outcome(found), CredentialsError)
     assert not server.seen
@@ -214,7 +220,7 @@ def test_without_credentials_nothing_is_sent(server: Any, tmp_path: Path) -> Non
 def test_credentials_are_masked_before_they_are_used() -> None:
     masked: list[str] = []
     environ = {"UPLOADER_USERNAME": "someone", "UPLOADER_PASSWORD": SECRET}
-    assert SECRET not in repr(Credentials.of(environ, masked.append))
+    assert SECRET not in repr(UploaderCredentials.of(environ, masked.append))
     assert masked == [SECRET]
 
 
@@ -238,7 +244,7 @@ def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
 def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
-    with serving(Server(("127.0.0.1", 0), place, Credentials("someone", SECRET))) as server:
+    with serving(Server(("127.0.0.1", 0), place, UploaderCredentials("someone", SECRET))) as server:
         first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
         told = [
             outcome(first, record),

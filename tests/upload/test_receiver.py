@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import Access, open_place
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.upload import receiver, request
-from torchperf_ci.upload.lambda_api import Credentials
-from torchperf_ci.upload.receiver import handler, log, receive
+from torchperf_ci.upload.receiver import handler, receive
+from torchperf_ci.upload.request import log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CREDENTIALS = Credentials("uploader", "pa55word-of-the-uploader")
+CREDENTIALS = UploaderCredentials("uploader", "pa55word-of-the-uploader")
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
 RECORD = {
     "benchmark": {"name": "nightly"},

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from serving import serving
 
 from torchperf_ci.places import Access, open_place
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.upload import request as requests
 from torchperf_ci.upload import server as receiving
-from torchperf_ci.upload.lambda_api import Credentials
 from torchperf_ci.upload.server import Server
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def body(value: float = 1.5, **fields: Any) -> bytes:
 @contextmanager
 def serving_in(place: Place, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
     """The address of a server, which runs until the block ends."""
-    with serving(Server((host, 0), place, Credentials("uploader", PASSWORD))) as server:
+    with serving(Server((host, 0), place, UploaderCredentials("uploader", PASSWORD))) as server:
         yield server.server_address[:2]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchperf_ci.errors import CredentialsError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 def _nothing(_secret: str) -> None:
@@ -40,3 +42,21 @@ class Access:
     """Token for the job's own GitHub server; else git finds credentials as it always does."""
 
     mask: Callable[[str], None] = field(default=_nothing, repr=False)
+
+
+@dataclass(frozen=True)
+class UploaderCredentials:
+    """Name and password for an upload API."""
+
+    username: str
+    password: str = field(repr=False)
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], mask: Callable[[str], None]) -> UploaderCredentials:
+        """From ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``; raises :class:`CredentialsError` without them."""
+        username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
+        if not (username and password):
+            msg = "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD"
+            raise CredentialsError(msg)
+        mask(password)
+        return cls(username, password)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
@@ -20,6 +19,7 @@ from torchperf_ci.upload.post import checked_url, never_arrived, post, reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from torchperf_ci.places.access import UploaderCredentials
     from torchperf_ci.places.base import Outcome, Put
     from torchperf_ci.upload.post import Answer
     from torchperf_ci.upload.tried import Tried
@@ -38,29 +38,15 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """Name and password for an upload API."""
-
-    username: str
-    password: str = field(repr=False)
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str], mask: Callable[[str], None]) -> Credentials:
-        """From ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``; raises :class:`CredentialsError` without them."""
-        username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
-        if not (username and password):
-            msg = "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD"
-            raise CredentialsError(msg)
-        mask(password)
-        return cls(username, password)
-
-
 class LambdaApi:
     """Where objects can be put and never read; ``name`` is its URL."""
 
     def __init__(
-        self, url: str, credentials: Callable[[], Credentials], tried: Callable[[str], Tried], seconds: float
+        self,
+        url: str,
+        credentials: Callable[[], UploaderCredentials],
+        tried: Callable[[str], Tried],
+        seconds: float,
     ) -> None:
         self.name = checked_url(url)
         self._credentials = credentials
@@ -79,7 +65,7 @@ class LambdaApi:
 class _Sender:
     """One delivery, with its credentials, its memory and its deadline."""
 
-    def __init__(self, url: str, credentials: Credentials, tried: Tried, seconds: float) -> None:
+    def __init__(self, url: str, credentials: UploaderCredentials, tried: Tried, seconds: float) -> None:
         self._url = url
         self._credentials = credentials
         self._tried = tried

@@ -1,24 +1,28 @@
-"""A request to an upload API, taken apart and checked before anything is kept."""
+"""A request to an upload API: taken apart, checked, and kept."""
 
 from __future__ import annotations
 
+import datetime
+import gzip
 import hashlib
 import hmac
 import json
 import re
+import sys
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.errors import UnsafeKeyError, UsageError
+from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.places.keys import MAX_KEY, check_keys
 from torchperf_ci.records.limits import at_most
 from torchperf_ci.records.reading import parse
-from torchperf_ci.upload.lambda_api import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torchperf_ci.places import Place
     from torchperf_ci.records.reading import Located
 
 MAX_BODY = 6 * 1024 * 1024
@@ -26,6 +30,9 @@ MAX_BODY = 6 * 1024 * 1024
 
 CHECK_SECONDS = 10.0
 """Seconds to compute for the check of one content: four times what a full request of honest records takes."""
+
+PUT_SECONDS = 20.0
+"""Most seconds that one put may take: less than uploaders wait for their answer."""
 
 ROOT = "v3/"
 """Where every key is: what takes objects into the database looks nowhere else."""
@@ -74,16 +81,16 @@ class RefusedError(Exception):
         self.response = Response(status, {"message": message, **more})
 
 
-def credentials(environ: Mapping[str, str]) -> Credentials:
+def credentials(environ: Mapping[str, str]) -> UploaderCredentials:
     """What uploaders have to send. Raises :class:`UsageError` where the environment does not say."""
     username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
     if not (username and password):
         msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
         raise UsageError(msg)
-    return Credentials(username, password)
+    return UploaderCredentials(username, password)
 
 
-def read_request(body: bytes, accepted: Credentials) -> Request:
+def read_request(body: bytes, accepted: UploaderCredentials) -> Request:
     """The request that ``body`` is. Nothing about it is told to who has no credentials. Raises :class:`RefusedError`.
 
     Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
@@ -152,7 +159,7 @@ def _after(token: str, text: str, position: int) -> int:
     return found.end()
 
 
-def _authorise(fields: Mapping[str, Any], accepted: Credentials) -> None:
+def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None:
     username, password = fields.get("username"), fields.get("password")
     if username is None or password is None:
         raise RefusedError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
@@ -222,3 +229,47 @@ def _is_one_value(content: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def keep(request: Request, place: Place) -> Response:
+    """Put the request's content, gzipped, where nothing may be yet: of several writers of one key one wins.
+
+    Where that is on this machine, and why it fails, is told to the log, not to whoever asks.
+    """
+    body = gzip.compress(request.content.encode(), mtime=0)
+    try:
+        put = place.put(request.key, body)
+    except UnsafeKeyError as error:  # too long, with the prefix of the place before it
+        return Response(
+            HTTPStatus.BAD_REQUEST, {"message": "s3_path is too long to be kept here"}, str(error)
+        )
+    except ConflictError as error:
+        message = f"{request.key}: other content is already kept there; it was not overwritten"
+        return Response(HTTPStatus.CONFLICT, {"message": message, "same": False}, str(error))
+    except NotDeliveredError as error:
+        message = "it could not be kept; the receiver's log says why"
+        return Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message}, str(error))
+    if put == "already there":
+        message = f"{request.key}: the same content is already kept there"
+        return Response(HTTPStatus.CONFLICT, {"message": message, "same": True})
+    return Response(HTTPStatus.OK, {"message": f"kept as {request.key}", "etag": _etag(body)})
+
+
+def _etag(body: bytes) -> str:
+    """As S3 tells it of an object that is put in one piece, unless a key of KMS encrypts it."""
+    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def log(client: str, *lines: str) -> None:
+    """Write to stderr what became of a request of ``client``, which may have put anything into ``lines``.
+
+    What does not print is escaped: nothing looks like a line of ours, nor like a command to a terminal.
+    """
+    now = datetime.datetime.now(datetime.timezone.utc)
+    sys.stderr.write("".join(f"{now:%Y-%m-%dT%H:%M:%SZ} {client} {_printable(line)}\n" for line in lines))
+    sys.stderr.flush()
+
+
+def _printable(line: str) -> str:
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return shown.replace("##[", "#\\x23[")  # a command to GitHub's runner, wherever in the line it stands

@@ -22,19 +22,21 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import Access, open_place
 from torchperf_ci.upload.bounded import Room, Timed
-from torchperf_ci.upload.receiver import PUT_SECONDS, keep, log
 from torchperf_ci.upload.request import (
+    PUT_SECONDS,
     RefusedError,
     Response,
     check_size,
     credentials,
+    keep,
+    log,
     read_request,
 )
 
 if TYPE_CHECKING:
     from torchperf_ci.options import ReceiveOptions
     from torchperf_ci.places import Place
-    from torchperf_ci.upload.lambda_api import Credentials
+    from torchperf_ci.places.access import UploaderCredentials
 
 DEFAULT_BIND = ("127.0.0.1", 8080)
 
@@ -81,7 +83,7 @@ class Server(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS
 
-    def __init__(self, address: tuple[str, int], place: Place, accepted: Credentials) -> None:
+    def __init__(self, address: tuple[str, int], place: Place, accepted: UploaderCredentials) -> None:
         self.place, self.accepted = place, accepted
         self.turn = threading.BoundedSemaphore(AT_WORK)
         self.bodies = Room(BODIES)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
+from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.store.dsn import Embedded, parse_dsn
-from torchperf_ci.upload.lambda_api import Credentials, LambdaApi
+from torchperf_ci.upload.lambda_api import LambdaApi
 from torchperf_ci.upload.tried import Tried
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def open_target(to: str, access: Access, spool: Path) -> Target:
     if is_api(to):
         return LambdaApi(
             to,
-            lambda: Credentials.of(os.environ, access.mask),
+            lambda: UploaderCredentials.of(os.environ, access.mask),
             lambda url: Tried(spool / _TRIED, url),
             access.deadline,
         )
