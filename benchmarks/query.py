@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from report import print_table
 
+from torchperf_ci.store.client import statement
 from torchperf_ci.store.migrating import open_store
-from torchperf_ci.store.queries import statement
 from torchperf_ci.store.query import Question, ask
 
 if TYPE_CHECKING:

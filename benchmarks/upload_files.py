@@ -18,7 +18,7 @@ from uuid import uuid4
 import boto3
 from report import print_table
 
-from torchperf_ci.places import Access
+from torchperf_ci.places.access import Access
 from torchperf_ci.places.s3 import S3Place
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))  # the server that the tests use

@@ -20,7 +20,7 @@ from torchperf_ci.store.migrating import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 KEPT = {"uploaded": "2", "refused": "0", "spooled": "0"}
 PASSWORD = "pa55word-of-the-uploader"

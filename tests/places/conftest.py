@@ -6,12 +6,13 @@ from uuid import uuid4
 import pytest
 from seaweedfs import BUCKET
 
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 
 @pytest.fixture(params=["directory", "s3", "branch"])

@@ -16,7 +16,8 @@ from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.places.data_repository import DataRepository
 from torchperf_ci.places.remotes import Remote
 

@@ -15,7 +15,7 @@ from torchperf_ci.errors import ConflictError, PlaceUnreadableError, UnsafeKeyEr
 from torchperf_ci.places import open_place
 
 if TYPE_CHECKING:
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 KEY = "v3/octo/perf/1/2/results.json"
 HOSTILE = [

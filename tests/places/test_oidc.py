@@ -11,12 +11,13 @@ from oidc_issuer import REQUEST_TOKEN
 from seaweedfs import AUDIENCE, BUCKET, GRANTED, ROLE, S3Server
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
-from torchperf_ci.places import Access, oidc, open_place
+from torchperf_ci.places import oidc, open_place
+from torchperf_ci.places.access import Access
 
 if TYPE_CHECKING:
     from oidc_issuer import Issuer
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 
 @pytest.fixture

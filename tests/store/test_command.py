@@ -13,7 +13,8 @@ import pytest
 from git_server import git_server
 
 from torchperf_ci import cli
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.store.migrating import open_store
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 
 def contents(place: Place) -> dict[str, bytes]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import ConflictError
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.store.client import connect
 from torchperf_ci.upload.targets import open_target
 

@@ -11,7 +11,8 @@ from scripted_http import scripted_server
 from seaweedfs import BUCKET, GRANTED, ROLE, S3Server
 
 from torchperf_ci import cli
-from torchperf_ci.places import Access, oidc, open_place
+from torchperf_ci.places import oidc, open_place
+from torchperf_ci.places.access import Access
 
 if TYPE_CHECKING:
     from pathlib import Path

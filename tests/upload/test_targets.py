@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places import Access
+from torchperf_ci.places.access import Access
 from torchperf_ci.upload.targets import address, open_target
 
 

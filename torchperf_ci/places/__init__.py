@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places.access import Access
-from torchperf_ci.places.base import Outcome, Place, Put
 
-__all__ = ["Access", "Outcome", "Place", "Put", "open_place"]
+if TYPE_CHECKING:
+    from torchperf_ci.places.base import Place
 
 
 def open_place(target: str, access: Access | None = None) -> Place:

@@ -7,8 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.costs import key
+from torchperf_ci.store.client import statement
 from torchperf_ci.store.migrating import open_existing
-from torchperf_ci.store.queries import statement
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.costs import Costs

@@ -12,7 +12,7 @@ from torchperf_ci.series.info import kept_info, measured
 from torchperf_ci.series.outcome import without_failed
 from torchperf_ci.series.runs import run_of
 from torchperf_ci.series.series import Group, Point, Points, Series
-from torchperf_ci.store.queries import statement
+from torchperf_ci.store.client import statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

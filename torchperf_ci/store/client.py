@@ -7,6 +7,8 @@ import logging
 import re
 import time
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
@@ -15,7 +17,6 @@ from torchperf_ci.store.dsn import DATABASE, PASSWORD, Embedded, Server, parse_d
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from clickhouse_connect.driver.client import Client
 
@@ -25,10 +26,17 @@ STATEMENT_TIMEOUT = 600
 BUSY_TIMEOUT = 60.0
 """Most seconds to wait for another process to let go of an embedded database, which has one user at a time."""
 
+_QUERIES = Path(__file__).with_name("queries")
 _CHUNK = 1 << 20
 _WHAT = re.compile(r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$")
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
 _ACCESS_DENIED = {497}
+
+
+@cache
+def statement(name: str) -> str:
+    """The text of ``queries/NAME.sql``."""
+    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class RefusedStatementError(StoreError):

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreUnreachableError
-from torchperf_ci.store.client import STATEMENT_TIMEOUT, RefusedStatementError
-from torchperf_ci.store.queries import statement
+from torchperf_ci.store.client import STATEMENT_TIMEOUT, RefusedStatementError, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
     from torchperf_ci.records.reading import Located, Reading
     from torchperf_ci.store.client import Store
 

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrating import open_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.store.queries import statement
+from torchperf_ci.store.client import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import StoreError
-from torchperf_ci.store.client import RefusedStatementError
-from torchperf_ci.store.queries import statement
+from torchperf_ci.store.client import RefusedStatementError, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.errors import RecordsError, UsageError
-from torchperf_ci.places import Access
+from torchperf_ci.places.access import Access
 from torchperf_ci.upload.metadata import gather
 from torchperf_ci.upload.preparation import Prepared, prepare
 from torchperf_ci.upload.reporting import Delivery, Report

@@ -13,7 +13,7 @@ from torchperf_ci.store.migrating import migrate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torchperf_ci.places import Outcome
+    from torchperf_ci.places.base import Outcome
     from torchperf_ci.store.outcome import Outcome as Ingested
 
 BUCKET = "torchperf-upload"

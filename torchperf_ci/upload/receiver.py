@@ -13,7 +13,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.upload.request import (
     PUT_SECONDS,
     RefusedError,
@@ -27,8 +28,8 @@ from torchperf_ci.upload.request import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.places import Place
     from torchperf_ci.places.access import UploaderCredentials
+    from torchperf_ci.places.base import Place
 
 
 def receive(body: bytes, place: Place, accepted: UploaderCredentials) -> Response:

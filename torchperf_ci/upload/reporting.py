@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from torchperf_ci.places import Outcome
+    from torchperf_ci.places.base import Outcome
     from torchperf_ci.records.problems import Problem
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import Payload

@@ -22,7 +22,7 @@ from torchperf_ci.records.reading import parse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
     from torchperf_ci.records.reading import Located
 
 MAX_BODY = 6 * 1024 * 1024

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places import Access, open_place
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access
 from torchperf_ci.upload.bounded import Room, Timed
 from torchperf_ci.upload.request import (
     PUT_SECONDS,
@@ -35,8 +36,8 @@ from torchperf_ci.upload.request import (
 
 if TYPE_CHECKING:
     from torchperf_ci.options import ReceiveOptions
-    from torchperf_ci.places import Place
     from torchperf_ci.places.access import UploaderCredentials
+    from torchperf_ci.places.base import Place
 
 DEFAULT_BIND = ("127.0.0.1", 8080)
 

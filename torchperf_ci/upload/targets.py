@@ -17,7 +17,8 @@ from torchperf_ci.upload.tried import Tried
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.places import Access, Outcome
+    from torchperf_ci.places.access import Access
+    from torchperf_ci.places.base import Outcome
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")

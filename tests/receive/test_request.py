@@ -18,8 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places import Access, open_place
-from torchperf_ci.places.access import UploaderCredentials
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access, UploaderCredentials
 from torchperf_ci.upload import receiver, request
 from torchperf_ci.upload.receiver import handler, receive
 from torchperf_ci.upload.request import log

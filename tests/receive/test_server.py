@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import serving
 
-from torchperf_ci.places import Access, open_place
-from torchperf_ci.places.access import UploaderCredentials
+from torchperf_ci.places import open_place
+from torchperf_ci.places.access import Access, UploaderCredentials
 from torchperf_ci.upload import request as requests
 from torchperf_ci.upload import server as receiving
 from torchperf_ci.upload.server import Server
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torchperf_ci.places import Place
+    from torchperf_ci.places.base import Place
 
 PASSWORD = "pa55word-of-the-uploader"
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
