@@ -13,7 +13,8 @@ from scripted_http import Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
-from torchperf_ci.places import Access, open_place, s3_client
+from torchperf_ci.places import open_place, s3_client
+from torchperf_ci.places.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

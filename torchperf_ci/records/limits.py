@@ -55,7 +55,7 @@ def at_most(cpu_seconds: float) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise :class:`OverLimitError` where the time that :func:`at_most` gave is up; called wherever there is a loop."""
+    """Raise :class:`OverLimitError` where the time of :func:`at_most` is up; called wherever there is a loop."""
     end = _cpu_end.get()
     if end is not None and time.thread_time() > end:
         msg = "takes too long to check; split it"

@@ -43,8 +43,8 @@ def receive(body: bytes, place: Place, accepted: UploaderCredentials) -> Respons
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Answer a function URL's event (payload format 2.0) with a response of the same format.
 
-    The environment has the place in ``TORCHPERF_TO``, and :func:`credentials`. Raises :class:`UsageError` without
-    them: an alarm on the function's errors should ring, uploaders cannot help.
+    The environment has the place in ``TORCHPERF_TO``, and :func:`credentials`. Without them it raises
+    :class:`UsageError`: an alarm on the function's errors should ring, uploaders cannot help.
     """
     place, accepted = _set_up()
     try:

@@ -91,7 +91,7 @@ def credentials(environ: Mapping[str, str]) -> UploaderCredentials:
 
 
 def read_request(body: bytes, accepted: UploaderCredentials) -> Request:
-    """The request that ``body`` is. Nothing about it is told to who has no credentials. Raises :class:`RefusedError`.
+    """The request in ``body``. Who has no credentials is told nothing about it. Raises :class:`RefusedError`.
 
     Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
     record a line.

@@ -64,7 +64,7 @@ class Spool:
         return self.root / QUARANTINE
 
     def set_aside(self, refused: Iterable[Refused]) -> None:
-        """Add what is refused to the quarantine. Raises as :func:`torchperf_ci.records.quarantine.quarantine` does."""
+        """Add what is refused to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
         self._make_root()
         quarantine(self.quarantine, refused)
 
