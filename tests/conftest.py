@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from database import Table
+from hypothesis import HealthCheck, settings
 from oidc_issuer import Issuer, running_issuer
 from seaweedfs import S3Server, running_seaweedfs
 from toolkits import copy_project, install_toolkits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# A busy machine fails nothing.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 pytest_plugins = ["reporting_job"]

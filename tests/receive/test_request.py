@@ -14,7 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from torchperf_ci.errors import UsageError
@@ -275,20 +275,17 @@ def somewhere(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("somewhere")
 
 
-@settings(deadline=None)
 @given(st.binary() | VALUES.map(lambda value: json.dumps(value).encode()))
 def test_no_body_is_a_failure_of_ours(somewhere, content) -> None:
     assert status(content, somewhere) in {400, 401, 403}
 
 
-@settings(deadline=None)
 @given(KEYS, CONTENTS)
 def test_no_key_or_content_is_a_failure_of_ours(somewhere, key, content) -> None:
     assert status(body(s3_path=key, content=content), somewhere) in {200, 400, 409, 422}
     assert [path.name for path in somewhere.iterdir()] in ([], ["v3"])
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(), max_size=300), st.binary())
 def test_an_object_holds_what_was_sent_or_there_is_none(somewhere, name, damage) -> None:
     record = RECORD | {"model": {"name": name}, "damage": damage.hex()}
