@@ -54,9 +54,7 @@ def test_a_run_costs_what_the_next_one_is_split_by(tmp_path: Path) -> None:
         "records",
     )
     head = ("--head-branch", "main", "--head-sha", "f" * 40)
-    torchperf(
-        "upload", "records", "--to", store, "--benchmark-name", "road", "--repo-name", "octo/road", *head
-    )
+    torchperf("upload", "records", "--to", store, "--repo-name", "octo/road", *head)
     torchperf("plan", "--costs", "costs.json", "--store", store)
     known = costs.read(tmp_path / "costs.json")
     assert set(known["cpu"]) == {f"road-{name}.inference.fp32.eager" for name in "abc"}
