@@ -5,8 +5,10 @@ from torchperf_ci.machine.devices.cpu import Cpu
 
 
 def test_equal_blocks_of_either_kind_are_timed(monkeypatch):
-    for name, value in {"SIDE": 8, "WARM_UP_SECONDS": 0.001, "SECONDS": 0.01, "BLOCK_SECONDS": 0.001}.items():
-        monkeypatch.setattr(exercise, name, value)
+    monkeypatch.setattr(exercise, "SIDE", 8)
+    monkeypatch.setattr(exercise, "WARM_UP_SECONDS", 0.001)
+    monkeypatch.setattr(exercise, "SECONDS", 0.01)
+    monkeypatch.setattr(exercise, "BLOCK_SECONDS", 0.001)
     found = exercise.exercise(Cpu())
     assert {kind: len(blocks) for kind, blocks in found.items()} == {
         "matrix products": 10,
