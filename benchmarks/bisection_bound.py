@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torchperf_ci.stats.capacity import capacity
+from torchperf_ci.stats.posterior import capacity
 
 ERROR = 0.05
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Reading
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BisectReading, BuildAttempt
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.reasoning.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bisection_world import Step, World
 
-    from torchperf_ci.bisect.reasoning.locating import Search
-    from torchperf_ci.bisect.reasoning.question import Measure
+    from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
+    from torchperf_ci.bisect.reasoning.evidence import PlannedPair
 
 MIN_EFFECT = 0.03
 BUILD, PAIR = 10, 2
@@ -48,8 +47,10 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
     ``rebuilds`` says whether builds can be drawn anew.
     """
     weights = np.full(world.n, 1 / world.n)
-    question = Question(weights, [PROBE], MIN_EFFECT, BUILD, PAIR, world.commits.reverts, luck, rebuilds)
-    facts, played = Facts(), Played()
+    question = BisectQuestion(
+        weights, [PROBE], MIN_EFFECT, BUILD, PAIR, world.commits.reverts, luck, rebuilds
+    )
+    facts, played = BisectFacts(), Played()
     while world.pairs < MOST_PAIRS:
         known = Investigation(question, facts)
         step = known.next_step(may_build=True)
@@ -67,7 +68,7 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
     return played
 
 
-def _claim(known: Investigation, step: Measure, claims: dict[Step, float]) -> None:
+def _claim(known: Investigation, step: PlannedPair, claims: dict[Step, float]) -> None:
     """Keep the probability of what is to be proven from now on."""
     ends = (step.base, step.head)
     if step.purpose == "verify" and ends not in claims:
@@ -76,19 +77,21 @@ def _claim(known: Investigation, step: Measure, claims: dict[Step, float]) -> No
                 claims.setdefault(ends, float(search.odds.gaps.max()))
 
 
-def _located(search: Search) -> Step | None:
+def _located(search: CulpritSearch) -> Step | None:
     return (search.step.before, search.step.after) if search.step else None
 
 
-def _learnt(world: World, facts: Facts, step: Measure, series: int) -> Facts:
+def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int) -> BisectFacts:
     """The facts after a step, or after the first build that it failed at."""
     for position, draw in zip((step.base, step.head), step.draws, strict=True):
         if (position, draw) not in facts.made:
-            made = Build(position, world.build(position, draw, again=True), BUILD, draw=draw)
+            made = BuildAttempt(position, world.build(position, draw, again=True), BUILD, draw=draw)
             facts = replace(facts, builds=(*facts.builds, made))
             if not made.ok:
                 return facts
     read = world.pair(step.base, step.head, step.draws)
     log_ratios = {f"{PROBE} {number}": read for number in range(series)}
-    reading = Reading(step.probe, step.base, step.head, log_ratios, step.purpose, PAIR, draws=step.draws)
+    reading = BisectReading(
+        step.probe, step.base, step.head, log_ratios, step.purpose, PAIR, draws=step.draws
+    )
     return replace(facts, readings=(*facts.readings, reading))

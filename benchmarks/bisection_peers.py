@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bisection_world import World, between
 
-from torchperf_ci.stats.normal import tail_probability
+from torchperf_ci.stats.noise import tail_probability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from report import print_table
 
-from torchperf_ci.stats.build_luck import build_luck
-from torchperf_ci.verdicts.luck import LUCKY
+from torchperf_ci.stats.build_variance import estimate_tau
+from torchperf_ci.verdicts.verdict import LUCKY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def row(cell: Cell, tau: float) -> list[str]:
     for _ in range(REPETITIONS):
         values, builds, own = histories(cell, tau, rng)
         between_two = own * np.sqrt(2) * rng.normal(size=own.size)
-        for luck, true, change in zip(build_luck(values, builds), own, between_two, strict=True):
+        for luck, true, change in zip(estimate_tau(values, builds), own, between_two, strict=True):
             found.append(luck.tau)
             inside.append(luck.quantile(0.025) <= true <= luck.quantile(0.975))
             lucky.append(change > 0 and luck.chance(change, (1, 1)) <= LUCKY)

@@ -21,7 +21,7 @@ from detectors import Otava, OtavaOptions, linearly_weighted_t, medians_of_five,
 from labelled import NEAR, Score, labelled_series, matched, score
 from report import print_table
 
-from torchperf_ci.stats.changepoints import change_points
+from torchperf_ci.stats.segmentation import change_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -23,14 +23,16 @@ from report import print_table
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.process import measure
-from torchperf_ci.compare.control import judge_controls
-from torchperf_ci.compare.latency import judge_latency
-from torchperf_ci.compare.progress import progress
-from torchperf_ci.compare.rounds import PairRunner, measure_rounds
-from torchperf_ci.compare.trial import ComparedCase, Comparison
-from torchperf_ci.compare.turns import BudgetAllocation
+from torchperf_ci.compare.case_verdicts import judge_latency
+from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
+from torchperf_ci.compare.comparison_loop import (
+    BudgetAllocation,
+    PairRunner,
+    comparison_progress,
+    measure_rounds,
+)
 from torchperf_ci.machine.devices import device
-from torchperf_ci.series.series import Series
+from torchperf_ci.series.points import Series
 
 SLOWER = 0.03
 MIN_EFFECT = 0.03
@@ -78,7 +80,7 @@ def compared(runner: PairRunner) -> tuple[dict[str, str], float]:
     start = time.monotonic()
     comparison = Comparison([ComparedCase(case) for case in CASES.values()])
     allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
-    measure_rounds(comparison, runner, BUDGET, allocation, progress(len(CASES), BUDGET))
+    measure_rounds(comparison, runner, BUDGET, allocation, comparison_progress(len(CASES), BUDGET))
     [control] = judge_controls(comparison, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")
     judged = [

@@ -21,10 +21,10 @@ from report import print_table
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.compare.latency import decided
-from torchperf_ci.compare.trial import ComparedCase
-from torchperf_ci.compare.turns import BudgetAllocation
-from torchperf_ci.stats.sprt import decide
+from torchperf_ci.compare.case_verdicts import decided
+from torchperf_ci.compare.compared_case import ComparedCase
+from torchperf_ci.compare.comparison_loop import BudgetAllocation
+from torchperf_ci.stats.sequential_test import decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from report import print_table
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.stats.sprt import decide
+from torchperf_ci.stats.sequential_test import decide
 
 SEED = 15
 MOST_PAIRS = 24

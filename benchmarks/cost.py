@@ -13,8 +13,8 @@ from statistics import median
 import torch
 from report import print_table
 
-from torchperf_ci.bench.worker.sampling import median_half_width, sample, warm_up
-from torchperf_ci.bench.worker.step import Request, build
+from torchperf_ci.bench.worker.step import StepRequest, build_step
+from torchperf_ci.bench.worker.timing import median_half_width, sample, warm_up
 from torchperf_ci.machine.devices import device
 from torchperf_ci.suite.registry import catalogue
 
@@ -30,8 +30,8 @@ def main() -> None:
     rows = []
     for name in known.suites["quick"]:
         workload = known.workloads[name]
-        step = build(
-            workload, Request("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
+        step = build_step(
+            workload, StepRequest("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
         )
         warm = warm_up(cpu, step.run, 3.0)
         ruled = [sample(cpu, step.run, warm.inner, TARGET, LIMIT) for _ in range(REPEATS)]

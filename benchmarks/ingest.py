@@ -23,7 +23,7 @@ from report import print_table
 
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))  # the server that the tests use
 

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from report import print_table
 
-from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.single_run import Repetitions
-from torchperf_ci.stats.sprt import decide
+from torchperf_ci.stats.gate import Repetitions, judge
+from torchperf_ci.stats.sequential_test import decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from pathlib import Path
 from report import print_table
 
 from torchperf_ci import cli
-from torchperf_ci.verdicts.file import read
+from torchperf_ci.verdicts.verdicts_file import read_verdicts
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from slowdowns import HARMLESS, SLOWER, make_repository
@@ -31,7 +31,7 @@ def main() -> None:
         cli.main(
             ["compare", "--base", "base", "--head", "main", *where, "--out", str(out), "--budget", "520"]
         )
-        verdicts = [one for one in read(out).verdicts if one.series.metric == "latency(ms)"]
+        verdicts = [one for one in read_verdicts(out).verdicts if one.series.metric == "latency(ms)"]
     rows = [
         (
             one.series.model,

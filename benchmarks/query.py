@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from report import print_table
 
 from torchperf_ci.store.client import statement
-from torchperf_ci.store.migrating import open_store
-from torchperf_ci.store.query import Question, ask
+from torchperf_ci.store.command import StoreQuery, run_query
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
@@ -81,7 +81,7 @@ def fill(store: Store, days: int) -> None:
 
 def measure(store: Store, days: int) -> list[str]:
     end = START + days * DAY
-    question = Question(
+    question = StoreQuery(
         repo="pytorch/pytorch",
         benchmark="nightly",
         start=end - 60 * DAY,
@@ -95,7 +95,7 @@ def measure(store: Store, days: int) -> list[str]:
     times = []
     for _ in range(1 + REPEATS):
         start = time.perf_counter()
-        points = sum(piece.count(b"\n") for piece in ask(store, question))
+        points = sum(piece.count(b"\n") for piece in run_query(store, question))
         times.append(time.perf_counter() - start)
     read = sum(row[3] for row in store.rows(f"EXPLAIN ESTIMATE {statement('series')}", asdict(question)))
     return [f"{days} days", f"{read:,}", f"{points:,}", f"{times[0]:.2f} s", f"{median(times[1:]):.2f} s"]

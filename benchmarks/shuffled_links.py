@@ -29,19 +29,18 @@ from typing import TYPE_CHECKING
 from report import print_table
 
 from torchperf_ci import cli
-from torchperf_ci.bench import command_pairs
+from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.command_arm import CommandArm
-from torchperf_ci.bench.command_pairs import measure_command_pair
-from torchperf_ci.bisect.measuring.printed import read_costs
-from torchperf_ci.culprits import file as culprits_file
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.bench.user_command import CommandArm, measure_command_pair
+from torchperf_ci.bisect.probes import read_command_output
+from torchperf_ci.culprits import culprits_file
+from torchperf_ci.environments.build_environment import Builder, open_environment
+from torchperf_ci.environments.revisions import Revision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.culprits.culprit import Bisection
 
 SEED = 14
 COMMITS = 24
@@ -175,7 +174,7 @@ def offsets(draws: int, out: Path | None) -> None:
         builder = Builder(without_pip(folder), "sh build.sh")
         arms = []
         for draw in range(draws + 1):
-            made = stack.enter_context(opened(Revision(folder / "kernel", sha, ""), builder, draw))
+            made = stack.enter_context(open_environment(Revision(folder / "kernel", sha, ""), builder, draw))
             settings = Settings(made.python, "cpu", cpus=tuple(sorted(os.sched_getaffinity(0)))[-1:])
             arms.append(CommandArm(settings, sha, made.worktree, folder / f"{draw}"))
         ratios = {draw: [_ratio(arms[0], arms[draw]) for _ in range(PAIRS)] for draw in range(draws + 1)}
@@ -197,7 +196,9 @@ def offsets(draws: int, out: Path | None) -> None:
 
 
 def _ratio(base: CommandArm, head: CommandArm) -> float:
-    [ratio] = measure_command_pair(COMMAND, base, head, lambda output: read_costs(output, "", {})).values()
+    [ratio] = measure_command_pair(
+        COMMAND, base, head, lambda output: read_command_output(output, "", {})
+    ).values()
     return ratio
 
 
@@ -222,11 +223,11 @@ def play(trial: Trial) -> list[str]:
                 str(out),
             ]
         )
-        location = culprits_file.read(out)
+        location = culprits_file.read_culprits(out)
     return _row(trial, location, shas, time.monotonic() - start)
 
 
-def _row(trial: Trial, location: Location, shas: Sequence[str], seconds: float) -> list[str]:
+def _row(trial: Trial, location: Bisection, shas: Sequence[str], seconds: float) -> list[str]:
     guilty = shas[trial.position] if trial.position else ""
     named = [one.commit for one in location.culprits]
     found = "right" if named or not guilty else "unresolved"
@@ -249,7 +250,7 @@ def main() -> None:
     parser.add_argument("--without", action="store_true")
     parser.add_argument("--out", type=Path, metavar="FILE")
     given = parser.parse_args()
-    command_pairs.QUADS = QUADS
+    user_command.QUADS = QUADS
     with tempfile.TemporaryDirectory() as objects:
         os.environ["OBJECTS"] = objects
         if given.what == "offsets":

@@ -19,8 +19,8 @@ from ci_world import DEVELOPED, HELD_OUT, made
 from detectors import Otava, OtavaOptions
 from report import print_table
 
-from torchperf_ci.stats.changepoints import change_points
 from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.segmentation import change_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from torchperf_ci.bench import pairs
-from torchperf_ci.bench.worker import sampling
-from torchperf_ci.machine.devices.base import Timing
-from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.bench.worker import timing
+from torchperf_ci.machine.devices.interface import Timing
 from torchperf_ci.machine.devices.mps import Mps
+from torchperf_ci.machine.devices.nvidia import Cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,9 +60,9 @@ class Replayed:
 
     def measure(self) -> tuple[float, float]:
         """The number of a process, and the seconds that it took the device."""
-        with mock.patch.object(sampling.time, "perf_counter", self.clock):
-            inner = sampling.warm_up(self, self.step, BUDGET).inner
-            found = sampling.sample(self, self.step, inner, TARGET, BUDGET)
+        with mock.patch.object(timing.time, "perf_counter", self.clock):
+            inner = timing.warm_up(self, self.step, BUDGET).inner
+            found = timing.sample(self, self.step, inner, TARGET, BUDGET)
         return median(found.seconds), self.now - self._start
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 import boto3
 from report import print_table
 
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.places.s3 import S3Place
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))  # the server that the tests use
@@ -53,7 +53,7 @@ def plain_loop(bodies: Mapping[str, bytes], prefix: str, delay: float) -> None:
 
 def put_all(bodies: Mapping[str, bytes], prefix: str, delay: float) -> None:
     """Conditional puts, several at a time."""
-    place = S3Place.at(f"s3://{BUCKET}/{prefix}", Access())
+    place = S3Place.at(f"s3://{BUCKET}/{prefix}", PlaceAccess())
     slow_down(place._client(), delay)  # noqa: SLF001  # no option of a place makes it slower
     outcomes = place.put_all(bodies)
     assert set(outcomes.values()) == {"written"}

@@ -11,8 +11,8 @@ import torch
 from report import print_table
 from torch.utils.benchmark import Timer
 
-from torchperf_ci.bench.worker.sampling import sample, warm_up
-from torchperf_ci.bench.worker.step import Request, build
+from torchperf_ci.bench.worker.step import StepRequest, build_step
+from torchperf_ci.bench.worker.timing import sample, warm_up
 from torchperf_ci.machine.devices import device
 from torchperf_ci.suite.registry import catalogue
 
@@ -34,8 +34,8 @@ def main() -> None:
     rows = []
     for name in WORKLOADS:
         workload = workloads[name]
-        step = build(
-            workload, Request("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
+        step = build_step(
+            workload, StepRequest("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
         )
         inner = warm_up(cpu, step.run, 2.0).inner
         timer = Timer("run()", globals={"run": step.run}, num_threads=1)

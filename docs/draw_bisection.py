@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.reasoning.question import Question
-from torchperf_ci.bisect.reasoning.standing import SURE, Standing
-from torchperf_ci.bisect.state import State
+from torchperf_ci.bisect.reasoning.evidence import BisectQuestion
+from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence
+from torchperf_ci.bisect.state_file import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_ci.bisect.reasoning.facts import Facts, Reading
+    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
     from torchperf_ci.stats.posterior import Posterior
 
 LEFT, RIGHT, TOP = 56, 620, 40
@@ -55,17 +55,17 @@ text { font: 11px system-ui, sans-serif; fill: var(--ink) }
 class Bisection:
     """What a state file holds."""
 
-    question: Question
-    facts: Facts
+    question: BisectQuestion
+    facts: BisectFacts
 
     def after(self, readings: int) -> Posterior:
         """The odds of all suspects after so many readings, by the first series."""
         facts = replace(self.facts, readings=self.facts.readings[:readings])
         series = next(iter(facts.readings[0].log_ratios))
-        standing = Standing(self.question, facts, series, facts.readings[0].probe)
+        standing = SeriesEvidence(self.question, facts, series, facts.readings[0].probe)
         return standing.weigh(standing.whole)
 
-    def ratio(self, reading: Reading) -> float:
+    def ratio(self, reading: BisectReading) -> float:
         """ln(head/base) of the first series."""
         return next(iter(reading.log_ratios.values()))
 
@@ -78,8 +78,10 @@ def read(path: Path) -> Bisection:
     with path.open(encoding="utf-8") as file:
         plan = json.loads(file.readline())["plan"]
     count = plan["suspects"]
-    with State.open(path, {key: value for key, value in plan.items() if key != "state"}) as kept:
-        return Bisection(Question(np.full(count, 1 / count), plan["probes"], plan["min_effect"]), kept.facts)
+    with StateFile.open(path, {key: value for key, value in plan.items() if key != "state"}) as kept:
+        return Bisection(
+            BisectQuestion(np.full(count, 1 / count), plan["probes"], plan["min_effect"]), kept.facts
+        )
 
 
 def picture(found: Bisection) -> str:
@@ -95,7 +97,7 @@ def picture(found: Bisection) -> str:
     )
 
 
-def moments(facts: Facts) -> list[int]:
+def moments(facts: BisectFacts) -> list[int]:
     """Numbers of readings whose odds are shown: after the confirmation, then evenly while the culprit is located."""
     whole = sum(reading.purpose == "confirm" for reading in facts.readings)
     located = [n for n, one in enumerate(facts.readings, start=1) if one.purpose == "locate"]

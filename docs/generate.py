@@ -30,10 +30,10 @@ from torchperf_ci.config_kinds import (
     Text,
     key_name,
 )
-from torchperf_ci.records.checking import schema
-from torchperf_ci.report.comment import LIMIT as COMMENT_BYTES
-from torchperf_ci.verdicts import file as verdicts_file
-from torchperf_ci.verdicts.markdown import markdown as verdicts_markdown
+from torchperf_ci.records.schema import schema
+from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
+from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.verdict_document import verdicts_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ def outputs() -> dict[Path, str]:
 
 def comment_quoted() -> str:
     """The comment on a real comparison, as GitHub shows it: in a quotation, in which it is Markdown as well."""
-    text = verdicts_markdown([verdicts_file.read(DOCS / "img/verdicts.json")], COMMENT_BYTES)
+    text = verdicts_markdown([verdicts_file.read_verdicts(DOCS / "img/verdicts.json")], COMMENT_BYTES)
     return "\n".join(f"> {line}".rstrip() for line in text.rstrip().splitlines())
 
 

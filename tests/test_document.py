@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from torchperf_ci import terminal
+from torchperf_ci import console
 from torchperf_ci.actions import one_line, printable
 from torchperf_ci.document import (
     Bold,
@@ -96,7 +96,7 @@ def as_github(text: str) -> Html:
 
 def printed(document: Document) -> str:
     out = io.StringIO()
-    terminal.show(document, out)
+    console.print_document(document, out)
     return out.getvalue()
 
 

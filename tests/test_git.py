@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bisect.line.commits import path_changes, read_range
+from torchperf_ci.bisect.commits import path_changes, read_range
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.environments.repository import find_revision, worktree
+from torchperf_ci.environments.revisions import find_revision, worktree
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci import journal
+from torchperf_ci import json_files
 from torchperf_ci.errors import ResumeError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.jsonl"
 
 
-def entries(path: Path, plan=PLAN) -> list[journal.Entry]:
+def entries(path: Path, plan=PLAN) -> list[json_files.JournalEntry]:
     with path.open("ab+") as file:
-        return journal.entries(file, plan, "choose another file")
+        return json_files.read_entries(file, plan, "choose another file")
 
 
-def add(path: Path, entry: journal.Entry) -> None:
+def add(path: Path, entry: json_files.JournalEntry) -> None:
     with path.open("ab") as file:
-        journal.append(file, entry)
+        json_files.append_entry(file, entry)
 
 
 def test_entries_come_back_in_order(path) -> None:

@@ -16,7 +16,7 @@ from torchperf_ci.options import (
     UploadOptions,
     options_of,
 )
-from torchperf_ci.options.values import positive
+from torchperf_ci.options.option import positive
 
 COMMANDS = [vars(options)[name] for name in options.__all__ if name.endswith("Options")]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from torchperf_ci.wording import counted
+from torchperf_ci.document import counted
 
 
 def test_one_is_no_plural() -> None:

@@ -12,7 +12,7 @@ def main() -> int:
 
         return run()
     except KeyboardInterrupt:
-        from torchperf_ci.invocation import command_line, program
+        from torchperf_ci.interruption import command_line, program
 
         sys.stderr.write(f"torchperf: stopped by Ctrl-C; nothing was begun: {command_line((), program())}\n")
         return 130

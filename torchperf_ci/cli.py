@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell_how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> None:
-    from torchperf_ci.invocation import command_line, program
+    from torchperf_ci.interruption import command_line, program
 
     message = f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
     _complain(message)
@@ -225,7 +225,7 @@ COMMANDS = (
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
         ReceiveOptions,
-        "upload.server:receive_command",
+        "receive.server:receive_command",
     ),
     Command(
         "ingest",
@@ -288,6 +288,6 @@ COMMANDS = (
         "Tell where a scheduled workflow did not run or failed: one issue, which is closed when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
         WatchOptions,
-        "report.watching:watch_command",
+        "watch.command:watch_command",
     ),
 )

@@ -28,7 +28,7 @@ from torchperf_ci.config_kinds import (
 )
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
-from torchperf_ci.options.values import BACKENDS, DEVICES, DTYPES, MODES
+from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

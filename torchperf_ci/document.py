@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+
 MOST = 1000
 """Rows of one table or list: nobody reads more, and a program reads the files."""
 
@@ -279,3 +280,8 @@ def _text(piece: Piece) -> str:
             return f"@{login}"
         case _:
             return str(piece.text)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 case``, ``2 cases``; ``plural`` where it is not the noun with an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

@@ -40,10 +40,10 @@ _PASSING = re.compile(
 )
 _REFUSED = re.compile(r"(error:|HTTP) 4(?!08|29)\d\d\b")
 
-Setting = tuple[str, str]
+GitSetting = tuple[str, str]
 
 # No hook, no program that watches files, no program as a protocol, and no clean-up in the background.
-_PLAIN: tuple[Setting, ...] = (
+_PLAIN: tuple[GitSetting, ...] = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
     ("protocol.ext.allow", "never"),
@@ -88,7 +88,7 @@ class Git:
 
     folder: Path
     deadline: Deadline
-    settings: Sequence[Setting] = ()
+    settings: Sequence[GitSetting] = ()
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """What git prints. Raises :class:`GitError`."""
@@ -105,7 +105,7 @@ class Git:
             )
             raise GitError(msg) from None
 
-    def _run(self, arguments: Sequence[str], settings: Sequence[Setting], stdin: bytes) -> bytes:
+    def _run(self, arguments: Sequence[str], settings: Sequence[GitSetting], stdin: bytes) -> bytes:
         try:
             process = self._start(arguments, settings)
         except FileNotFoundError as error:
@@ -122,14 +122,14 @@ class Git:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode:
-            raise GitError(_message(arguments[0], process.returncode, err))
+            raise GitError(_git_message(arguments[0], process.returncode, err))
         return out
 
-    def _start(self, arguments: Sequence[str], settings: Sequence[Setting]) -> subprocess.Popen[bytes]:
+    def _start(self, arguments: Sequence[str], settings: Sequence[GitSetting]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["git", *arguments],  # noqa: S607  # whichever git the user has
             cwd=self.folder,
-            env=environment(os.environ, settings),
+            env=git_environment(os.environ, settings),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -137,7 +137,7 @@ class Git:
         )
 
 
-def environment(base: Mapping[str, str], settings: Sequence[Setting]) -> dict[str, str]:
+def git_environment(base: Mapping[str, str], settings: Sequence[GitSetting]) -> dict[str, str]:
     """``base`` for git: no questions, messages in English, and ``settings`` after those that it gives already."""
     chosen = {name: value for name, value in base.items() if name not in _ELSEWHERE}
     given = int(chosen.get("GIT_CONFIG_COUNT") or 0)
@@ -149,7 +149,7 @@ def environment(base: Mapping[str, str], settings: Sequence[Setting]) -> dict[st
     return {**chosen, "GIT_PROXY_COMMAND": proxy, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
-def _taken_back(listing: bytes) -> list[Setting]:
+def _taken_back(listing: bytes) -> list[GitSetting]:
     """Settings that undo each program which the repository's own configuration names; the user's own come after them.
 
     ``listing`` is what ``git config --list --show-scope -z`` prints. Raises :class:`GitError` for what nothing undoes.
@@ -173,7 +173,7 @@ def _taken_back(listing: bytes) -> list[Setting]:
     return settings + [(f"filter.{name}.required", "true") for name in _filters(settings)]
 
 
-def _filters(settings: Iterable[Setting]) -> Iterable[str]:
+def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
     """The names of those among them. A file that such a filter is for must not be taken as it is without it."""
     parts = (key.partition(".")[2].rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
     return dict.fromkeys(parts)
@@ -184,7 +184,7 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub("***", text)
 
 
-def _message(command: str, status: int, stderr: bytes) -> str:
+def _git_message(command: str, status: int, stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines()]
     told = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
     return without_secrets(f"git {command} ended with {status}: {told[-500:] or 'it did not say why'}")

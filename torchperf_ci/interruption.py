@@ -1,17 +1,52 @@
-"""Ctrl-C and SIGTERM end every command in one way: what it made is taken away, and it says how it goes on."""
+"""Ctrl-C and SIGTERM end every command in one way: what it made is taken away, and it says which call goes on."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
+import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.git import without_secrets
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
+
+    from torchperf_ci.options.option import Option
+
+
+COMMAND_NAME = "torchperf"
+
+
+def command_line(
+    options: Iterable[Option], program: Sequence[str] = (COMMAND_NAME,), more: Sequence[str] = ()
+) -> str:
+    """The call with ``more`` flags, and with those of ``options`` that came by the environment, as they do in a job.
+
+    It is without credentials, which have to be given again.
+    """
+    variables = [option.env for option in options if os.environ.get(option.env, "").strip()]
+    given = [f"{name}={shlex.quote(os.environ[name])}" for name in variables]
+    argv = sys.argv[1:]
+    flags = [flag for flag in more if flag not in argv]
+    return without_secrets(" ".join([*given, shlex.join([*program, *argv, *flags])]))
+
+
+def program() -> Sequence[str]:
+    """What this process was started as: by the name, if that finds the same, else by its path."""
+    file = Path(sys.argv[0])
+    if file.name == "__main__.py":
+        return (sys.executable, "-m", "torchperf_ci")
+    named = shutil.which(COMMAND_NAME)
+    return (COMMAND_NAME,) if named and file.exists() and file.samefile(named) else (str(file),)
+
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CLEANING_SECONDS = 10.0

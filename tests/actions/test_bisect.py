@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fast_import import Stream
 
-from torchperf_ci.culprits.file import read
+from torchperf_ci.culprits.culprits_file import read_culprits
 
 if TYPE_CHECKING:
     from conftest import Act, Hostile, Runner
@@ -86,7 +86,7 @@ def test_a_culprit_is_told_and_fails_nothing(bisects: Bisects, hostile: Hostile)
     assert outputs["state"] == f"{bisects.evidence}/{hostile.name}.jsonl"
     assert Path(outputs["state"]).exists()
     assert outputs["command"].startswith("/")
-    assert [one.commit for one in read(Path(outputs["culprits"])).culprits] == [culprit]
+    assert [one.commit for one in read_culprits(Path(outputs["culprits"])).culprits] == [culprit]
 
 
 def test_the_summary_and_a_warning_name_the_culprit(bisects: Bisects) -> None:
@@ -108,7 +108,7 @@ def test_the_next_search_goes_on_from_the_state_that_is_kept_by_default(bisects:
     first, second = (bisects.step(name)["outputs"] for name in ("unclear", "continued"))
     assert first["state"] == second["state"]
     assert first["state"].endswith("/torchperf-bisect/state.jsonl")
-    before, after = (read(Path(outputs["culprits"])) for outputs in (first, second))
+    before, after = (read_culprits(Path(outputs["culprits"])) for outputs in (first, second))
     assert before.runs == 8
     assert after.readings[:8] == before.readings
     assert second["commit"] == bisects.shas[SLOW]

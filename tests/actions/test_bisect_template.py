@@ -13,7 +13,7 @@ from copied import copied
 from planted_changes import quadratic
 from slowed_repository import Repository, make_repository
 
-from torchperf_ci.culprits.file import read
+from torchperf_ci.culprits.culprits_file import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
     summary = second.commands("bisect", "summary")[0]["content"]
     assert re.search(f"^### .* 1 culprit found&#58; {slow[:10]} ", summary)
-    (culprit,) = read(user.artifacts(2) / "torchperf-culprits/culprits.json").culprits
+    (culprit,) = read_culprits(user.artifacts(2) / "torchperf-culprits/culprits.json").culprits
     assert culprit.commit == slow
     before, after = ((kept / "state.jsonl").read_text() for kept in sorted(user.caches.iterdir()))
     assert after.startswith(before)

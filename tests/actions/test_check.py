@@ -10,7 +10,7 @@ from made_points import START, noisy
 
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.verdicts.file import read
+from torchperf_ci.verdicts.verdicts_file import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def test_what_is_slower_fails_its_step_and_is_named(compares: Any) -> None:
     assert slower["outcome"] == "failure", log
     outputs = slower["outputs"]
     assert (outputs["exit-code"], outputs["regressed"], outputs["broken"]) == ("1", "1", "0"), log
-    judgement = read(Path(outputs["verdicts"]))
+    judgement = read_verdicts(Path(outputs["verdicts"]))
     [verdict] = judgement.red
     assert (verdict.series.model, verdict.series.metric) == ("made/sum", "latency(ms)")
     titles = [event["kvPairs"].get("title", "") for event in compares.commands("compare", "error")]

@@ -17,7 +17,7 @@ from past_nights import remember
 from seaweedfs import BUCKET
 
 from torchperf_ci.places import open_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from made_status import a_status
 
-from torchperf_ci.bench import costs
+from torchperf_ci.bench import selection
 from torchperf_ci.places import open_place
-from torchperf_ci.series.series import Series
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.migrating import open_store
-from torchperf_ci.verdicts import file
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_store(f"chdb://{folder}/store") as store:
         ingest_place(store, open_place(str(delivered)))
     verdicts = [regressed(1.2, WORSE), regressed(1.5, BAD), regressed(1.1, "d" * 40)]
-    file.write(folder / "verdicts.json", Judgement("check", "", "", verdicts))
-    file.write(folder / "quiet.json", Judgement("check", "", "", []))
+    verdicts_file.write_verdicts(folder / "verdicts.json", Judgement("check", "", "", verdicts))
+    verdicts_file.write_verdicts(folder / "quiet.json", Judgement("check", "", "", []))
     return folder
 
 
@@ -105,7 +105,9 @@ def test_a_job_that_measures_knows_what_on_what_and_how(plans: Any) -> None:
 def test_a_job_that_bisects_finds_its_verdicts(plans: Any) -> None:
     for row, bad in zip(rows(plans, "bisect", BISECTED), (BAD, WORSE), strict=True):
         assert (row["good"], row["bad"], row["deadline"]) == (GOOD, bad, 1800)
-        (verdict,) = file.read(plans.evidence / "plan/bisections" / row["verdicts"]).verdicts
+        (verdict,) = verdicts_file.read_verdicts(
+            plans.evidence / "plan/bisections" / row["verdicts"]
+        ).verdicts
         assert verdict.evidence["first_new"]["commit"] == bad
 
 
@@ -116,7 +118,9 @@ def test_the_outputs_name_the_jobs_and_count_the_bisections(plans: Any) -> None:
 
 
 def test_the_costs_come_out_of_a_store_and_only_for_them_it_is_installed(plans: Any) -> None:
-    assert costs.read(plans.evidence / "plan/costs.json") == {"cpu": {"resnet.inference.fp32.eager": 12.5}}
+    assert selection.read_costs(plans.evidence / "plan/costs.json") == {
+        "cpu": {"resnet.inference.fp32.eager": 12.5}
+    }
     assert outputs(plans, "costs")["costs"] == str(plans.evidence / "plan/costs.json")
     assert "-store/" in outputs(plans, "costs")["command"]
     assert "-store/" not in outputs(plans, "plan")["command"]

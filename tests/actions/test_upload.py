@@ -15,12 +15,12 @@ import pytest
 from seaweedfs import BUCKET, ROLE, SECRET_KEY
 
 from torchperf_ci.places import open_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 KEPT = {"uploaded": "2", "refused": "0", "spooled": "0"}
 PASSWORD = "pa55word-of-the-uploader"
@@ -69,7 +69,7 @@ def uploads(runner, places, s3_server, issuer) -> Any:
         )
 
 
-def records(place: Place) -> dict[str, list[dict[str, Any]]]:
+def records(place: RecordPlace) -> dict[str, list[dict[str, Any]]]:
     """What is kept, by key."""
     found = {key: gzip.decompress(place.get(key)).decode() for key in place.keys()}  # noqa: SIM118  # a place is no dict
     return {key: [json.loads(line) for line in text.splitlines()] for key, text in found.items()}

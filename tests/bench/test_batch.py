@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.bench import batch
+from torchperf_ci.bench import process
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.machine.devices.base import Seen
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,9 +45,9 @@ def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
     def opened(*_: object) -> Iterator[Device]:
         yield Device(lanes, most)
 
-    monkeypatch.setattr(batch, "open_worker", opened)
-    monkeypatch.setattr(batch, "available", lambda: 0)
-    assert batch.find_batch_size(CASE, SETTINGS, tmp_path) == expected
+    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "available", lambda: 0)
+    assert process.find_batch_size(CASE, SETTINGS, tmp_path) == expected
 
 
 @pytest.mark.parametrize(("memory_mib", "expected"), [(64, 32), (63, 16), (1, 1)])
@@ -58,9 +58,9 @@ def test_two_workers_fit_beside_each_other(
     def opened(*_: object) -> Iterator[Device]:
         yield Device(10**9, 10**9)
 
-    monkeypatch.setattr(batch, "open_worker", opened)
-    settings = Settings("python", "cuda", seen=Seen(memory_mib=memory_mib))
-    assert batch.find_batch_size(CASE, settings, tmp_path) == expected
+    monkeypatch.setattr(process, "open_worker", opened)
+    settings = Settings("python", "cuda", seen=TorchGpu(memory_mib=memory_mib))
+    assert process.find_batch_size(CASE, settings, tmp_path) == expected
 
 
 def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,6 +68,6 @@ def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPat
     def opened(*_: object) -> Iterator[Device]:
         yield Device(1, 0)
 
-    monkeypatch.setattr(batch, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", opened)
     with pytest.raises(WorkerFailure, match="oom"):
-        batch.find_batch_size(CASE, SETTINGS, tmp_path)
+        process.find_batch_size(CASE, SETTINGS, tmp_path)

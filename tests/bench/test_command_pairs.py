@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench import command_pairs
+from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.command_arm import CommandArm
-from torchperf_ci.bench.command_pairs import QUADS, _log_ratio, _more, measure_command_pair
 from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.user_command import (
+    QUADS,
+    CommandArm,
+    _further_quads,
+    _log_ratio,
+    measure_command_pair,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _one_quad(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 0.0)
+    monkeypatch.setattr(user_command, "PAIR_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -64,7 +69,7 @@ def test_a_linear_drift_cancels(an_arm: MakeArm, tmp_path: Path) -> None:
 def test_a_quick_command_is_run_often(
     an_arm: MakeArm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 600.0)
+    monkeypatch.setattr(user_command, "PAIR_SECONDS", 600.0)
     same = "echo '{\"time\": 1}'"
     measure_command_pair("sh run.sh", an_arm("base", same), an_arm("head", same), read)
     assert len((tmp_path / "turns").read_text().split()) == 4 * QUADS
@@ -74,8 +79,8 @@ def test_a_quick_command_is_run_often(
 def test_quads_are_as_many_as_fit_and_never_none(
     seconds: float, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_pairs, "PAIR_SECONDS", 4.0)
-    assert _more(seconds) == more
+    monkeypatch.setattr(user_command, "PAIR_SECONDS", 4.0)
+    assert _further_quads(seconds) == more
 
 
 def test_the_arm_that_fails_is_named(an_arm: MakeArm) -> None:

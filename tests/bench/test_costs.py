@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench import costs, planning
+from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.selection import Grid, Known, Selection, select
+from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import RunOptions
@@ -18,19 +18,19 @@ COSTS = {"cuda": {"vision-a.inference.fp32.eager": 12.5}, "cpu": {}}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    costs.write(tmp_path / "deep" / "costs.json", COSTS)
-    assert costs.read(tmp_path / "deep" / "costs.json") == COSTS
+    selection.write_costs(tmp_path / "deep" / "costs.json", COSTS)
+    assert selection.read_costs(tmp_path / "deep" / "costs.json") == COSTS
 
 
 def test_nothing_known_is_a_good_file(tmp_path: Path) -> None:
-    costs.write(tmp_path / "costs.json", {})
-    assert costs.read(tmp_path / "costs.json") == {}
+    selection.write_costs(tmp_path / "costs.json", {})
+    assert selection.read_costs(tmp_path / "costs.json") == {}
 
 
 def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> None:
     case = Case("vision/a b", "inference", "bf16", "inductor:max-autotune", 64)
-    assert costs.key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
-    assert case.key == f"{costs.key_of(case)}.b64"
+    assert selection.cost_key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
+    assert case.key == f"{selection.cost_key_of(case)}.b64"
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Pa
     path = tmp_path / "costs.json"
     path.write_text(content)
     with pytest.raises(UsageError) as error:
-        costs.read(path)
+        selection.read_costs(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        costs.read(tmp_path / "costs.json")
+        selection.read_costs(tmp_path / "costs.json")
 
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
     given = RunOptions()
-    assert planning.selection(given, Config(), (), (), shard=(1, 2)).costs is None
+    assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs is None
     with pytest.raises(UsageError, match="cannot be read"):
-        planning.selection(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
+        selection.selection_of(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
 
 
 def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
@@ -73,14 +73,14 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
         {"name": name, "task": "", "modes": ["inference"], "batch_sizes": {"inference": 1}, "origin": "torch"}
         for name in ("a", "b", "c")
     ]
-    known = Known({entry["name"]: entry for entry in entries}, {})
-    grid = Grid(["*"], ["inference"], ["fp32"], ["eager"])
+    known = KnownWorkloads({entry["name"]: entry for entry in entries}, {})
+    grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {
-            costs.key("c", "inference", "fp32", "eager"): 100.0,
-            costs.key("a", "inference", "fp32", "eager"): 1.0,
+            selection.cost_key("c", "inference", "fp32", "eager"): 100.0,
+            selection.cost_key("a", "inference", "fp32", "eager"): 1.0,
         }
     }
     selected = Selection([grid], shard=(1, 2), costs=heavy)
-    assert [case.workload for case in select(selected, known, "cuda")] == ["c"]
-    assert [case.workload for case in select(selected, known, "cpu")] == ["a", "c"]
+    assert [case.workload for case in select_cases(selected, known, "cuda")] == ["c"]
+    assert [case.workload for case in select_cases(selected, known, "cpu")] == ["a", "c"]

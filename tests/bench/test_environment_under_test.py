@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from torchperf_ci.records.reading import read
+from torchperf_ci.records.reading import read_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_run_there_is_taken_by_the_database(torch_environment: Path, tmp_path:
     files = sorted((tmp_path / "records").glob("*.json"))
     assert len(files) == 3
     for file in files:
-        reading = read(file)
+        reading = read_records(file)
         assert not reading.problems
         rows = table.insert(file.read_bytes())
         assert len(rows) == len(reading.records)

@@ -4,81 +4,81 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.journal import Journal
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bench.process import Outcome
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.run import RunJournal
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
-from torchperf_ci.records.own_folder import NAME
+from torchperf_ci.records.files import OWN_FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PLAN = {"cases": ["a", "b"], "budget": 3.0, "files": ("x.py",)}
-OUTCOME = Outcome(
+OUTCOME = ProcessOutcome(
     "pass", answers={"sample": {"seconds": [0.1, 0.2]}}, observed={"pressure": "0.1"}, seconds=1.5
 )
 
 
 def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
-    journal = Journal.start(tmp_path / "new" / "out", PLAN)
+    journal = RunJournal.start(tmp_path / "new" / "out", PLAN)
     journal.found_batch_size("a", 64)
     journal.add("a", OUTCOME)
-    journal.add("a", Outcome("oom", "too big"))
+    journal.add("a", ProcessOutcome("oom", "too big"))
     pair = Pair((0.01, 0.02), 0.5, 0.51, 2**20, 2**21)
     journal.add_pair("a", pair)
     journal.cannot_pair("b", "the anchor does not have it")
-    again = Journal.resume(tmp_path / "new" / "out", PLAN)
-    assert again.outcomes == {"a": [OUTCOME, Outcome("oom", "too big")]}
+    again = RunJournal.resume(tmp_path / "new" / "out", PLAN)
+    assert again.outcomes == {"a": [OUTCOME, ProcessOutcome("oom", "too big")]}
     assert again.batch_sizes == {"a": 64}
     assert again.pairs == {"a": [pair]}
     assert again.unpaired == {"b": "the anchor does not have it"}
 
 
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:
-    journal = Journal.start(tmp_path, PLAN)
+    journal = RunJournal.start(tmp_path, PLAN)
     journal.add("a", OUTCOME)
-    file = tmp_path / NAME / "journal.jsonl"
+    file = tmp_path / OWN_FOLDER / "journal.jsonl"
     with file.open("a") as torn:
         torn.write('{"case": "b", "outc')
-    again = Journal.resume(tmp_path, PLAN)
+    again = RunJournal.resume(tmp_path, PLAN)
     again.add("b", OUTCOME)
-    assert Journal.resume(tmp_path, PLAN).outcomes == {"a": [OUTCOME], "b": [OUTCOME]}
+    assert RunJournal.resume(tmp_path, PLAN).outcomes == {"a": [OUTCOME], "b": [OUTCOME]}
 
 
 def test_records_of_an_earlier_run_are_not_overwritten(tmp_path: Path) -> None:
-    Journal.start(tmp_path, PLAN)
+    RunJournal.start(tmp_path, PLAN)
     with pytest.raises(OutputDirectoryError, match="--resume"):
-        Journal.start(tmp_path, PLAN)
+        RunJournal.start(tmp_path, PLAN)
 
 
 def test_records_without_a_journal_are_not_overwritten_either(tmp_path: Path) -> None:
     (tmp_path / "somebody.json").write_text("[]")
     with pytest.raises(OutputDirectoryError, match="earlier run"):
-        Journal.start(tmp_path, PLAN)
+        RunJournal.start(tmp_path, PLAN)
 
 
 def test_another_plan_cannot_be_resumed(tmp_path: Path) -> None:
-    Journal.start(tmp_path, PLAN)
+    RunJournal.start(tmp_path, PLAN)
     with pytest.raises(ResumeError, match=r"budget changed \(budget: 3.0 → 5\)"):
-        Journal.resume(tmp_path, {**PLAN, "budget": 5})
+        RunJournal.resume(tmp_path, {**PLAN, "budget": 5})
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match="holds no run to resume"):
-        Journal.resume(tmp_path, PLAN)
+        RunJournal.resume(tmp_path, PLAN)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputDirectoryError, match="--out"):
-        Journal.start(tmp_path / "file" / "out", PLAN)
+        RunJournal.start(tmp_path / "file" / "out", PLAN)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_journal_that_is_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
-    Journal.start(tmp_path, PLAN)
-    file = tmp_path / NAME / "journal.jsonl"
+    RunJournal.start(tmp_path, PLAN)
+    file = tmp_path / OWN_FOLDER / "journal.jsonl"
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ResumeError, match="it is a link, not a regular file"):
-        Journal.resume(tmp_path, PLAN)
+        RunJournal.resume(tmp_path, PLAN)

@@ -20,7 +20,7 @@ from torchperf_ci.bench.pairs import (
     measured_quads,
     on_same_cpus,
 )
-from torchperf_ci.bench.planning import describe
+from torchperf_ci.bench.selection import describe_environment
 
 SUITE = """
 import torch
@@ -99,7 +99,7 @@ def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
     base: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
-    assert "pair/matmul" in describe(base).known.workloads
+    assert "pair/matmul" in describe_environment(base).known.workloads
 
 
 def test_a_compiled_pair_tells_its_graph_breaks(base: Settings, head: Settings, tmp_path: Path) -> None:

@@ -5,17 +5,16 @@ from dataclasses import asdict
 
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.pairs import on_same_cpus
-from torchperf_ci.bench.planning import UnderTest
-from torchperf_ci.bench.selection import Known
-from torchperf_ci.machine.devices.base import Seen
-from torchperf_ci.machine.devices.rocm import Rocm
+from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
+from torchperf_ci.machine.devices.amd import Rocm
+from torchperf_ci.machine.devices.interface import TorchGpu
 
-SEEN = Seen("AMD Instinct MI300X", "c0ffee", "0000:c1:00.0", 196592, 8)
+SEEN = TorchGpu("AMD Instinct MI300X", "c0ffee", "0000:c1:00.0", 196592, 8)
 
 
 def test_what_torch_says_of_the_device_is_carried_to_all_who_ask_its_vendors_tools() -> None:
     told = json.loads(json.dumps({"device": "cuda", "hip": True, "seen": asdict(SEEN)}))
-    settings = UnderTest(told, Known({}, {}), {}).settings(Settings("python", "auto"))
+    settings = EnvironmentUnderTest(told, KnownWorkloads({}, {}), {}).settings(Settings("python", "auto"))
     assert (settings.device, settings.hip, settings.seen) == ("cuda", True, SEEN)
     assert isinstance(settings.hardware, Rocm)
     assert isinstance(on_same_cpus(settings, settings)[0].hardware, Rocm)

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.client import Worker, WorkerFailure
-from torchperf_ci.bench.process import Inquiry, Outcome, build_arguments, measure, open_worker
+from torchperf_ci.bench.process import Inquiry, ProcessOutcome, build_arguments, measure, open_worker
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.machine.devices import device as device_of
-from torchperf_ci.machine.devices.base import Held, Reading
 from torchperf_ci.machine.devices.cpu import Cpu
+from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
 
-Measure = Callable[..., Outcome]
+Measure = Callable[..., ProcessOutcome]
 
 
 @pytest.fixture
 def outcome_of(faulty: Callable[[str], Case], quick: Settings, tmp_path: Path) -> Measure:
-    def outcome(name: str, *, first: bool = False, **changes: object) -> Outcome:
+    def outcome(name: str, *, first: bool = False, **changes: object) -> ProcessOutcome:
         return measure(faulty(name), replace(quick, **changes), device_of("cpu"), tmp_path, first=first)
 
     return outcome
@@ -108,7 +108,7 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
 def test_it_is_the_kernels_own_count_that_tells_whether_memory_ran_out(
     outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchperf_ci.bench.client.oom_kills", iter([3, 4]).__next__)
+    monkeypatch.setattr("torchperf_ci.bench.worker_client.oom_kills", iter([3, 4]).__next__)
     outcome = outcome_of("kills")
     assert (outcome.status, outcome.reason) == (
         "oom",
@@ -190,13 +190,13 @@ class Readable(Cpu):
 
     hot = 0.0
 
-    def throttle_counters(self) -> Held:
+    def throttle_counters(self) -> ThrottleCounters:
         now = time.monotonic()
-        return Held(now, {"hardware thermal slowdown": self.hot * now}, 0.97 * now)
+        return ThrottleCounters(now, {"hardware thermal slowdown": self.hot * now}, 0.97 * now)
 
-    def reading(self) -> Reading:
+    def reading(self) -> GpuReading:
         now = time.monotonic()
-        return Reading(now, sm_mhz=1395, watts=698.0, temperature=56, joules=698.0 * now, processes=2)
+        return GpuReading(now, sm_mhz=1395, watts=698.0, temperature=56, joules=698.0 * now, processes=2)
 
 
 def test_what_a_gpu_showed_under_the_samples_is_kept(
@@ -283,18 +283,18 @@ def _processes_mentioning(text: str) -> list[str]:
 
 KILLED = {
     "worker": """
-from torchperf_ci.bench.client import Worker
+from torchperf_ci.bench.worker_client import Worker
 Worker(str(program), folder / "log", {}).ask("build", 600)
 """,
     "command": """
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.command_arm import CommandArm
+from torchperf_ci.bench.user_command import CommandArm
 from torchperf_ci.bench.user_command import run_command
 run_command(str(program), CommandArm(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
 """,
     "build": """
 import os
-from torchperf_ci.environments.programs import run_program
+from torchperf_ci.environments.build_environment import run_program
 run_program([str(program)], "--build", 600, cwd=folder, environ=os.environ)
 """,
 }

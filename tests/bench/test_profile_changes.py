@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.profile_changes import compare
-from torchperf_ci.bench.profiles import Cost, Key, Profile
+from torchperf_ci.bench.profiles import Cost, Profile, ProfileKey, compare_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +18,7 @@ def profile(
     times: Mapping[str, float], counts: Mapping[str, float] | None = None, kind: str = "operator", **more
 ) -> Profile:
     calls = dict.fromkeys(times, 12.0) | dict(counts or {})
-    return Profile({Key(kind, name): Cost(ms, calls[name]) for name, ms in times.items()}, **more)
+    return Profile({ProfileKey(kind, name): Cost(ms, calls[name]) for name, ms in times.items()}, **more)
 
 
 def noisy(rng: random.Random, times: Mapping[str, float], of_process: float, of_row: float = 0.01) -> Profile:
@@ -29,21 +28,21 @@ def noisy(rng: random.Random, times: Mapping[str, float], of_process: float, of_
 
 
 def moved(old: list[Profile], new: list[Profile]) -> list[str]:
-    return [row.key.name for row in compare(old, new).moved]
+    return [row.key.name for row in compare_profiles(old, new).moved]
 
 
 def test_what_got_slower_is_told_with_what_it_took_before_and_now() -> None:
     old = [profile(STEP), profile({**STEP, "erf": 0.61})]
     new = [profile({**STEP, "erf": 0.80}), profile({**STEP, "erf": 0.82})]
-    [row] = compare(old, new).moved
-    assert row.key == Key("operator", "erf")
+    [row] = compare_profiles(old, new).moved
+    assert row.key == ProfileKey("operator", "erf")
     assert (row.old.ms, row.new.ms, row.change_ms) == pytest.approx((0.605, 0.81, 0.205))
     assert (row.old.count, row.new.count, row.noise_ms) == (12, 12, pytest.approx(0.02))
     assert (row.in_time, row.in_count) == (True, False)
 
 
 def test_the_same_twice_moves_nothing_and_all_rows_are_there() -> None:
-    changes = compare([profile(STEP)] * 2, [profile(STEP)] * 2)
+    changes = compare_profiles([profile(STEP)] * 2, [profile(STEP)] * 2)
     assert (changes.moved, changes.graph_breaks) == ((), ())
     assert {row.key.name for row in changes.rows} == {*STEP}
 
@@ -94,7 +93,7 @@ def test_a_step_of_one_operator_is_compared_as_it_is() -> None:
 def test_what_is_new_or_gone_or_called_more_often_is_told_after_what_takes_time() -> None:
     old = [profile({**STEP, "view": 0.001})] * 2
     new = [profile({**STEP, "item": 0.001, "copy_": 0.5}, {"arange": 13})] * 2
-    rows = compare(old, new).moved
+    rows = compare_profiles(old, new).moved
     assert [(row.key.name, row.in_time, row.in_count) for row in rows] == [
         ("copy_", True, True),
         ("item", False, True),
@@ -118,13 +117,13 @@ def test_a_change_that_nobody_would_look_for_is_not_told() -> None:
 def test_phases_go_with_the_speed_of_the_operators_and_kinds_are_kept_apart() -> None:
     def step(speed: float, backward: float) -> Profile:
         phases = {
-            Key("phase", "forward"): Cost(2.6 * speed, 1),
-            Key("phase", "backward"): Cost(backward * speed, 1),
+            ProfileKey("phase", "forward"): Cost(2.6 * speed, 1),
+            ProfileKey("phase", "backward"): Cost(backward * speed, 1),
         }
         return Profile({**profile({name: ms * speed for name, ms in STEP.items()}).costs, **phases})
 
-    changes = compare([step(1.0, 5.0), step(1.3, 5.0)], [step(1.5, 6.0), step(1.1, 6.0)])
-    assert [row.key for row in changes.moved] == [Key("phase", "backward")]
+    changes = compare_profiles([step(1.0, 5.0), step(1.3, 5.0)], [step(1.5, 6.0), step(1.1, 6.0)])
+    assert [row.key for row in changes.moved] == [ProfileKey("phase", "backward")]
 
 
 def test_graph_breaks_are_new_where_there_are_more_of_them_for_a_reason() -> None:
@@ -133,4 +132,4 @@ def test_graph_breaks_are_new_where_there_are_more_of_them_for_a_reason() -> Non
 
     old = [broken(print=1, item=1), broken(print=2, item=1)]
     new = [broken(print=2, item=2, log=3), broken(print=2, item=3, log=3)]
-    assert compare(old, new).graph_breaks == ("log", "item")
+    assert compare_profiles(old, new).graph_breaks == ("log", "item")

@@ -14,9 +14,16 @@ import pytest
 from slowed_repository import MODEL, SOURCES
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.profile_changes import compare
-from torchperf_ci.bench.profiles import Cost, Key, Profile, profile_of, settled_name, take
+from torchperf_ci.bench.profiles import (
+    Cost,
+    Profile,
+    ProfileKey,
+    compare_profiles,
+    profile_of,
+    settled_name,
+    take_profile,
+)
+from torchperf_ci.bench.worker_client import WorkerFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +63,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Pro
             (root / MODEL).write_text(change.applied_to((root / MODEL).read_text()))
         suite = str(SOURCES / "benchmarks/suite.py")
         settings = Settings(sys.executable, "cpu", (suite,), (str(root),), budget=0.1, timeout=120)
-        return [take(BLOCKS, settings, scratch / name, scratch / f"{name}.json.gz") for _ in range(2)]
+        return [take_profile(BLOCKS, settings, scratch / name, scratch / f"{name}.json.gz") for _ in range(2)]
 
     profiled.scratch = scratch
     return profiled
@@ -74,7 +81,7 @@ def after(profiled) -> list[Profile]:
 
 
 def test_planted_changes_are_named_with_how_often_they_are_called(before, after) -> None:
-    found = {row.key.name: row for row in compare(before, after).moved}
+    found = {row.key.name: row for row in compare_profiles(before, after).moved}
 
     def counts(name: str) -> tuple[float, float]:
         row = found[name]
@@ -95,7 +102,7 @@ def test_planted_changes_are_named_with_how_often_they_are_called(before, after)
 
 def test_profiles_of_the_same_code_name_nothing(before, profiled) -> None:
     """By what is called; how seldom chance moves a time is seen where noise can be made: test_profile_changes.py."""
-    changes = compare(before, profiled("again"))
+    changes = compare_profiles(before, profiled("again"))
     assert [row.key for row in changes.rows if row.in_count] == []
     assert changes.graph_breaks == ()
 
@@ -115,7 +122,7 @@ def of_net(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
         scratch = tmp_path_factory.mktemp("compiled")
         (scratch / "suite.py").write_text(COMPILED.format(broken=broken))
         settings = Settings(sys.executable, "cpu", (str(scratch / "suite.py"),), budget=0.1, timeout=240)
-        return take(
+        return take_profile(
             replace(Case("inside/net", "inference", "fp32", "inductor", 4), **case), settings, scratch
         )
 
@@ -124,7 +131,7 @@ def of_net(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
 
 def test_a_new_graph_break_is_told_with_its_reason(of_net) -> None:
     old, new = of_net(broken=False), of_net(broken=True)
-    changes = compare([old, old], [new, new])
+    changes = compare_profiles([old, old], [new, new])
     [reason] = changes.graph_breaks
     assert "graph_break" in reason
     assert "\n" not in reason
@@ -185,7 +192,7 @@ def line(name: str, ms: float, count: float) -> dict[str, object]:
 def test_kernels_that_differ_in_their_numbers_alone_are_one_row() -> None:
     lines = [line("triton_poi_fused_add_0", 0.5, 1), line("triton_poi_fused_add_3", 0.25, 2)]
     found = profile_of({"lines": lines, "graph_breaks": {}}, {"forward": 0.5})
-    assert found.costs == {Key("kernel", "triton_poi_fused_add"): Cost(0.75, 3)}
+    assert found.costs == {ProfileKey("kernel", "triton_poi_fused_add"): Cost(0.75, 3)}
 
 
 def test_reasons_are_short_and_the_same_in_every_process() -> None:

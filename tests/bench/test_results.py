@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from torchperf_ci.bench.anchor import Anchor
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bench.process import Outcome
-from torchperf_ci.bench.results import CaseResult, Setting, records
-from torchperf_ci.bench.summary import conditions, headline, power, rows
+from torchperf_ci.bench.pairs import Anchor, Pair
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.results import CaseResult, RunSetting, records
+from torchperf_ci.bench.summary import disturbance_note, headline, power_limit_note, result_rows
 from torchperf_ci.records.record import Dependency
 
 CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
-SETTING = Setting(
+SETTING = RunSetting(
     benchmark="nightly",
     settings=Settings("python", "cpu"),
     runner={"name": "cpu", "type": "Xeon_2c"},
@@ -30,7 +29,7 @@ ANCHORED = replace(SETTING, anchor=Anchor("python", "torch 2.12.0 cafe"))
 PAIR = Pair((math.log(1.1), math.log(1.2), math.log(1.3)), 0.5, 0.6, 2**20, 2**20)
 
 
-def passing(latency: float, *, first: bool = False, hits: int | None = None) -> Outcome:
+def passing(latency: float, *, first: bool = False, hits: int | None = None) -> ProcessOutcome:
     answers: dict[str, dict[str, Any]] = {
         "build": {"parameters": 12},
         "first_step": {"wall": 9.0, "cpu": 8.0},
@@ -59,14 +58,14 @@ def passing(latency: float, *, first: bool = False, hits: int | None = None) -> 
             "cache_misses": 1 - hits,
             "cudagraph_skips": 0,
         }
-    return Outcome("pass", answers=answers, observed={"pressure": "0.01"}, seconds=4.0)
+    return ProcessOutcome("pass", answers=answers, observed={"pressure": "0.01"}, seconds=4.0)
 
 
-def by_name(result: CaseResult, setting: Setting = SETTING) -> dict[str, dict[str, Any]]:
+def by_name(result: CaseResult, setting: RunSetting = SETTING) -> dict[str, dict[str, Any]]:
     return {record["metric"]["name"]: record for record in records(result, setting)}
 
 
-def values(result: CaseResult, setting: Setting = SETTING) -> dict[str, list[float]]:
+def values(result: CaseResult, setting: RunSetting = SETTING) -> dict[str, list[float]]:
     return {name: record["metric"]["benchmark_values"] for name, record in by_name(result, setting).items()}
 
 
@@ -108,7 +107,7 @@ def test_a_resumed_run_whose_cache_is_gone_does_not_call_a_cold_compilation_warm
 
 @pytest.mark.parametrize("status", ["failed", "oom", "timeout", "crashed", "unsupported"])
 def test_a_failed_case_has_its_word_and_no_number(status: str) -> None:
-    result = CaseResult(CASE, [passing(0.1, first=True), Outcome(status, "why", "the log")])
+    result = CaseResult(CASE, [passing(0.1, first=True), ProcessOutcome(status, "why", "the log")])
     found = by_name(result)
     assert list(found) == ["status"]
     metric = found["status"]["metric"]
@@ -126,7 +125,7 @@ def test_inaccurate_has_a_status_of_its_own_and_no_latency() -> None:
         "reference": "fp64",
         "compared": "outputs",
     }
-    found = values(CaseResult(CASE, [Outcome("inaccurate", "off", answers={"agreement": answer})]))
+    found = values(CaseResult(CASE, [ProcessOutcome("inaccurate", "off", answers={"agreement": answer})]))
     assert found == {"status": [0.0], "accuracy": [0.0]}
 
 
@@ -179,7 +178,7 @@ def test_what_the_anchor_cannot_run_has_all_other_numbers_and_the_reason() -> No
 
 
 def test_a_failed_case_has_no_ratio_either() -> None:
-    result = CaseResult(CASE, [passing(0.1, first=True), Outcome("oom", "too big")], [PAIR])
+    result = CaseResult(CASE, [passing(0.1, first=True), ProcessOutcome("oom", "too big")], [PAIR])
     assert list(by_name(result, ANCHORED)) == ["status"]
 
 
@@ -197,7 +196,7 @@ def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
     assert json.loads(found["status"]["metric"]["extra_info"]["not_measured"]) == dict.fromkeys(
         ("memory_leak(KiB/iter)", "flops(GFLOP)", "peak_memory(MiB)", "phases"), why
     )
-    assert rows([CaseResult(CASE, [lost])])[0][-2:] == ("not measured", "pass")
+    assert result_rows([CaseResult(CASE, [lost])])[0][-2:] == ("not measured", "pass")
 
 
 def test_memory_that_graphs_hold_says_so() -> None:
@@ -209,7 +208,7 @@ def test_memory_that_graphs_hold_says_so() -> None:
         assert found["peak_memory(MiB)"]["metric"].get("extra_info", {}) == extra
 
 
-def hot(latency: float) -> Outcome:
+def hot(latency: float) -> ProcessOutcome:
     plain = passing(latency)
     return replace(plain, observed={"throttling": "hardware thermal slowdown", "throttled_share": "0.4"})
 
@@ -230,7 +229,7 @@ def test_where_heat_slowed_all_processes_down_there_is_no_latency_and_the_status
     assert found["status"]["metric"]["benchmark_values"] == [1.0]
     told = json.loads(found["status"]["metric"]["extra_info"]["not_measured"])
     assert told["latency(ms)"] == "the GPU was throttled (hardware thermal slowdown) in 2 of 2 processes"
-    assert rows([result])[0][5] == "void"
+    assert result_rows([result])[0][5] == "void"
     assert headline([result]) == "1 of 1 case measured, 1 without a valid time"
 
 
@@ -238,8 +237,8 @@ def test_the_power_limit_is_told_and_voids_nothing() -> None:
     capped = replace(passing(0.1), observed={"power_capped": "0.970", "gpu_sm_mhz": "1395", "seconds": "2.0"})
     result = CaseResult(CASE, [capped])
     assert result.latencies == [pytest.approx(0.1)]
-    assert conditions([result]) == ""
-    assert power([result, CaseResult(CASE, [passing(0.1)])]) == (
+    assert disturbance_note([result]) == ""
+    assert power_limit_note([result, CaseResult(CASE, [passing(0.1)])]) == (
         "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
         "what it keeps up under such a load"
     )

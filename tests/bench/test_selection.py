@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.bench.selection import Grid, Known, Selection, select
+from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.errors import UsageError
 
 
@@ -13,7 +13,7 @@ def entry(name: str, *modes: str) -> dict[str, object]:
     return {"name": name, "task": "t", "modes": modes, "batch_sizes": sizes, "origin": "torch"}
 
 
-KNOWN = Known(
+KNOWN = KnownWorkloads(
     {
         e["name"]: e
         for e in (
@@ -27,11 +27,11 @@ KNOWN = Known(
 
 
 def keys(selection: Selection, device: str = "cpu") -> list[str]:
-    return [case.key for case in select(selection, KNOWN, device)]
+    return [case.key for case in select_cases(selection, KNOWN, device)]
 
 
-def grid(*workloads: str, modes: tuple[str, ...] = ("inference",), **more: tuple[str, ...]) -> Grid:
-    return Grid(workloads, modes, more.get("dtypes", ("fp32",)), more.get("backends", ("eager",)))
+def grid(*workloads: str, modes: tuple[str, ...] = ("inference",), **more: tuple[str, ...]) -> CaseGrid:
+    return CaseGrid(workloads, modes, more.get("dtypes", ("fp32",)), more.get("backends", ("eager",)))
 
 
 def test_a_suite_is_taken_in_the_catalogues_order() -> None:

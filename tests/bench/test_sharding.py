@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.costs import key_of
-from torchperf_ci.bench.sharding import part
+from torchperf_ci.bench.selection import cases_of_shard, cost_key_of
 
 SECONDS = st.floats(0, 1e6)
 
@@ -18,18 +17,18 @@ def cases(count: int) -> tuple[Case, ...]:
 def known(*seconds: float) -> dict[str, float]:
     """What the first cases cost."""
     return {
-        key_of(case): cost
+        cost_key_of(case): cost
         for case, cost in zip(cases(len(seconds)), seconds, strict=True)
         if cost is not None
     }
 
 
 def shards(count: int, of: int, costs: dict[str, float] | None) -> list[tuple[Case, ...]]:
-    return [part(cases(count), (number, of), costs) for number in range(1, of + 1)]
+    return [cases_of_shard(cases(count), (number, of), costs) for number in range(1, of + 1)]
 
 
 def load(shard: tuple[Case, ...], costs: dict[str, float]) -> float:
-    return sum(costs[key_of(case)] for case in shard)
+    return sum(costs[cost_key_of(case)] for case in shard)
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.lists(st.none() | SECONDS, max_size=40) | st.none())
@@ -81,6 +80,6 @@ def test_the_batch_size_does_not_matter() -> None:
     small, large = (
         [Case(name, "inference", "fp32", "eager", size) for name in ("a", "b", "c")] for size in (0, 64)
     )
-    costs = {key_of(small[2]): 9.0, key_of(small[0]): 1.0, key_of(small[1]): 8.0}
-    names = [[case.workload for case in part(of, (1, 2), costs)] for of in (small, large)]
+    costs = {cost_key_of(small[2]): 9.0, cost_key_of(small[0]): 1.0, cost_key_of(small[1]): 8.0}
+    names = [[case.workload for case in cases_of_shard(of, (1, 2), costs)] for of in (small, large)]
     assert names == [["c"], ["c"]]

@@ -10,13 +10,13 @@ import pytest
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bench.process import Outcome
-from torchperf_ci.bench.results import CaseResult, Setting, records
-from torchperf_ci.bench.summary import as_json, conditions, headline, markdown
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.results import CaseResult, RunSetting, records
+from torchperf_ci.bench.summary import disturbance_note, headline, job_summary, results_as_json
 from torchperf_ci.records.record import Dependency, extra_info_strings
 
 CASE = Case("vision/a", "inference", "fp32", "eager", 8)
-SETTING = Setting(
+SETTING = RunSetting(
     "nightly",
     Settings("python", "cpu"),
     {"type": "Xeon", "extra_info": {}},
@@ -29,7 +29,7 @@ BUSY = {"seconds": "3.000", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "
 SENTENCE = "load 9.0 on 2 CPUs, 1.7 of them taken by other work; tasks waited for a CPU 93% of the time"
 
 
-def outcome(seconds: float = 0.1, observed: dict[str, str] = QUIET) -> Outcome:
+def outcome(seconds: float = 0.1, observed: dict[str, str] = QUIET) -> ProcessOutcome:
     answers = {
         "sample": {
             "seconds": [seconds],
@@ -41,10 +41,10 @@ def outcome(seconds: float = 0.1, observed: dict[str, str] = QUIET) -> Outcome:
         },
         "peak": {"device": 1, "host": 1, "host_method": "VmHWM"},
     }
-    return Outcome("pass", answers=answers, observed=observed, seconds=4.0)
+    return ProcessOutcome("pass", answers=answers, observed=observed, seconds=4.0)
 
 
-def results(*processes: list[Outcome]) -> list[CaseResult]:
+def results(*processes: list[ProcessOutcome]) -> list[CaseResult]:
     return [CaseResult(replace(CASE, workload=f"a/{n}"), row) for n, row in enumerate(processes)]
 
 
@@ -55,20 +55,20 @@ def test_one_case_is_no_cases() -> None:
 
 def test_a_quiet_run_has_no_mark() -> None:
     quiet = results([outcome(), outcome(0.104)])
-    assert conditions(quiet) == ""
-    assert "⚠" not in markdown(quiet, SETTING)
+    assert disturbance_note(quiet) == ""
+    assert "⚠" not in job_summary(quiet, SETTING)
     assert "disturbed" not in json.dumps(records(quiet[0], SETTING))
-    assert as_json(quiet, SETTING)[0]["disturbed"] is None
-    assert as_json(quiet, SETTING)[0]["spread"] == pytest.approx(0.04)
+    assert results_as_json(quiet, SETTING)[0]["disturbed"] is None
+    assert results_as_json(quiet, SETTING)[0]["spread"] == pytest.approx(0.04)
 
 
 def test_a_run_on_a_busy_machine_is_marked_everywhere() -> None:
     busy = results([outcome(observed=BUSY), outcome(observed=BUSY)])
-    assert conditions(busy) == f"⚠ disturbed while this was measured: {SENTENCE}"
-    page = unescape(markdown(busy, SETTING))
+    assert disturbance_note(busy) == f"⚠ disturbed while this was measured: {SENTENCE}"
+    page = unescape(job_summary(busy, SETTING))
     assert page.startswith("### ⚠️ nightly: 1 of 1 case measured\n")
     assert "\n⚠ disturbed while this was measured: load 9.0 on 2 CPUs" in page
-    assert as_json(busy, SETTING)[0]["disturbed"] == SENTENCE
+    assert results_as_json(busy, SETTING)[0]["disturbed"] == SENTENCE
     told = {
         found["metric"]["name"]: found["metric"].get("extra_info", {}) for found in records(busy[0], SETTING)
     }
@@ -85,21 +85,21 @@ def test_the_name_of_a_series_and_what_it_is_comparable_by_do_not_depend_on_it()
 
 def test_where_only_some_cases_were_disturbed_it_says_how_many() -> None:
     some = results([outcome(observed=BUSY)], *[[outcome(), outcome(), outcome()]] * 20)
-    assert conditions(some) == f"⚠ disturbed while this was measured (1 of 21 cases): {SENTENCE}"
+    assert disturbance_note(some) == f"⚠ disturbed while this was measured (1 of 21 cases): {SENTENCE}"
 
 
 def test_processes_that_lie_far_apart_are_told() -> None:
     apart = results([outcome(0.1), outcome(0.13)], [outcome(0.1), outcome(0.12)])
-    assert conditions(apart) == "⚠ disturbed while this was measured: processes of a case differ by 25%"
+    assert disturbance_note(apart) == "⚠ disturbed while this was measured: processes of a case differ by 25%"
 
 
 def test_a_case_that_failed_on_a_busy_machine_says_so() -> None:
-    late = results([Outcome("timeout", "first_step took longer than 300 s", observed=BUSY)])
-    assert SENTENCE in conditions(late)
+    late = results([ProcessOutcome("timeout", "first_step took longer than 300 s", observed=BUSY)])
+    assert SENTENCE in disturbance_note(late)
     (status,) = records(late[0], SETTING)
     assert status["metric"]["extra_info"]["disturbed"] == SENTENCE
 
 
 def test_pairs_with_the_anchor_count() -> None:
     pair = Pair((0.0,), 0.1, 0.1, 1, 1, observed={**BUSY, "seconds": "30.000"})
-    assert SENTENCE.partition(",")[0] in conditions([CaseResult(CASE, [outcome()], [pair])])
+    assert SENTENCE.partition(",")[0] in disturbance_note([CaseResult(CASE, [outcome()], [pair])])

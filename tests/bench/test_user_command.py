@@ -12,9 +12,8 @@ import pytest
 
 from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.client import LOG_TAIL_LINES, WorkerFailure
-from torchperf_ci.bench.command_arm import CommandArm
-from torchperf_ci.bench.user_command import run_command
+from torchperf_ci.bench.user_command import CommandArm, run_user_command
+from torchperf_ci.bench.worker_client import LOG_TAIL_LINES, WorkerFailure
 from torchperf_ci.errors import UsageError
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -35,7 +34,7 @@ def printed(command: str, arm: CommandArm) -> str:
         found.append(output.read_text())
         return {}
 
-    run_command(command, arm, read)
+    run_user_command(command, arm, read)
     return found[0].strip()
 
 
@@ -44,7 +43,7 @@ def a_number(output: Path) -> dict[str, float]:
 
 
 def test_the_numbers_are_what_is_read_from_the_output(arm: CommandArm) -> None:
-    assert run_command("echo noise >&2; echo 1.5", arm, a_number) == {"n": 1.5}
+    assert run_user_command("echo noise >&2; echo 1.5", arm, a_number) == {"n": 1.5}
 
 
 @pytest.mark.parametrize("place", ["{sha} {worktree} {python}", '"$SHA" "$WORKTREE" "$PYTHON"'])
@@ -72,7 +71,7 @@ def test_it_has_none_of_the_jobs_rights(arm: CommandArm, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("place", ["worktree", "sha"])
 def test_a_place_that_there_is_nothing_for_is_refused(arm: CommandArm, place: str) -> None:
     with pytest.raises(UsageError, match=place):
-        run_command(f"echo {{{place}}}", replace(arm, **{place: None}), a_number)
+        run_user_command(f"echo {{{place}}}", replace(arm, **{place: None}), a_number)
 
 
 def test_the_python_under_test_is_the_first_and_the_only_active_one(
@@ -133,14 +132,14 @@ def test_a_run_without_a_number_says_why(
 ) -> None:
     monkeypatch.setattr(user_command, "MOST_PRINTED", 2**20)
     with pytest.raises(WorkerFailure) as failure:
-        run_command(command, arm, a_number)
+        run_user_command(command, arm, a_number)
     assert str(failure.value).startswith(said)
     assert not list(arm.scratch.glob("run-*"))
 
 
 def test_a_failure_shows_the_end_of_what_was_printed(arm: CommandArm) -> None:
     with pytest.raises(WorkerFailure) as failure:
-        run_command("seq 100; echo 'no such operator' >&2; exit 1", arm, a_number)
+        run_user_command("seq 100; echo 'no such operator' >&2; exit 1", arm, a_number)
     assert failure.value.log.splitlines() == [
         *(str(n) for n in range(102 - LOG_TAIL_LINES, 101)),
         "no such operator",
@@ -150,14 +149,14 @@ def test_a_failure_shows_the_end_of_what_was_printed(arm: CommandArm) -> None:
 def test_a_run_that_hangs_ends_with_its_time(arm: CommandArm) -> None:
     arm = replace(arm, settings=replace(arm.settings, timeout=0.5))
     with pytest.raises(WorkerFailure, match="timeout: it took longer than"):
-        run_command("sleep 600", arm, a_number)
+        run_user_command("sleep 600", arm, a_number)
 
 
 @pytest.mark.parametrize("ending", ["echo 1", "exit 1", "sleep 600"])
 def test_nothing_that_it_began_goes_on(arm: CommandArm, tmp_path: Path, ending: str) -> None:
     arm = replace(arm, settings=replace(arm.settings, timeout=0.5))
     try:
-        run_command(f"sleep 600 & echo $! > {tmp_path}/pid; {ending}", arm, a_number)
+        run_user_command(f"sleep 600 & echo $! > {tmp_path}/pid; {ending}", arm, a_number)
     except WorkerFailure:
         assert ending != "echo 1"
     pid = int((tmp_path / "pid").read_text())

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import command_pairs
-from torchperf_ci.culprits.file import read
+from torchperf_ci.bench import user_command
+from torchperf_ci.culprits.culprits_file import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.culprits.culprit import Bisection
 
 PROGRAM = "cost.sh"
 NOISY = "echo $(( {cost}000 + $$ * 7919 % 1000 ))\n"
@@ -92,14 +92,14 @@ class Bisecting:
         """What it exits with."""
         return cli.main(self.arguments(*arguments, command=command))
 
-    def __call__(self, *arguments: str, command: str = f"sh {PROGRAM}", code: int = 0) -> Location:
+    def __call__(self, *arguments: str, command: str = f"sh {PROGRAM}", code: int = 0) -> Bisection:
         """What it finds; it must exit with ``code``."""
         assert self.code(*arguments, command=command) == code
-        return read(self.out)
+        return read_culprits(self.out)
 
 
 @pytest.fixture
 def bisect(tmp_path: Path, history: History, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Bisecting:
     """What is planted is large, so that few runs a pair are enough."""
-    monkeypatch.setattr(command_pairs, "QUADS", 1)
+    monkeypatch.setattr(user_command, "QUADS", 1)
     return Bisecting(tmp_path, history.folder)

@@ -11,13 +11,13 @@ from slowed_repository import Repository, make_repository
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bisect.measuring import pairing
+from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.reasoning import proof
-from torchperf_ci.culprits.file import read
-from torchperf_ci.series.series import Series
-from torchperf_ci.stats.sprt import FEWEST_PAIRS
-from torchperf_ci.verdicts.file import write
+from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.series.points import Series
+from torchperf_ci.stats.sequential_test import FEWEST_PAIRS
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdicts_file import write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def bisect_verdicts(
     where = ("--suite", str(repository.suite), "--python", str(torch_environment / "bin/python"))
 
     def call(*verdicts: Verdict, more: tuple[str, ...] = (), code: int = 0):
-        write(file, Judgement("check", "", "", verdicts))
+        write_verdicts(file, Judgement("check", "", "", verdicts))
         return bisect.code("--verdicts", str(file), *where, *more, command="") == code
 
     return call
@@ -65,7 +65,7 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     broken = verdict("status", "broken", model="smallnet/blocks")
     verdicts = (verdict(evidence=points(repository, 0, 1)), broken)
     assert bisect_verdicts(*verdicts)
-    location = read(bisect.out)
+    location = read_culprits(bisect.out)
     assert (location.good, location.bad) == (repository.sha(0), repository.sha(1))
     assert [one.commit for one in location.culprits] == [repository.sha(1)]
     assert location.culprits[0].series[0].name == str(verdict().series)
@@ -77,7 +77,7 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     assert (checks.old_count, checks.new_count) == (2, 14)
     assert [(bisect.out.parent / file).stat().st_size > 0 for file in inside.files] == [True] * 3
     assert bisect_verdicts(*verdicts), "the same call again"
-    assert read(bisect.out).culprits == location.culprits
+    assert read_culprits(bisect.out).culprits == location.culprits
 
 
 def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
@@ -85,11 +85,11 @@ def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
 ) -> None:
     """The builds are real, and asked what they can run; no pair of them is measured, since none differs."""
     noise = itertools.cycle([0.001, -0.001, 0.002])
-    monkeypatch.setattr(pairing, "measure_pair", lambda *_: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
+    monkeypatch.setattr(laboratory, "measure_pair", lambda *_: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
     slower = verdict(old=1e-9, new=1e-4)  # in ms, as those seconds are
     ends = ("--good", repository.sha(1), "--bad", repository.sha(2), "--min-effect", "0.5")
     assert bisect_verdicts(slower, more=ends)
-    location = read(bisect.out)
+    location = read_culprits(bisect.out)
     assert (location.status, location.culprits) == ("environment", ())
     assert "the good build itself is as slow here now as bad was" in location.why
     assert "was 1e-09 and then 0.0001" in location.why

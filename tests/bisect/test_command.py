@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.culprits.file import text_of
+from torchperf_ci.culprits.culprits_file import culprits_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +48,9 @@ def test_a_busy_machine_is_told_of_also_by_the_call_that_concludes(
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     good, *_, bad = history.costs(100, 100, 120)
     with monkeypatch.context() as once:
-        once.setattr("torchperf_ci.bisect.measuring.pairing.watched", lambda *_: nullcontext(busy))
+        once.setattr("torchperf_ci.bisect.laboratory.watched", lambda *_: nullcontext(busy))
         assert bisect("--good", good, "--bad", bad, "--max-runs", "3", code=5).status == "inconclusive"
-    monkeypatch.setattr("torchperf_ci.bisect.measuring.pairing.watched", lambda *_: nullcontext({}))
+    monkeypatch.setattr("torchperf_ci.bisect.laboratory.watched", lambda *_: nullcontext({}))
     [note] = bisect("--good", good, "--bad", bad).notes
     assert note.startswith("⚠ disturbed while this was measured (3 pairs): load 9.0 on 2 CPUs")
 
@@ -207,7 +207,7 @@ def test_a_dry_run_says_the_plan_and_makes_nothing(bisect, history, capsys, temp
 def test_json_is_the_file_and_nothing_else_on_standard_output(bisect, history, capsys) -> None:
     shas = history.costs(100, 120)
     found = bisect("--good", shas[0], "--bad", shas[-1], "--json")
-    assert capsys.readouterr().out == bisect.out.read_text() == text_of(found)
+    assert capsys.readouterr().out == bisect.out.read_text() == culprits_json(found)
 
 
 def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history) -> None:

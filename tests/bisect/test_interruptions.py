@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from checkout import Checkout
 
-from torchperf_ci.culprits.file import read
+from torchperf_ci.culprits.culprits_file import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by:
     kept = job.kept()
     job.completed()
     assert job.kept()[: len(kept)] == kept
-    [named] = read(job.out).culprits
+    [named] = read_culprits(job.out).culprits
     assert named.commit == job.culprit
     assert list(job.temporary.iterdir()) == []
     assert job.checkout.state() == before
@@ -108,7 +108,7 @@ def test_after_a_kill_the_next_call_goes_on_and_cleans_up(job: Job) -> None:
     assert job.checkout.state() != before  # it had no chance
     job.completed()
     assert job.kept()[: len(kept) - 1] == kept[: len(kept) - 1]
-    assert read(job.out).culprits[0].commit == job.culprit
+    assert read_culprits(job.out).culprits[0].commit == job.culprit
     assert list(job.temporary.iterdir()) == []
     assert job.checkout.state() == before
 

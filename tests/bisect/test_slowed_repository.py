@@ -15,7 +15,7 @@ import torch
 from slowed_repository import MODEL, SOURCES, Repository, make_repository
 
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.planning import describe
+from torchperf_ci.bench.selection import describe_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -164,7 +164,7 @@ def test_edits_fit_one_another_in_any_order() -> None:
 def test_its_workloads_can_be_measured(repository: Repository, torch_environment: Path) -> None:
     python, suite = str(torch_environment / "bin/python"), str(repository.suite)
     settings = Settings(python, "cpu", (suite,), (str(repository.path),), timeout=60)
-    known = {name for name in describe(settings).known.workloads if name.startswith("smallnet/")}
+    known = {name for name in describe_environment(settings).known.workloads if name.startswith("smallnet/")}
     assert known == {"smallnet/classifier", "smallnet/bags", "smallnet/blocks"}
 
 

@@ -10,8 +10,8 @@ from checkout import Checkout
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.compare.trial import ComparedCase
-from torchperf_ci.series.series import Series
+from torchperf_ci.compare.compared_case import ComparedCase
+from torchperf_ci.series.points import Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable

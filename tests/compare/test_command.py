@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.compare import builds, command
-from torchperf_ci.verdicts.file import read
+from torchperf_ci.compare import command
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdicts_file import read_verdicts
 
 SUITE = """
 import os
@@ -64,7 +64,7 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
         ["compare", *sides, "--suite", suite, "--filter", "made/breaks", "made/never", "--out", str(out)]
     )
     assert code == 1
-    judgement = read(out)
+    judgement = read_verdicts(out)
     words = {verdict.series.model: (verdict.verdict, verdict.why) for verdict in judgement.verdicts}
     reason = "failed: ZeroDivisionError: on purpose"
     assert words == {
@@ -81,11 +81,11 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     def measure_rounds(measured, *_) -> None:
         measured.cases[0].pairs.append(replace(a_pair(), observed=busy))
 
-    monkeypatch.setattr(builds, "measure_rounds", measure_rounds)
+    monkeypatch.setattr(command, "measure_rounds", measure_rounds)
     sides = ("--base", pythons["base"], "--head", pythons["base"])
     out = tmp_path / "verdicts.json"
     cli.main(["compare", *sides, "--suite", suite, "--filter", "made/runs", "--out", str(out)])
-    first, *_ = read(out).notes
+    first, *_ = read_verdicts(out).notes
     assert first == (
         "⚠ disturbed while this was measured: load 9.0 on 2 CPUs, 1.7 of them taken by other work; "
         "tasks waited for a CPU 93% of the time"
@@ -123,7 +123,7 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
         _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said
     assert "stopped by SIGTERM; what was known until then is in" in said
-    judgement = read(tmp_path / "verdicts.json")
+    judgement = read_verdicts(tmp_path / "verdicts.json")
     assert any(note.startswith("stopped from outside") for note in judgement.notes)
     assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
     [latency] = [verdict for verdict in judgement.verdicts if verdict.series.metric == "latency(ms)"]

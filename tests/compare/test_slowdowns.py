@@ -12,7 +12,7 @@ from slowdowns import make_repository
 
 from torchperf_ci import cli
 from torchperf_ci.bench import pairs
-from torchperf_ci.verdicts.file import read
+from torchperf_ci.verdicts.verdicts_file import read_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def judgement(tmp_path_factory: pytest.TempPathFactory, torch_environment: Path)
                 *("--out", str(folder / "verdicts.json"), "--min-effect", "0.1", "--budget", "900"),
             ]
         )
-    found = read(folder / "verdicts.json")
+    found = read_verdicts(folder / "verdicts.json")
     assert code == 1, found
     return found
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.culprits.culprit import (
-    Change,
+    Bisection,
     Culprit,
-    Inside,
-    Location,
+    DependencyChange,
     MachineTime,
-    Measurement,
-    Moved,
-    Operator,
-    Skipped,
+    OperatorCost,
+    PairMeasurement,
+    ProfileChange,
+    SeriesEffect,
+    SkippedCommit,
     Suspect,
 )
 from torchperf_ci.stats.effect import Effect
@@ -36,8 +36,8 @@ GOOD, BAD = "900d" * 10, "bad0" * 10
 GUILTY = "1a2b3c4d5e" * 4
 
 
-def reading(purpose: str = "verify", head: str = GUILTY) -> Measurement:
-    return Measurement("vision/resnet18", GOOD, head, purpose, {LATENCY: 0.0688, THROUGHPUT: 0.07}, 11.5)
+def reading(purpose: str = "verify", head: str = GUILTY) -> PairMeasurement:
+    return PairMeasurement("vision/resnet18", GOOD, head, purpose, {LATENCY: 0.0688, THROUGHPUT: 0.07}, 11.5)
 
 
 @pytest.fixture
@@ -49,29 +49,29 @@ def culprit() -> Culprit:
         posterior=0.9971,
         effect=SLOWER,
         series=(
-            Change(LATENCY, SLOWER, (0.068, 0.069, 0.071)),
-            Change(THROUGHPUT, Effect(exp(-0.0688), 0.93, 0.94, 12), (-0.068, -0.069, -0.071)),
+            SeriesEffect(LATENCY, SLOWER, (0.068, 0.069, 0.071)),
+            SeriesEffect(THROUGHPUT, Effect(exp(-0.0688), 0.93, 0.94, 12), (-0.068, -0.069, -0.071)),
         ),
         author="Ada Lovelace",
         date="2026-11-01T12:30:00+01:00",
         subject="Check the shapes twice (#123)",
         pull_request=123,
         url=f"https://github.com/octo/perf/commit/{GUILTY}",
-        moved=(Moved("triton", "3.5.0", "3.6.0"), Moved("nvidia-nccl", "", "2.28")),
+        moved=(DependencyChange("triton", "3.5.0", "3.6.0"), DependencyChange("nvidia-nccl", "", "2.28")),
     )
 
 
 @pytest.fixture
-def inside() -> Inside:
+def inside() -> ProfileChange:
     """What profiles showed: a copy more in each block, and an operator that takes longer."""
     folder = "culprits.profiles/1a2b3c4d5e"
-    return Inside(
+    return ProfileChange(
         "vision/resnet18 inference fp32 eager batch 16",
         (
-            Operator("aten::copy_", "operator", 0.0629, 0.2013, 53, 66),
-            Operator("aten::clone", "operator", None, 0.0152, None, 13),
-            Operator("backward", "phase", 1204.5, 1000.0, 1, 1),
-            Operator("cudaStreamSynchronize", "operator", 0.0, 0.0, 1, 1.5),
+            OperatorCost("aten::copy_", "operator", 0.0629, 0.2013, 53, 66),
+            OperatorCost("aten::clone", "operator", None, 0.0152, None, 13),
+            OperatorCost("backward", "phase", 1204.5, 1000.0, 1, 1),
+            OperatorCost("cudaStreamSynchronize", "operator", 0.0, 0.0, 1, 1.5),
         ),
         ("print: it writes",),
         (f"{folder}/operators.tsv", f"{folder}/new.trace.json.gz"),
@@ -87,9 +87,9 @@ def one_of(culprit: Culprit) -> Culprit:
 
 
 @pytest.fixture
-def location(culprit: Culprit) -> Location:
+def location(culprit: Culprit) -> Bisection:
     """A commit that was found, and all that a file may hold."""
-    return Location(
+    return Bisection(
         status="found",
         good=GOOD,
         bad=BAD,
@@ -105,24 +105,24 @@ def location(culprit: Culprit) -> Location:
         confirmed={LATENCY: Effect(1.073, 1.061, 1.085, 10)},
         culprits=(culprit,),
         credible=(Suspect(GUILTY, 0.9971, "Check the shapes twice (#123)"), Suspect(BAD, 0.0002)),
-        skipped=(Skipped("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
-        moved=(Moved("triton", "3.5.0", "3.6.0"),),
+        skipped=(SkippedCommit("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
+        moved=(DependencyChange("triton", "3.5.0", "3.6.0"),),
         notes=("one measurement was repeated",),
         readings=(reading("confirm", BAD), reading("locate"), reading()),
     )
 
 
 @pytest.fixture
-def hostile(location: Location) -> Location:
+def hostile(location: Bisection) -> Bisection:
     """Every text an attack."""
     effects = {HOSTILE: SLOWER}
     culprit = replace(
         location.culprits[0],
         **dict.fromkeys(("commit", "author", "date", "subject", "url"), HOSTILE),
         set=(HOSTILE, HOSTILE),
-        series=(Change(HOSTILE, SLOWER),),
-        moved=(Moved(*[HOSTILE] * 3),),
-        inside=Inside(HOSTILE, (Operator(HOSTILE, "kernel", 1, 2, 3, 4),), *[(HOSTILE,)] * 3),
+        series=(SeriesEffect(HOSTILE, SLOWER),),
+        moved=(DependencyChange(*[HOSTILE] * 3),),
+        inside=ProfileChange(HOSTILE, (OperatorCost(HOSTILE, "kernel", 1, 2, 3, 4),), *[(HOSTILE,)] * 3),
     )
     return replace(
         location,
@@ -130,10 +130,10 @@ def hostile(location: Location) -> Location:
         confirmed=effects,
         culprits=(culprit, replace(culprit, commit=None)),
         credible=(Suspect(HOSTILE, 0.5, HOSTILE),),
-        skipped=(Skipped(HOSTILE, HOSTILE),),
-        moved=(Moved(*[HOSTILE] * 3),),
+        skipped=(SkippedCommit(HOSTILE, HOSTILE),),
+        moved=(DependencyChange(*[HOSTILE] * 3),),
         notes=(HOSTILE,),
-        readings=(Measurement(*[HOSTILE] * 4, {HOSTILE: 0.1}),),
+        readings=(PairMeasurement(*[HOSTILE] * 4, {HOSTILE: 0.1}),),
     )
 
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.environments.cache import Environments
-from torchperf_ci.environments.environment import Builder, Environment, opened
-from torchperf_ci.environments.repository import Revision
-from torchperf_ci.environments.scratch import scratch, size
+from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_environment
+from torchperf_ci.environments.cache import EnvironmentCache
+from torchperf_ci.environments.revisions import Revision, disk_size, scratch_folder
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
@@ -30,19 +29,19 @@ class Shop:
         self.made: list[str] = []
 
     @contextmanager
-    def opened(self, name: str, draw: int = 0) -> Iterator[Environment]:
+    def opened(self, name: str, draw: int = 0) -> Iterator[BuildEnvironment]:
         self.made.append(f"{name}{draw or ''}")
-        with scratch() as folder:
+        with scratch_folder() as folder:
             if name.startswith("broken"):
                 msg = f"{name} cannot be built"
                 raise EnvironmentUnderTestError(msg)
             (folder / "file").write_bytes(bytes(MIB))
-            yield Environment(sys.executable, (), name, folder)
+            yield BuildEnvironment(sys.executable, (), name, folder)
 
 
 def test_an_environment_is_made_once_and_all_are_gone_in_the_end(temporary) -> None:
     shop = Shop()
-    with Environments(shop.opened) as environments:
+    with EnvironmentCache(shop.opened) as environments:
         found = [environments.get(name) for name in ("a", "b", "a", "c", "b")]
         assert [environment.description for environment in found] == ["a", "b", "a", "c", "b"]
         assert found[0] is found[2]
@@ -61,7 +60,7 @@ def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, t
     (temporary / "torchperf-link/owner").symlink_to(precious / "owner")
     (temporary / "torchperf-folder").symlink_to(precious)
     before = set(temporary.iterdir())
-    with scratch():
+    with scratch_folder():
         pass
     assert set(temporary.iterdir()) == before
     assert (precious / "owner").exists()
@@ -69,7 +68,7 @@ def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, t
 
 def test_one_that_cannot_be_made_is_tried_twice(temporary) -> None:
     shop = Shop()
-    with Environments(shop.opened) as environments:
+    with EnvironmentCache(shop.opened) as environments:
         for _ in range(3):
             with pytest.raises(EnvironmentUnderTestError, match="broken one cannot be built"):
                 environments.get("broken one")
@@ -79,7 +78,7 @@ def test_one_that_cannot_be_made_is_tried_twice(temporary) -> None:
 
 def test_draws_of_one_build_lie_side_by_side_and_make_room_like_others(temporary) -> None:
     shop = Shop()
-    with Environments(shop.opened, limit=4 * MIB + MIB // 2) as environments:
+    with EnvironmentCache(shop.opened, limit=4 * MIB + MIB // 2) as environments:
         held = [environments.get("a", draw) for draw in (0, 1, 2, 1, 3, 4)]
         assert [environment.folder.exists() for environment in held] == [False, True, True, True, True, True]
         assert held[1] is held[3]
@@ -89,7 +88,7 @@ def test_draws_of_one_build_lie_side_by_side_and_make_room_like_others(temporary
 
 def test_those_that_were_not_asked_for_longest_make_room(temporary) -> None:
     shop = Shop()
-    with Environments(shop.opened, limit=4 * MIB + MIB // 2) as environments:
+    with EnvironmentCache(shop.opened, limit=4 * MIB + MIB // 2) as environments:
         held = {name: environments.get(name) for name in "abcd"}
         environments.get("a")
         environments.get("e")
@@ -100,17 +99,17 @@ def test_those_that_were_not_asked_for_longest_make_room(temporary) -> None:
 
 
 def test_those_in_use_stay_however_little_room_there_is(temporary) -> None:
-    with Environments(Shop().opened, limit=0) as environments:
+    with EnvironmentCache(Shop().opened, limit=0) as environments:
         held = [environments.get(name) for name in "abcde"]
         assert [environment.folder.exists() for environment in held] == [False, False, True, True, True]
 
 
 def test_a_python_that_was_not_made_takes_no_room() -> None:
     @contextmanager
-    def as_it_is(name: str) -> Iterator[Environment]:
-        yield Environment(name, (), name)
+    def as_it_is(name: str) -> Iterator[BuildEnvironment]:
+        yield BuildEnvironment(name, (), name)
 
-    with Environments(as_it_is, limit=0) as environments:
+    with EnvironmentCache(as_it_is, limit=0) as environments:
         assert environments.get("python").python == "python"
 
 
@@ -118,14 +117,14 @@ def test_one_that_does_not_close_keeps_no_other_from_it(temporary) -> None:
     shop = Shop()
 
     @contextmanager
-    def sticky(name: str) -> Iterator[Environment]:
+    def sticky(name: str) -> Iterator[BuildEnvironment]:
         with shop.opened(name) as environment:
             yield environment
         if name == "b":
             msg = "sticky"
             raise OSError(msg)
 
-    with pytest.raises(OSError, match="sticky"), Environments(sticky) as environments:
+    with pytest.raises(OSError, match="sticky"), EnvironmentCache(sticky) as environments:
         assert [environments.get(name).description for name in "abc"] == ["a", "b", "c"]
     assert list(temporary.iterdir()) == []
 
@@ -135,7 +134,7 @@ def test_an_interruption_while_one_is_weighed_takes_it_away(temporary, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("torchperf_ci.environments.cache.size", interrupted)
-    with pytest.raises(KeyboardInterrupt) as error, Environments(Shop().opened) as environments:
+    with pytest.raises(KeyboardInterrupt) as error, EnvironmentCache(Shop().opened) as environments:
         environments.get("a")
     assert error.traceback  # whose frames are still there, with all that they hold
     assert list(temporary.iterdir()) == []
@@ -146,7 +145,7 @@ def test_a_file_with_two_names_counts_once(tmp_path) -> None:
     (tmp_path / "inner/file").write_bytes(bytes(MIB))
     (tmp_path / "inner/again").hardlink_to(tmp_path / "inner/file")
     (tmp_path / "link").symlink_to("nowhere")
-    assert MIB <= size(tmp_path) < 2 * MIB
+    assert MIB <= disk_size(tmp_path) < 2 * MIB
 
 
 def revisions(checkout) -> list[Revision]:
@@ -159,7 +158,7 @@ def revisions(checkout) -> list[Revision]:
 def test_commits_of_a_repository_in_use_leave_no_trace_of_themselves(checkout, temporary, quick) -> None:
     before = checkout.state()
     build = "test -e {worktree}/colour.py && cp colour.py {env}/made.py"
-    with Environments(partial(opened, builder=Builder(quick, build))) as environments:
+    with EnvironmentCache(partial(open_environment, builder=Builder(quick, build))) as environments:
         red, blue = (environments.get(revision) for revision in revisions(checkout))
         assert (red.folder / "env/made.py").read_text() == "NAME = 'red'\n"
         assert (blue.folder / "env/made.py").read_text() == "NAME = 'blue'\n"
@@ -172,8 +171,8 @@ import signal, sys
 from functools import partial
 from pathlib import Path
 from torchperf_ci.environments.cache import Environments
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.build_environment import Builder, opened
+from torchperf_ci.environments.revisions import Revision
 
 def stop(*_):
     raise KeyboardInterrupt
@@ -220,7 +219,7 @@ def test_the_next_run_removes_what_a_killed_one_left(checkout, temporary, quick,
     theirs = git(checkout.folder, "worktree", "list").splitlines()[1:]
     assert len(theirs) == len(list(temporary.iterdir())) == 2
     git(checkout.folder, "worktree", "lock", str(next(temporary.glob("*/torchperf-*"))))
-    with Environments(partial(opened, builder=Builder(quick))) as environments:
+    with EnvironmentCache(partial(open_environment, builder=Builder(quick))) as environments:
         environments.get(revisions(checkout)[0])
         assert len(list(temporary.iterdir())) == 1
     assert checkout.state() == before
@@ -235,7 +234,7 @@ def test_the_next_run_leaves_alone_what_is_in_use_or_not_ours(checkout, temporar
     at_first = git(checkout.folder, "worktree", "list")
     with bisecting(checkout, temporary, quick) as process:
         before = {*temporary.iterdir()}, git(checkout.folder, "worktree", "list")
-        with Environments(partial(opened, builder=Builder(quick))) as environments:
+        with EnvironmentCache(partial(open_environment, builder=Builder(quick))) as environments:
             environments.get(revisions(checkout)[0])
         assert ({*temporary.iterdir()}, git(checkout.folder, "worktree", "list")) == before
         process.terminate()

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.environments.cache import Environments
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.build_environment import Builder, open_environment
+from torchperf_ci.environments.cache import EnvironmentCache
+from torchperf_ci.environments.revisions import Revision
 
 if TYPE_CHECKING:
-    from torchperf_ci.environments.environment import Environment
+    from torchperf_ci.environments.build_environment import BuildEnvironment
 
 
 def drawn(checkout, quick: str, command: str, *draws: int) -> list[str]:
     """What builds with these numbers have left in ``env/told``."""
     revision = Revision(checkout.folder, checkout.first, "Say red")
     with ExitStack() as stack:
-        made = [stack.enter_context(opened(revision, Builder(quick, command), draw)) for draw in draws]
+        made = [
+            stack.enter_context(open_environment(revision, Builder(quick, command), draw)) for draw in draws
+        ]
         return [(environment.folder / "env/told").read_text().strip() for environment in made]
 
 
@@ -52,9 +54,9 @@ BY_SEED = COMPILED.strip().replace(
 
 def repeated(checkout, quick: str, command: str) -> bool:
     revision = Revision(checkout.folder, checkout.first, "Say red")
-    with Environments(partial(opened, builder=Builder(quick, command))) as environments:
+    with EnvironmentCache(partial(open_environment, builder=Builder(quick, command))) as environments:
         environments.get(revision)
-        again: Environment = environments.get(revision, 1)
+        again: BuildEnvironment = environments.get(revision, 1)
         assert subprocess.run([again.python, "-c", ""], check=True).returncode == 0
         return environments.is_repeated(revision, 1)
 
@@ -70,7 +72,7 @@ def test_a_build_that_comes_out_otherwise_is_a_draw(checkout, quick, command) ->
 
 def test_a_draw_has_nothing_to_be_compared_with_where_the_others_made_room(checkout, quick) -> None:
     revision = Revision(checkout.folder, checkout.first, "Say red")
-    with Environments(partial(opened, builder=Builder(quick, "true")), limit=0) as environments:
+    with EnvironmentCache(partial(open_environment, builder=Builder(quick, "true")), limit=0) as environments:
         for draw in range(4):
             environments.get(revision, draw)
         assert environments.is_repeated(revision, 3)

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.environments import venv
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
-from torchperf_ci.environments.spec import Python, Wheel
+from torchperf_ci.environments import build_environment
+from torchperf_ci.environments.build_environment import (
+    Builder,
+    Interpreter,
+    WheelRequirement,
+    open_environment,
+)
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 BUILDER = Builder(sys.executable)
@@ -33,13 +37,13 @@ def first(checkout) -> Revision:
 
 
 def test_a_python_is_taken_as_it_is() -> None:
-    with opened(Python(Path(sys.executable)), BUILDER) as environment:
+    with open_environment(Interpreter(Path(sys.executable)), BUILDER) as environment:
         assert (environment.python, environment.path) == (sys.executable, ())
 
 
 def test_a_revision_is_imported_from_a_worktree_that_leaves_no_trace(checkout, temporary) -> None:
     before = checkout.state()
-    with opened(first(checkout), BUILDER) as environment:
+    with open_environment(first(checkout), BUILDER) as environment:
         assert environment.python == sys.executable
         assert imported(environment, "import colour; print(colour.NAME)") == "red"
         assert environment.description == f"{checkout.first[:10]} Say red"
@@ -55,13 +59,13 @@ def test_packages_below_src_are_imported_as_well(checkout, temporary, git) -> No
     git(checkout.folder, "add", "src")
     git(checkout.folder, "commit", "--quiet", "--message", "Add a shape")
     sha = git(checkout.folder, "rev-parse", "HEAD").strip()
-    with opened(Revision(checkout.folder, sha, ""), BUILDER) as environment:
+    with open_environment(Revision(checkout.folder, sha, ""), BUILDER) as environment:
         assert imported(environment, "import shape; print(shape.NAME)") == "round"
 
 
 def test_an_exception_inside_leaves_no_trace_either(checkout, temporary) -> None:
     before = checkout.state()
-    with pytest.raises(StopIteration), opened(first(checkout), BUILDER) as environment:
+    with pytest.raises(StopIteration), open_environment(first(checkout), BUILDER) as environment:
         next(Path(environment.path[0]).glob("nothing"))
     assert checkout.state() == before
     assert list(temporary.iterdir()) == []
@@ -73,7 +77,7 @@ def test_a_build_runs_the_users_line_in_a_fresh_environment(checkout, temporary,
         'test "$(command -v python)" = {env}/bin/python && test "$SHA" = {sha} && '
         "cp colour.py \"$(python -c 'import site; print(site.getsitepackages()[0])')\""
     )
-    with opened(first(checkout), Builder(quick, command)) as environment:
+    with open_environment(first(checkout), Builder(quick, command)) as environment:
         assert environment.path == ()
         assert imported(environment, "import colour; print(colour.NAME)") == "red"
         assert "colour" not in imported(environment, "import sys; print(*sys.path)")
@@ -87,14 +91,14 @@ def test_a_build_has_no_right_of_the_job_but_to_its_cache(
         monkeypatch.setenv(name, "given")
     told = tmp_path / "told"
     command = f'echo "${{GITHUB_ENV-none}} ${{ACTIONS_RUNTIME_TOKEN-none}}" >{told}'
-    with opened(first(checkout), Builder(quick, command)):
+    with open_environment(first(checkout), Builder(quick, command)):
         assert told.read_text() == "none given\n"
 
 
 def test_a_build_that_fails_shows_the_end_of_its_log(checkout, temporary, quick) -> None:
     before = checkout.state()
     builder = Builder(quick, "seq 100; echo https://me:secret@host/x; exit 3")
-    with pytest.raises(EnvironmentUnderTestError) as error, opened(first(checkout), builder):
+    with pytest.raises(EnvironmentUnderTestError) as error, open_environment(first(checkout), builder):
         pass
     message = str(error.value)
     assert message.startswith(f"--build of {checkout.first[:10]} Say red ended with 3:\n")
@@ -111,7 +115,7 @@ def test_a_build_that_takes_too_long_is_ended_with_all_that_it_started(
     )
     with (
         pytest.raises(EnvironmentUnderTestError, match="was not done after"),
-        opened(first(checkout), builder),
+        open_environment(first(checkout), builder),
     ):
         pass
     assert_gone(int((tmp_path / "pid").read_text()))
@@ -129,7 +133,7 @@ def assert_gone(pid: int) -> None:
 def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary, monkeypatch) -> None:
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     wheel = made_wheel(tmp_path, "colour-1-py3-none-any", {"colour.py": "NAME = 'green'\n"})
-    with opened(Wheel(str(wheel)), BUILDER) as environment:
+    with open_environment(WheelRequirement(str(wheel)), BUILDER) as environment:
         assert imported(environment, "import colour; print(colour.NAME)") == "green"
         assert environment.description == wheel.name
     assert list(temporary.iterdir()) == []
@@ -138,20 +142,20 @@ def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary
 def test_a_requirement_is_never_an_option_of_pip(monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(EnvironmentUnderTestError, match="pip install --help== ended with 1"):
-        venv.install(Path(sys.executable), ["--help=="], 60)
+        build_environment.pip_install(Path(sys.executable), ["--help=="], 60)
 
 
 def test_a_python_that_makes_no_environment_is_told(tmp_path) -> None:
     with pytest.raises(EnvironmentUnderTestError, match="/bin/false -m venv ended with 1"):
-        venv.make("/bin/false", tmp_path / "env")
+        build_environment.make_venv("/bin/false", tmp_path / "env")
 
 
 INTERRUPTED = """
 import signal, sys, time
 from pathlib import Path
 from torchperf_ci.environments import venv
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.build_environment import Builder, opened
+from torchperf_ci.environments.revisions import Revision
 
 def stop(*_):
     raise KeyboardInterrupt

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.environments.installed import installed
-from torchperf_ci.environments.nightlies import Nightlies, Nightly, built_from
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.environments.wheels import Nightlies, Nightly, built_from, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def test_a_nightly_is_installed_with_its_dependencies(shelf, url, with_pip, plac
     as_index(shelf)
     source = f"{url}/nightly/cpu" if place == "index" else str(shelf / "files")
     with Nightlies(source, with_pip).opened(SECOND) as environment:
-        found = installed(environment.python)
+        found = installed_distributions(environment.python)
         assert environment.description == "torch==2.14.0.dev20261101+cpu"
         assert subprocess.run([environment.python, "-c", "import torch, triton"], timeout=60).returncode == 0
     assert found["torch"].version == SECOND.version

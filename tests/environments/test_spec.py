@@ -5,15 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.environments.repository import Revision
-from torchperf_ci.environments.spec import Python, Wheel, names_commit, recognise
+from torchperf_ci.environments.build_environment import (
+    Interpreter,
+    WheelRequirement,
+    names_commit,
+    parse_build_spec,
+)
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
 
 
 def test_a_file_that_can_be_run_is_a_python_and_no_link_is_followed(tmp_path, checkout) -> None:
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
-    assert recognise(str(link), checkout.folder) == Python(link)
+    assert parse_build_spec(str(link), checkout.folder) == Interpreter(link)
 
 
 def test_a_file_of_a_commits_name_is_never_run(checkout, git, monkeypatch) -> None:
@@ -24,22 +29,24 @@ def test_a_file_of_a_commits_name_is_never_run(checkout, git, monkeypatch) -> No
         file.parent.mkdir(exist_ok=True)
         file.write_text("#!/bin/sh\n")
         file.chmod(0o755)
-    assert isinstance(recognise(checkout.first, checkout.folder), Revision)
-    assert isinstance(recognise("main", checkout.folder), Revision)
-    assert isinstance(recognise("wip/fast", checkout.folder), Revision)
+    assert isinstance(parse_build_spec(checkout.first, checkout.folder), Revision)
+    assert isinstance(parse_build_spec("main", checkout.folder), Revision)
+    assert isinstance(parse_build_spec("wip/fast", checkout.folder), Revision)
     for gone in ("0123456789abcdef", "wip/gone"):
         with pytest.raises(
             UsageError, match=rf"no commit, branch or tag .* the Python that you mean: \./{gone}"
         ):
-            recognise(gone, checkout.folder)
-        assert recognise(f"./{gone}", checkout.folder) == Python(checkout.folder / gone)
+            parse_build_spec(gone, checkout.folder)
+        assert parse_build_spec(f"./{gone}", checkout.folder) == Interpreter(checkout.folder / gone)
 
 
 def test_a_python_of_an_environment_needs_no_dot(tmp_path, checkout, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old/bin").mkdir(parents=True)
     (tmp_path / "old/bin/python3.12").symlink_to(sys.executable)
-    assert recognise("old/bin/python3.12", checkout.folder) == Python(tmp_path / "old/bin/python3.12")
+    assert parse_build_spec("old/bin/python3.12", checkout.folder) == Interpreter(
+        tmp_path / "old/bin/python3.12"
+    )
 
 
 def test_digits_and_what_git_knows_name_a_commit_and_a_path_does_not(checkout) -> None:
@@ -52,20 +59,20 @@ def test_digits_and_what_git_knows_name_a_commit_and_a_path_does_not(checkout) -
 
 @pytest.mark.parametrize("given", ["torch==2.12.0", "torch[opt]==2.12.0+cpu"])
 def test_a_requirement_is_a_wheel(checkout, given) -> None:
-    assert recognise(given, checkout.folder) == Wheel(given)
+    assert parse_build_spec(given, checkout.folder) == WheelRequirement(given)
 
 
 def test_a_wheels_path_is_made_absolute(tmp_path, checkout, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("thing-1-py3-none-any.whl").touch()
-    found = recognise("thing-1-py3-none-any.whl", checkout.folder)
-    assert found == Wheel(str(tmp_path / "thing-1-py3-none-any.whl"))
+    found = parse_build_spec("thing-1-py3-none-any.whl", checkout.folder)
+    assert found == WheelRequirement(str(tmp_path / "thing-1-py3-none-any.whl"))
     assert str(found) == "thing-1-py3-none-any.whl"
 
 
 def test_a_wheel_that_is_not_there_is_told(checkout) -> None:
     with pytest.raises(UsageError, match=r"there is no wheel at lost\.whl"):
-        recognise("lost.whl", checkout.folder)
+        parse_build_spec("lost.whl", checkout.folder)
 
 
 def test_a_revision_is_a_commit_a_branch_a_tag_or_a_branch_that_was_fetched(checkout, git) -> None:
@@ -73,13 +80,13 @@ def test_a_revision_is_a_commit_a_branch_a_tag_or_a_branch_that_was_fetched(chec
     git(checkout.folder, "update-ref", "refs/remotes/origin/feature", checkout.first)
     first = Revision(checkout.folder, checkout.first, "Say red")
     for given in (checkout.first, checkout.first[:8], "v1", "HEAD~1", "feature"):
-        assert recognise(given, checkout.folder) == first
-    assert str(recognise("main", checkout.folder)) == f"{checkout.second[:10]} Say blue"
+        assert parse_build_spec(given, checkout.folder) == first
+    assert str(parse_build_spec("main", checkout.folder)) == f"{checkout.second[:10]} Say blue"
 
 
 def test_anything_else_is_refused_with_what_was_tried(checkout) -> None:
     with pytest.raises(UsageError) as error:
-        recognise("nonsense", checkout.folder)
+        parse_build_spec("nonsense", checkout.folder)
     for tried in (
         "not a file that can be run",
         "no requirement",
@@ -92,19 +99,19 @@ def test_anything_else_is_refused_with_what_was_tried(checkout) -> None:
 
 def test_an_empty_directory_is_refused_as_one(tmp_path, checkout) -> None:
     with pytest.raises(UsageError, match="is a directory without records"):
-        recognise(str(tmp_path), checkout.folder)
+        parse_build_spec(str(tmp_path), checkout.folder)
 
 
 @pytest.mark.parametrize("given", ["--help", "--output=/tmp/x", "$(touch x)", "main; touch x"])
 def test_what_looks_like_an_option_or_a_shells_line_is_only_a_name(checkout, given) -> None:
     before = checkout.state()
     with pytest.raises(UsageError, match="no commit, branch or tag"):
-        recognise(given, checkout.folder)
+        parse_build_spec(given, checkout.folder)
     assert checkout.state() == before
 
 
 def test_a_repository_that_is_none_is_told(tmp_path) -> None:
     with pytest.raises(UsageError, match=f"{tmp_path} is in no git checkout$"):
-        recognise("main", tmp_path)
+        parse_build_spec("main", tmp_path)
     with pytest.raises(UsageError, match=f"there is no directory {tmp_path}/missing$"):
-        recognise("main", tmp_path / "missing")
+        parse_build_spec("main", tmp_path / "missing")

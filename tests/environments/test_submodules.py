@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.environments.environment import Builder, opened
-from torchperf_ci.environments.repository import Revision
+from torchperf_ci.environments.build_environment import Builder, open_environment
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_the_submodules_of_the_commit_are_there_and_leave_no_trace(
     git(checkout.folder, "config", "--remove-section", "submodule.lib rary")
     hooked.unlink(missing_ok=True)
     before = checkout.state()
-    with opened(then, Builder("python")) as environment:
+    with open_environment(then, Builder("python")) as environment:
         assert names(environment.worktree) == ["inner 1", "outer 1"]
     assert checkout.state() == before
     assert (checkout.folder / "lib rary/name.txt").read_text() == "changed"
@@ -80,7 +80,7 @@ def test_the_submodules_of_the_commit_are_there_and_leave_no_trace(
 
 def test_what_the_checkout_has_is_not_fetched_again(checkout, temporary, library, git) -> None:
     revision = add(git, checkout, library)
-    with opened(revision, Builder("python")) as environment:
+    with open_environment(revision, Builder("python")) as environment:
         for path in ("lib rary", "lib rary/deep/inner"):
             counts = git(environment.worktree / path, "count-objects", "--verbose")
             assert "count: 0\n" in counts
@@ -91,7 +91,7 @@ def test_one_that_the_checkout_has_only_in_part_is_fetched(checkout, temporary, 
     revision = add(git, checkout, library)
     modules = checkout.folder / ".git/modules/lib rary"
     (modules / "shallow").write_text(git(library, "rev-parse", "HEAD"))
-    with opened(revision, Builder("python")) as environment:
+    with open_environment(revision, Builder("python")) as environment:
         assert names(environment.worktree) == ["inner 1", "outer 1"]
 
 
@@ -101,7 +101,7 @@ def test_one_that_cannot_be_had_makes_the_commit_unbuildable(checkout, temporary
     before = checkout.state()
     with (
         pytest.raises(EnvironmentUnderTestError, match="cannot be checked out: git submodule ended with"),
-        opened(revision, Builder("python")),
+        open_environment(revision, Builder("python")),
     ):
         pass
     assert checkout.state() == before
@@ -112,7 +112,7 @@ def test_a_checkout_without_its_submodules_is_built_without_them(checkout, tempo
     revision = add(git, checkout, library)
     git(checkout.folder, "submodule", "--quiet", "deinit", "--all", "--force")
     (checkout.folder / ".git/modules").rename(checkout.folder.parent / "modules")
-    with opened(revision, Builder("python")) as environment:
+    with open_environment(revision, Builder("python")) as environment:
         assert names(environment.worktree) == []
 
 
@@ -125,5 +125,5 @@ def test_commits_without_a_known_origin_or_without_submodules_are_as_they_are(
     git(checkout.folder, "commit", "--quiet", "--message", "Add a repository by mistake")
     for sha, found in ((checkout.first, []), ("HEAD", ["inner 1", "outer 1"])):
         whole = git(checkout.folder, "rev-parse", sha).strip()
-        with opened(Revision(checkout.folder, whole, ""), Builder("python")) as environment:
+        with open_environment(Revision(checkout.folder, whole, ""), Builder("python")) as environment:
             assert names(environment.worktree) == found

@@ -10,19 +10,19 @@ from made_points import MACHINE, noisy, point, row, series
 
 from torchperf_ci.config import default_policy
 from torchperf_ci.history.segmenting import segment_all
-from torchperf_ci.series.policy import rule
+from torchperf_ci.series.policy import rule_of_metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.history.found import Past
-    from torchperf_ci.series.series import Point
+    from torchperf_ci.history.level_changes import SeriesHistory
+    from torchperf_ci.series.points import Point
 
 OTHER = {"driver": "560", "governor": "performance"}
 
 
-def past(points: Sequence[Point], metric: str = "latency(ms)") -> Past:
-    rules = partial(rule, metric, default_policy())
+def past(points: Sequence[Point], metric: str = "latency(ms)") -> SeriesHistory:
+    rules = partial(rule_of_metric, metric, default_policy())
     (only,) = segment_all({series(metric): points}, lambda _, points: rules(points[-1].target))
     return only
 
@@ -169,14 +169,14 @@ def test_each_series_is_judged_alone_whatever_its_length() -> None:
         name: row(steps((10, 10 + number), (11, 15))) if number % 2 else row(steps((10, 20 + number)))
         for number, name in enumerate(names)
     }
-    found = segment_all(points, lambda name, _: rule(name.metric, default_policy()))
+    found = segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy()))
     assert [past.name for past in found] == names
     for number, one in enumerate(found):
         assert [change.index for change in one.changes] == ([10 + number] if number % 2 else [])
 
 
 def test_a_series_without_points_has_no_changes() -> None:
-    (found,) = segment_all({series(): []}, lambda *_: rule("latency(ms)", {}))
+    (found,) = segment_all({series(): []}, lambda *_: rule_of_metric("latency(ms)", {}))
     assert (found.n, list(found.changes), list(found.machines)) == (0, [], [])
 
 

@@ -13,7 +13,7 @@ from unittest.mock import create_autospec
 import pynvml
 import pytest
 
-from torchperf_ci.machine.devices.base import Seen
+from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ class RecordedH100:
         self._told = json.loads((Path(__file__).parent / "devices/h100.json").read_text())
         self.readings = dict(self._told["idle"])
         self.driver: str = self._told["driver"]
-        self.seen = Seen(**self._told["torch"])
+        self.seen = TorchGpu(**self._told["torch"])
 
     def load(self) -> None:
         """From now on as under a matrix product that the power limit holds back."""

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.machine.checks import cpu, gpu, steadiness, system
-from torchperf_ci.machine.checks.facts import Facts
-from torchperf_ci.machine.devices.base import Condition, Throttling
-from torchperf_ci.machine.devices.processor import Processor
+from torchperf_ci.machine import doctor, examination
+from torchperf_ci.machine.devices.cpu import Processor
+from torchperf_ci.machine.devices.interface import GpuCondition, Throttling
 from torchperf_ci.machine.doctor import diagnose
+from torchperf_ci.machine.examination import BlockNoise, DeviceExercise, MachineFacts
 from torchperf_ci.machine.host import Host, IdleState
-from torchperf_ci.machine.noise import Exercise, Noise
 
 GIB = 2**30
 IDEAL = Host(
@@ -34,10 +33,10 @@ IDEAL = Host(
     perf_event_paranoid=1,
     clock_source="tsc",
 )
-COOL = Condition(temperature=40, slowdown_temperature=87, persistence=True)
-FACTS = Facts(
+COOL = GpuCondition(temperature=40, slowdown_temperature=87, persistence=True)
+FACTS = MachineFacts(
     IDEAL,
-    Noise(cv=0.002, typical=0.02),
+    BlockNoise(cv=0.002, typical=0.02),
     condition=COOL,
     compilers={"cxx": "g++ 12"},
     disk_free=100 * GIB,
@@ -48,10 +47,10 @@ FACTS = Facts(
 
 def test_a_gpu_that_was_given_work_says_how_steady_it_was():
     def finding(**cv):
-        noise = {kind: Noise(value, 0.02) for kind, value in cv.items()}
+        noise = {kind: BlockNoise(value, 0.02) for kind, value in cv.items()}
         (found,) = (
             one
-            for one in diagnose(replace(FACTS, exercise=Exercise(noise, "1455")))
+            for one in diagnose(replace(FACTS, exercise=DeviceExercise(noise, "1455")))
             if one.check == "gpu steadiness"
         )
         return found
@@ -128,8 +127,8 @@ def test_an_ideal_machine_has_nothing_to_find():
         ("gpu temperature", with_gpu(temperature=80), "warn"),
         ("gpu temperature", with_gpu(temperature=80, slowdown_temperature=None), "warn"),
         ("gpu temperature", with_gpu(temperature=70, slowdown_temperature=None), "ok"),
-        ("steadiness", replace(FACTS, noise=Noise(0.03, 0.02)), "warn"),
-        ("steadiness", replace(FACTS, noise=Noise(0.30, 0.02)), "bad"),
+        ("steadiness", replace(FACTS, noise=BlockNoise(0.03, 0.02)), "warn"),
+        ("steadiness", replace(FACTS, noise=BlockNoise(0.30, 0.02)), "bad"),
     ],
 )
 def test_a_check_sees_what_is_wrong(check, facts, level):
@@ -148,8 +147,8 @@ def test_every_complaint_says_what_to_do():
             swap_used=GIB,
             throttle_events=1,
         ),
-        condition=Condition(temperature=90, persistence=False, processes=(1,)),
-        noise=Noise(0.5, 0.02),
+        condition=GpuCondition(temperature=90, persistence=False, processes=(1,)),
+        noise=BlockNoise(0.5, 0.02),
         compilers={},
         administrator=False,
     )
@@ -164,7 +163,7 @@ SELDOM = {"gpu tools", "gpu steadiness"}
 
 def test_every_check_is_asked():
     """A check that is written but left out of its table would never be seen to fail."""
-    sources = "".join(inspect.getsource(module) for module in (cpu, gpu, steadiness, system))
+    sources = "".join(inspect.getsource(module) for module in (doctor, doctor, examination, doctor))
     written = set(re.findall(r'Finding\(\s*"([^"]+)"', sources))
     assert written == {finding.check for finding in diagnose(FACTS)} | SELDOM
 
@@ -177,8 +176,8 @@ def test_the_documentation_lists_every_check():
 
 
 def test_what_a_gpu_does_not_tell_is_not_judged():
-    unknown = replace(FACTS, condition=Condition())
-    assert {finding.check for finding in gpu.gpu_findings(unknown)} == {
+    unknown = replace(FACTS, condition=GpuCondition())
+    assert {finding.check for finding in doctor.gpu_findings(unknown)} == {
         "gpu processes",
         "gpu clock rights",
         "gpu throttling",
@@ -186,7 +185,7 @@ def test_what_a_gpu_does_not_tell_is_not_judged():
 
 
 def test_a_machine_without_a_gpu_has_no_gpu_findings():
-    assert gpu.gpu_findings(replace(FACTS, condition=None)) == []
+    assert doctor.gpu_findings(replace(FACTS, condition=None)) == []
 
 
 @pytest.mark.parametrize(
@@ -197,4 +196,4 @@ def test_a_machine_without_a_gpu_has_no_gpu_findings():
     ],
 )
 def test_steadiness_is_said_in_plain_words(cv, words):
-    assert words in steadiness.steadiness(replace(FACTS, noise=Noise(cv, 0.02))).found
+    assert words in examination.steadiness(replace(FACTS, noise=BlockNoise(cv, 0.02))).found

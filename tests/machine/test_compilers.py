@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.machine.compilers import compilers
+from torchperf_ci.machine.host import compilers
 
 
 @pytest.fixture

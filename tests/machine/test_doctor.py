@@ -4,14 +4,13 @@ import json
 
 import pytest
 
-from torchperf_ci.machine.checks.facts import gather
-from torchperf_ci.machine.checks.finding import Finding
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.doctor import examine, verdict
+from torchperf_ci.machine.examination import DoctorFinding, gather_facts
 
 
 def finding(check, level):
-    return Finding(check, level, "found", "why", "do")
+    return DoctorFinding(check, level, "found", "why", "do")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_the_verdict_is_one_sentence(findings, expected):
 
 
 def test_this_machine_is_looked_at():
-    facts = gather(Cpu())
+    facts = gather_facts(Cpu())
     assert facts.disk_free > 0
     assert 0 < facts.clock_step < 1
     assert facts.condition is None

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.cuda import Cuda
-from torchperf_ci.machine.devices.rocm import Rocm
-from torchperf_ci.machine.fingerprint import Fingerprint, take
+from torchperf_ci.machine.devices.nvidia import Cuda
+from torchperf_ci.machine.fingerprint import Fingerprint, take_fingerprint
 from torchperf_ci.machine.tuning import TuningReport
-from torchperf_ci.series.comparability import difference
+from torchperf_ci.series.points import differing_facts
 
 CPU = "sys/devices/system/cpu"
 FACTS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=5)
@@ -25,7 +25,7 @@ def linux(monkeypatch):
 
 
 def fingerprint(root, **changes):
-    return take(Cpu(root), {"torch": "2.13.0"}, {"torch_threads": "1"}, root=root, **changes)
+    return take_fingerprint(Cpu(root), {"torch": "2.13.0"}, {"torch_threads": "1"}, root=root, **changes)
 
 
 @given(FACTS, FACTS)
@@ -81,7 +81,7 @@ def test_a_changed_machine_is_not_comparable(server, file, content, named):
     (server / file).write_text(content)
     after = fingerprint(server)
     assert after.digest != before.digest
-    assert difference(before.comparable, after.comparable) == [named]
+    assert differing_facts(before.comparable, after.comparable) == [named]
 
 
 @pytest.mark.parametrize(
@@ -124,32 +124,32 @@ def test_what_a_system_does_not_say_is_left_out(server):
 
 def test_workers_that_are_pinned_are_not_compared_with_others(server):
     free, pinned = fingerprint(server), fingerprint(server, cpus=(2, 3))
-    assert difference(free.comparable, pinned.comparable) == ["cpus: unpinned → pinned"]
+    assert differing_facts(free.comparable, pinned.comparable) == ["cpus: unpinned → pinned"]
     assert pinned.observed["pinned_to"] == "2,3"
     assert pinned.digest == fingerprint(server, cpus=(1,)).digest
 
 
 def test_another_limit_of_power_is_told_and_a_patch_of_the_driver_is_not(server, h100):
     def taken():
-        return take(Cuda(h100.seen), {}, {}, root=server)
+        return take_fingerprint(Cuda(h100.seen), {}, {}, root=server)
 
     before = taken()
     h100.driver = "580.200.01"
     assert taken().digest == before.digest
     h100.readings["nvmlDeviceGetEnforcedPowerLimit"] = 500_000
-    assert difference(before.comparable, taken().comparable) == ["gpu_power_limit: 700 W → 500 W"]
+    assert differing_facts(before.comparable, taken().comparable) == ["gpu_power_limit: 700 W → 500 W"]
 
 
 @pytest.mark.parametrize("tuning", [None, TuningReport({"governor": "performance"})])
 def test_clocks_that_nothing_locked_are_free(server, nvidia, tuning):
     """All history of GPUs that were never tuned hangs on this word."""
-    assert take(Cuda(), {}, {}, tuning, server).comparable["gpu_clocks"] == "free"
+    assert take_fingerprint(Cuda(), {}, {}, tuning, server).comparable["gpu_clocks"] == "free"
 
 
 def test_a_gpu_and_its_state(server, nvidia):
     nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: 0x24
     tuning = TuningReport({"gpu_clocks": "locked to the base clock"})
-    found = take(Cuda(), {}, {}, tuning, server)
+    found = take_fingerprint(Cuda(), {}, {}, tuning, server)
     assert found.comparable["device_type"] == "NVIDIA H100 80GB HBM3"
     assert (found.comparable["driver"], found.observed["driver_version"]) == ("580", "580.159.03")
     assert found.comparable["gpu_clocks"] == "locked to the base clock"

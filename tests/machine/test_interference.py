@@ -8,16 +8,21 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from torchperf_ci.machine.devices.cuda import Cuda
-from torchperf_ci.machine.disturbance import disturbance
-from torchperf_ci.machine.interference import Snapshot, between, snapshot, watched
+from torchperf_ci.machine.devices.nvidia import Cuda
+from torchperf_ci.machine.interference import (
+    CounterSnapshot,
+    describe_interference,
+    interference_between,
+    read_counters,
+    watch_interference,
+)
 
-BEFORE = Snapshot(10.0, 1.0, 100, (50, 0, 0, 100, 0, 0, 0, 0), 3, 20, 0.5, 7.0, 2)
-AFTER = Snapshot(12.0, 1.5, 130, (100, 0, 10, 120, 10, 0, 0, 10), 5, 40, 1.0, 9.0, 2)
+BEFORE = CounterSnapshot(10.0, 1.0, 100, (50, 0, 0, 100, 0, 0, 0, 0), 3, 20, 0.5, 7.0, 2)
+AFTER = CounterSnapshot(12.0, 1.5, 130, (100, 0, 10, 120, 10, 0, 0, 10), 5, 40, 1.0, 9.0, 2)
 
 
 def test_what_happened_in_between():
-    found = between(BEFORE, AFTER)
+    found = interference_between(BEFORE, AFTER)
     assert found.cpu_pressure == pytest.approx(0.25)
     assert found.involuntary_switches == 30
     assert found.steal == pytest.approx(0.1)
@@ -42,7 +47,7 @@ def test_counters_are_read(server):
         status.write_text(f"Name:\tx\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t{switches}\n")
     for cpu in (0, 7):
         (server / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count").write_text("3\n")
-    found = snapshot(100, server)
+    found = read_counters(100, server)
     assert found.throttle_events == 6
     assert found.stalled == pytest.approx(3.0)
     assert found.involuntary_switches == 9
@@ -64,17 +69,17 @@ def test_what_we_started_is_ours_and_the_rest_is_others(server):
     process(server, 51, 50, 10, 20, 0, 0)
     process(server, 52, 51, 100, 200, 0, 0)
     process(server, 60, 1, 5000, 0, 0, 0)
-    assert snapshot(None, server, own=50).own_ticks == 10 + 30 + 300
+    assert read_counters(None, server, own=50).own_ticks == 10 + 30 + 300
 
 
 def test_a_worker_that_has_ended_meanwhile_is_still_ours(server):
     process(server, 50, 1, 10, 0, 0, 0)
     process(server, 51, 50, 60, 0, 0, 0)
-    before = snapshot(None, server, own=50)
+    before = read_counters(None, server, own=50)
     (server / "proc/51/stat").unlink()
     process(server, 50, 1, 12, 0, 70, 0)  # it was waited for: its time is its parent's children's
     (server / "proc/stat").write_text("cpu  150 0 110 830 0 0 0 10 0 0\n")
-    found = between(before, snapshot(None, server, own=50))
+    found = interference_between(before, read_counters(None, server, own=50))
     assert found.other_cpus == pytest.approx((60 - 12) / 100 * 8)
 
 
@@ -82,36 +87,36 @@ def test_the_limit_of_a_control_group_is_read(server):
     (server / "sys/fs/cgroup/ci/cpu.stat").write_text("usage_usec 900\nthrottled_usec 2000000\n")
     (server / "sys/fs/cgroup/ci/job").mkdir()
     (server / "sys/fs/cgroup/ci/job/cpu.stat").write_text("throttled_usec 500000\n")
-    assert snapshot(None, server).quota_stalled == pytest.approx(2.5)
+    assert read_counters(None, server).quota_stalled == pytest.approx(2.5)
 
 
 def test_a_quiet_machine_disturbs_nothing(server):
     """What the fixture shows, and a second later, with one of its eight CPUs at work for us."""
     process(server, 50, 1, 0, 0, 0, 0)
-    before = snapshot(None, server, own=50)
+    before = read_counters(None, server, own=50)
     process(server, 50, 1, 100, 0, 0, 0)
     (server / "proc/stat").write_text("cpu  204 0 106 1480 0 0 0 10 0 0\n")
-    found = replace(between(before, snapshot(None, server, own=50)), seconds=1.0)
+    found = replace(interference_between(before, read_counters(None, server, own=50)), seconds=1.0)
     assert found.other_cpus == pytest.approx(0.1)
-    assert disturbance([found.facts()]) is None
+    assert describe_interference([found.facts()]) is None
 
 
 def test_a_system_without_counters_has_no_facts(tmp_path):
-    facts = between(snapshot(1, tmp_path), snapshot(1, tmp_path)).facts()
+    facts = interference_between(read_counters(1, tmp_path), read_counters(1, tmp_path)).facts()
     assert set(facts) == {"cpus", "seconds"}
-    assert disturbance([facts]) is None
+    assert describe_interference([facts]) is None
 
 
 def test_a_process_that_ended_has_no_switches(server):
-    gone = snapshot(100, server)
+    gone = read_counters(100, server)
     assert gone.involuntary_switches is None
-    assert "involuntary_switches_per_second" not in between(BEFORE, gone).facts()
+    assert "involuntary_switches_per_second" not in interference_between(BEFORE, gone).facts()
 
 
 def test_this_process_on_this_machine():
-    before = snapshot(os.getpid())
+    before = read_counters(os.getpid())
     time.sleep(0.01)
-    found = between(before, snapshot(os.getpid()))
+    found = interference_between(before, read_counters(os.getpid()))
     assert found.seconds > 0
     assert 0 <= (found.cpu_pressure or 0) <= 1
     assert (found.involuntary_switches or 0) >= 0
@@ -121,7 +126,7 @@ def test_this_process_on_this_machine():
 def test_what_is_watched_is_told_after_the_block_also_where_it_failed(nvidia):
     nvidia.nvmlDeviceGetFieldValues.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: 0x8
-    with pytest.raises(ZeroDivisionError), watched(Cuda()) as told:
+    with pytest.raises(ZeroDivisionError), watch_interference(Cuda()) as told:
         _ = 1 / 0
     assert told["throttling"] == "hardware slowdown"
     assert (told["gpu_sm_mhz"], told["gpu_watts"], told["gpu_celsius"]) == ("1980", "72", "41")
@@ -133,6 +138,6 @@ def test_others_on_the_gpu_are_counted(nvidia, workers, told):
     nvidia.nvmlDeviceGetComputeRunningProcesses.side_effect = lambda _: [
         SimpleNamespace(pid=n) for n in (7, 8)
     ]
-    with watched(Cuda(), workers=workers) as observed:
+    with watch_interference(Cuda(), workers=workers) as observed:
         pass
     assert {name: value for name, value in observed.items() if name.startswith("other_gpu")} == told

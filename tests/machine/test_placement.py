@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from torchperf_ci.machine import placement
+from torchperf_ci.machine import tuning
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.cuda import Cuda
-from torchperf_ci.machine.placement import by_disturbance, quiet_cpus
+from torchperf_ci.machine.devices.nvidia import Cuda
+from torchperf_ci.machine.tuning import quiet_cpus, quietest_first
 
 EVERY = range(8)
 
@@ -21,16 +21,16 @@ def on_the_server(server, monkeypatch):
     """This process, as if it were on the made-up machine."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(EVERY), raising=False)
-    monkeypatch.setattr(placement, "_may_use", lambda cpu: cpu != 0)
+    monkeypatch.setattr(tuning, "_may_use", lambda cpu: cpu != 0)
     return server
 
 
 def test_cores_before_siblings_and_the_first_core_last_of_its_node(server):
-    assert by_disturbance(EVERY, server) == [1, 0, 2, 3, 5, 4, 6, 7]
+    assert quietest_first(EVERY, server) == [1, 0, 2, 3, 5, 4, 6, 7]
 
 
 def test_the_nearest_node_comes_first(server):
-    assert by_disturbance(EVERY, server, near=1) == [2, 3, 1, 0, 6, 7, 5, 4]
+    assert quietest_first(EVERY, server, near=1) == [2, 3, 1, 0, 6, 7, 5, 4]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, (1,)), (2, (0, 1)), (8, tuple(EVERY)), (9, ())])
@@ -52,7 +52,7 @@ def another_run_on(root):
     """A process that has chosen its CPU, for the length of the block."""
     program = (
         "import os, sys; from pathlib import Path; from torchperf_ci.machine.devices.cpu import Cpu\n"
-        "from torchperf_ci.machine.placement import quiet_cpus; os.sched_getaffinity = lambda _: set(range(8))\n"
+        "from torchperf_ci.machine.tuning import quiet_cpus; os.sched_getaffinity = lambda _: set(range(8))\n"
         f"root = Path({str(root)!r}); print(list(quiet_cpus(1, Cpu(root), root)), flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program]

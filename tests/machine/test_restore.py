@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from torchperf_ci.machine import restorer as program
-from torchperf_ci.machine.restore import CannotRestoreError, NotRestoredError, Restorer, restoring
+from torchperf_ci.machine.tuning import CannotRestoreError, NotRestoredError, Restorer, restoring
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_restorer_that_died_changes_nothing_more_and_is_told(switch):
 
 
 def test_a_restorer_that_hangs_is_not_waited_for_forever(switch, monkeypatch):
-    monkeypatch.setattr("torchperf_ci.machine.restore.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("torchperf_ci.machine.tuning.ANSWER_SECONDS", 0.2)
     restorer = Restorer()
     os.kill(restorer._process.pid, signal.SIGSTOP)
     with pytest.raises(CannotRestoreError):
@@ -92,7 +92,7 @@ def test_a_restorer_that_hangs_is_not_waited_for_forever(switch, monkeypatch):
     os.kill(restorer._process.pid, signal.SIGCONT)
     with pytest.raises(CannotRestoreError):
         restorer.remember(state_of(switch))
-    monkeypatch.setattr("torchperf_ci.machine.restore.ANSWER_SECONDS", 30.0)
+    monkeypatch.setattr("torchperf_ci.machine.tuning.ANSWER_SECONDS", 30.0)
     restorer.restore()
 
 

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.config import load
-from torchperf_ci.machine.checks.facts import Facts
-from torchperf_ci.machine.devices.base import Condition
-from torchperf_ci.machine.devices.processor import Processor
+from torchperf_ci.machine.devices.cpu import Processor
+from torchperf_ci.machine.devices.interface import GpuCondition
 from torchperf_ci.machine.doctor import diagnose, verdict
+from torchperf_ci.machine.examination import BlockNoise, MachineFacts
 from torchperf_ci.machine.host import Host, IdleState
-from torchperf_ci.machine.noise import Noise
 
 PAGE = (Path(__file__).parents[2] / "docs/runners.md").read_text()
 GIB = 2**30
-STEADY = Noise(cv=0.005, typical=0.02)
+STEADY = BlockNoise(cv=0.005, typical=0.02)
 
 SERVER = Host(
     Processor("Intel(R) Xeon(R) Platinum 8488C", cores=48, threads=48),
@@ -50,12 +49,15 @@ GRAVITON = Host(
     clock_source="arch_sys_counter",
 )
 MAC = Host(Processor("Apple M2", cores=8, threads=8), "Darwin", "24.1.0", memory_total=16 * GIB)
-H100, MI300 = Condition(temperature=35, slowdown_temperature=87, persistence=True), Condition(temperature=40)
+H100, MI300 = (
+    GpuCondition(temperature=35, slowdown_temperature=87, persistence=True),
+    GpuCondition(temperature=40),
+)
 
 
-def said(host: Host, condition: Condition | None = None, *, root: bool = False) -> str:
+def said(host: Host, condition: GpuCondition | None = None, *, root: bool = False) -> str:
     """The doctor's sentence on a steady machine."""
-    facts = Facts(
+    facts = MachineFacts(
         host,
         STEADY,
         condition,

@@ -11,12 +11,10 @@ import pytest
 
 import torchperf_ci
 from torchperf_ci.machine import tuning
-from torchperf_ci.machine.devices.base import Change
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.cuda import Cuda
-from torchperf_ci.machine.knobs import host_changes
-from torchperf_ci.machine.restore import NotRestoredError
-from torchperf_ci.machine.tuning import tuned
+from torchperf_ci.machine.devices.interface import TuningChange
+from torchperf_ci.machine.devices.nvidia import Cuda
+from torchperf_ci.machine.tuning import NotRestoredError, host_changes, tuned
 
 CPU = "sys/devices/system/cpu"
 SWITCHES = (
@@ -32,7 +30,7 @@ CHILD = """
 import signal, sys, time
 from pathlib import Path
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.machine.devices.nvidia import Cuda
 from torchperf_ci.machine.tuning import tuned
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -188,7 +186,7 @@ def test_a_change_is_made_before_the_next_is_looked_for(server, monkeypatch):
     made = []
 
     def changes(root):
-        yield Change("first", "on", (), lambda: made.append("first"))
+        yield TuningChange("first", "on", (), lambda: made.append("first"))
         assert made == ["first"]
 
     monkeypatch.setattr(tuning, "host_changes", changes)

@@ -7,12 +7,12 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 
 @pytest.fixture(params=["directory", "s3", "branch"])
@@ -27,5 +27,5 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def place(target: str) -> Place:
-    return open_place(target, Access(deadline=120))
+def place(target: str) -> RecordPlace:
+    return open_place(target, PlaceAccess(deadline=120))

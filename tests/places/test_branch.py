@@ -17,9 +17,9 @@ from scripted_http import scripted_server
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access
-from torchperf_ci.places.data_repository import DataRepository
-from torchperf_ci.places.remotes import Remote
+from torchperf_ci.places.branch import DataRepository
+from torchperf_ci.places.git_remote import Remote
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ def test_eight_at_once_all_get_through(remote: Path, git: Run) -> None:
     barrier = threading.Barrier(8)
 
     def write(number: int) -> object:
-        place = open_place(f"branch:perf-data@{remote}", Access(deadline=120))
+        place = open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=120))
         barrier.wait(timeout=60)
         return place.put(f"v3/{number}.json", b"%d" % number)
 
@@ -132,7 +132,7 @@ def test_a_refused_push_says_why_and_is_not_repeated(remote: Path, tmp_path: Pat
     hook.write_text(f"#!/bin/sh\necho >> '{tmp_path}/asked'\necho 'this branch is protected' >&2\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(NotDeliveredError, match=r"this branch is protected.*may write"):
-        open_place(f"branch:perf-data@{remote}", Access(deadline=30)).put("a", b"1")
+        open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=30)).put("a", b"1")
     assert (tmp_path / "asked").read_text() == "\n"
 
 
@@ -140,7 +140,7 @@ def test_a_server_that_is_overloaded_is_asked_again_and_one_that_refuses_is_not(
     with scripted_server() as script:
         script.answers = [(503, b""), (429, b""), (403, b"")]
         with pytest.raises(NotDeliveredError, match="error: 403"):
-            open_place(f"branch:x@{script.url}/o/r", Access(deadline=30)).put("a", b"1")
+            open_place(f"branch:x@{script.url}/o/r", PlaceAccess(deadline=30)).put("a", b"1")
     assert len(script.requests) == 3
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_is_not_there_is_tried_until_the_deadline(git: Run, tmp_pa
     with scripted_server() as script:
         gone = script.url
     with pytest.raises(NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect") as refused:
-        open_place(f"branch:x@{gone}/o/r", Access(deadline=2)).put("a", b"1")
+        open_place(f"branch:x@{gone}/o/r", PlaceAccess(deadline=2)).put("a", b"1")
     assert "may write" in str(refused.value)
 
 
@@ -157,7 +157,7 @@ def test_git_ends_with_the_deadline_and_so_does_all_that_it_started(remote: Path
     hook.write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 100\n")
     hook.chmod(0o755)
     with pytest.raises(NotDeliveredError, match="git push was not done when the time was up"):
-        open_place(f"branch:perf-data@{remote}", Access(deadline=3)).put("a", b"1")
+        open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=3)).put("a", b"1")
     pid = (tmp_path / "pid").read_text().strip()
     assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
 
@@ -220,7 +220,7 @@ def test_the_job_s_token_reaches_the_job_s_server_only_once_and_nobody_sees_it(
         monkeypatch.setenv("GITHUB_SERVER_URL", script.url)
         key = f"http.{script.url}/.extraheader"
         git(checkout, "config", key, "AUTHORIZATION: basic of-the-checkout")
-        place = open_place(f"branch:x@{script.url}/o/r", Access(git_token=TOKEN, mask=masked.append))
+        place = open_place(f"branch:x@{script.url}/o/r", PlaceAccess(git_token=TOKEN, mask=masked.append))
         with pytest.raises(NotDeliveredError, match="403") as refused:
             place.put("a", b"1")
     assert script.authorizations == [[BASIC]] * len(script.requests) != []
@@ -233,7 +233,7 @@ def test_the_job_s_token_goes_to_no_other_server(monkeypatch: pytest.MonkeyPatch
         script.answers = [(404, b"")]
         monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.example")
         with pytest.raises(NotDeliveredError):
-            open_place(f"branch:x@{script.url}/o/r", Access(git_token=TOKEN)).put("a", b"1")
+            open_place(f"branch:x@{script.url}/o/r", PlaceAccess(git_token=TOKEN)).put("a", b"1")
     assert script.authorizations == [[]] * len(script.requests) != []
 
 
@@ -273,7 +273,7 @@ def test_addresses_that_are_none(target: str, says: str, tmp_path: Path, git: Ru
 def test_a_malformed_remote_is_named_without_its_password(checkout: Path, git: Run, url: str) -> None:
     git(checkout, "remote", "add", "broken", url)
     with pytest.raises(UsageError, match="the repository's URL is malformed") as caught:
-        open_place("branch:data@broken", Access(git_token=TOKEN))
+        open_place("branch:data@broken", PlaceAccess(git_token=TOKEN))
     assert "s3" not in str(caught.value)
 
 

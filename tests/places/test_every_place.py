@@ -15,7 +15,7 @@ from torchperf_ci.errors import ConflictError, PlaceUnreadableError, UnsafeKeyEr
 from torchperf_ci.places import open_place
 
 if TYPE_CHECKING:
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 KEY = "v3/octo/perf/1/2/results.json"
 HOSTILE = [
@@ -42,20 +42,20 @@ HOSTILE = [
 ]
 
 
-def test_what_is_put_comes_back_to_the_byte(place: Place) -> None:
+def test_what_is_put_comes_back_to_the_byte(place: RecordPlace) -> None:
     bodies = {"v3/b.json": b"", "v3/a/x.json": gzip.compress(b"{}"), "v3/a.json": bytes(range(256))}
     assert place.put_all(bodies) == dict.fromkeys(bodies, "written")
     assert sorted(place.keys()) == sorted(bodies)
     assert contents(place) == bodies
 
 
-def test_the_same_content_is_already_there(place: Place) -> None:
+def test_the_same_content_is_already_there(place: RecordPlace) -> None:
     assert place.put(KEY, b"[]") == "written"
     assert place.put(KEY, b"[]") == "already there"
     assert list(place.keys()) == [KEY]
 
 
-def test_content_is_the_same_however_it_is_compressed(place: Place) -> None:
+def test_content_is_the_same_however_it_is_compressed(place: RecordPlace) -> None:
     text = b'{"metric": {}}' * 100
     place.put(KEY, gzip.compress(text, 9, mtime=0))
     assert place.put(KEY, gzip.compress(text, 1, mtime=5)) == "already there"
@@ -63,14 +63,14 @@ def test_content_is_the_same_however_it_is_compressed(place: Place) -> None:
         place.put(KEY, gzip.compress(text + b" ", 9, mtime=0))
 
 
-def test_other_content_is_a_conflict_that_names_the_key_and_changes_nothing(place: Place) -> None:
+def test_other_content_is_a_conflict_that_names_the_key_and_changes_nothing(place: RecordPlace) -> None:
     place.put(KEY, b"[1]")
     with pytest.raises(ConflictError, match=KEY):
         place.put(KEY, b"[2]")
     assert place.get(KEY) == b"[1]"
 
 
-def test_one_conflict_does_not_stop_the_others(place: Place) -> None:
+def test_one_conflict_does_not_stop_the_others(place: RecordPlace) -> None:
     place.put("b", b"old")
     outcomes = place.put_all({"a": b"1", "b": b"new", "c": b"3"})
     assert isinstance(outcomes["b"], ConflictError)
@@ -87,19 +87,19 @@ def test_a_hostile_key_is_refused_and_nothing_is_written(tmp_path, key: str) -> 
     assert not (tmp_path / "kept").exists()
 
 
-def test_every_place_checks_keys(place: Place) -> None:
+def test_every_place_checks_keys(place: RecordPlace) -> None:
     for put in (lambda: place.put("../out", b"x"), lambda: place.put_all({"fine": b"x", "../out": b"x"})):
         with pytest.raises(UnsafeKeyError, match=r"\.\./out"):
             put()
 
 
-def test_a_key_that_is_not_there_is_an_error(place: Place) -> None:
+def test_a_key_that_is_not_there_is_an_error(place: RecordPlace) -> None:
     place.put(KEY, b"x")
     with pytest.raises(PlaceUnreadableError, match="v3/none"):
         place.get("v3/none")
 
 
-def test_of_twenty_writers_of_one_key_exactly_one_wins(place: Place) -> None:
+def test_of_twenty_writers_of_one_key_exactly_one_wins(place: RecordPlace) -> None:
     barrier = threading.Barrier(20)
 
     def write(number: int) -> object:
@@ -113,7 +113,7 @@ def test_of_twenty_writers_of_one_key_exactly_one_wins(place: Place) -> None:
 
 
 @pytest.mark.parametrize("target", ["directory", "branch"], indirect=True)
-def test_a_file_is_no_folder(place: Place) -> None:
+def test_a_file_is_no_folder(place: RecordPlace) -> None:
     place.put_all({"v3/file": b"x", "v3/folder/file": b"x"})
     for key in ("v3/file/below", "v3/folder"):
         with pytest.raises(ConflictError, match=key):

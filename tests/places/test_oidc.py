@@ -12,12 +12,12 @@ from seaweedfs import AUDIENCE, BUCKET, GRANTED, ROLE, S3Server
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.places import oidc, open_place
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from oidc_issuer import Issuer
 
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def identified(no_credentials: S3Server, issuer: Issuer, monkeypatch: pytest.Mon
     return no_credentials
 
 
-def granted(access: Access) -> Place:
+def granted(access: PlaceAccess) -> RecordPlace:
     return open_place(f"s3://{BUCKET}/{GRANTED}/{uuid4()}", access)
 
 
 def test_a_role_may_do_what_is_granted_and_no_more(identified: S3Server) -> None:
-    access = Access(role=ROLE)
+    access = PlaceAccess(role=ROLE)
     place = granted(access)
     assert place.put("key", b"x") == "written"
     assert place.get("key") == b"x"
@@ -43,7 +43,7 @@ def test_a_role_may_do_what_is_granted_and_no_more(identified: S3Server) -> None
 
 
 def test_a_token_for_another_audience_is_refused(identified: S3Server) -> None:
-    place = granted(Access(role=ROLE, audience="somebody.else"))
+    place = granted(PlaceAccess(role=ROLE, audience="somebody.else"))
     with pytest.raises(CredentialsError, match=r"cannot be assumed.*audience"):
         place.put("key", b"x")
     outcomes = place.put_all({"a": b"1", "b": b"2"})
@@ -52,12 +52,12 @@ def test_a_token_for_another_audience_is_refused(identified: S3Server) -> None:
 
 def test_a_role_that_is_not_there(identified: S3Server) -> None:
     with pytest.raises(CredentialsError, match="Nobody cannot be assumed"):
-        granted(Access(role=f"{ROLE}Nobody")).put("key", b"x")
+        granted(PlaceAccess(role=f"{ROLE}Nobody")).put("key", b"x")
 
 
 def test_every_secret_is_masked_and_none_is_shown(identified: S3Server, issuer: Issuer, capfd) -> None:
     masked: list[str] = []
-    access = Access(role=ROLE, mask=masked.append)
+    access = PlaceAccess(role=ROLE, mask=masked.append)
     place = granted(access)
     place.put("key", b"x")
     with pytest.raises(NotDeliveredError) as refused:
@@ -74,7 +74,7 @@ def test_without_the_permission_the_error_names_it(
     monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
     monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", raising=False)
     with pytest.raises(CredentialsError, match="id-token: write"):
-        granted(Access(role=ROLE)).put("key", b"x")
+        granted(PlaceAccess(role=ROLE)).put("key", b"x")
 
 
 def test_the_token_is_asked_for_again_when_github_is_overloaded(issuer: Issuer) -> None:
@@ -106,7 +106,7 @@ def test_credentials_that_run_out_on_the_way_are_renewed(
         return {**assume(identity, token), "expiry_time": ending.isoformat()}
 
     monkeypatch.setattr(oidc.WebIdentity, "_assume_role", soon_over)
-    place = granted(Access(role=ROLE, duration=900))
+    place = granted(PlaceAccess(role=ROLE, duration=900))
     place.put("a", b"1")
     before = len(issuer.issued)
     monkeypatch.setattr(oidc.WebIdentity, "_assume_role", assume)
@@ -117,4 +117,4 @@ def test_credentials_that_run_out_on_the_way_are_renewed(
 
 
 def test_a_session_of_the_longest_length_is_asked_for(identified: S3Server) -> None:
-    assert granted(Access(role=ROLE, duration=18000)).put("key", b"x") == "written"
+    assert granted(PlaceAccess(role=ROLE, duration=18000)).put("key", b"x") == "written"

@@ -13,8 +13,8 @@ from scripted_http import Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
-from torchperf_ci.places import open_place, s3_client
-from torchperf_ci.places.access import Access
+from torchperf_ci.places import open_place, s3
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,44 +95,44 @@ def test_refusals_say_what_to_do(request: pytest.FixtureRequest, bucket: str, sa
 def test_rare_refusals_say_what_to_do_too(script: Script, status: int, word: str, says: str) -> None:
     script.answers = [s3_error(status, word)]
     with pytest.raises(NotDeliveredError, match=says):
-        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
     assert script.requests == ["PUT"]
 
 
 def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        outcomes = open_place("s3://bucket", Access(endpoint=url)).put_all({"a": b"1", "b": b"2"})
+        outcomes = open_place("s3://bucket", PlaceAccess(endpoint=url)).put_all({"a": b"1", "b": b"2"})
     assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}
     assert "cannot be reached" in str(outcomes["a"])
     assert "cannot be reached" in str(outcomes["b"])
 
 
 def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
-    monkeypatch.setattr(s3_client, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3, "READ_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(NotDeliveredError, match="cannot be reached"):
-            open_place("s3://bucket", Access(endpoint=url)).put("key", b"x")
+            open_place("s3://bucket", PlaceAccess(endpoint=url)).put("key", b"x")
 
 
 @pytest.mark.parametrize("passing", [CONFLICTING, s3_error(503, "SlowDown"), s3_error(500, "InternalError")])
 def test_what_passes_is_tried_again(script: Script, passing: tuple[int, bytes]) -> None:
     script.answers = [passing, (200, b"")]
-    assert open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x") == "written"
+    assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x") == "written"
     assert script.requests == ["PUT", "PUT"]
 
 
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
     script.answers = [s3_error(500, "InternalError"), EXISTS, (200, b"mine")]
-    assert open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"mine") == "already there"
+    assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"mine") == "already there"
 
 
 def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
-    place = open_place("s3://bucket", Access(endpoint=script.url, deadline=0))
+    place = open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=0))
     outcomes = place.put_all({"a": b"1", "b": b"2"})
     assert all("the time was up" in str(outcome) for outcome in outcomes.values())
     assert not script.requests
@@ -140,9 +140,9 @@ def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
 
 @pytest.mark.parametrize("forever", [CONFLICTING, s3_error(503, "SlowDown")])
 def test_tries_end_with_the_deadline(script: Script, forever: tuple[int, bytes], monkeypatch) -> None:
-    monkeypatch.setattr(s3_client, "ATTEMPTS", 50)
+    monkeypatch.setattr(s3, "ATTEMPTS", 50)
     script.answers = [forever]
-    place = open_place("s3://bucket", Access(endpoint=script.url, deadline=0.5))
+    place = open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=0.5))
     place._client()  # making it takes longer than that
     with pytest.raises(NotDeliveredError, match="the time was up"):
         place.put("key", b"x")
@@ -152,14 +152,14 @@ def test_tries_end_with_the_deadline(script: Script, forever: tuple[int, bytes],
 def test_what_may_not_be_compared_is_not_taken_for_the_same(script: Script) -> None:
     script.answers = [EXISTS, s3_error(403, "AccessDenied")]
     with pytest.raises(ConflictError, match=r"not allowed s3:GetObject.*not overwritten"):
-        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
 
 
 def test_what_cannot_be_compared_now_is_left_for_later(script: Script, monkeypatch) -> None:
-    monkeypatch.setattr(s3_client, "ATTEMPTS", 1)
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
     script.answers = [EXISTS, s3_error(500, "InternalError")]
     with pytest.raises(NotDeliveredError, match="something is kept there"):
-        open_place("s3://bucket", Access(endpoint=script.url)).put("key", b"x")
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
 
 
 @pytest.mark.parametrize(

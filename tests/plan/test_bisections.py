@@ -12,13 +12,12 @@ from torchperf_ci.plan.bisections import (
     LEAST,
     LONGEST,
     Regression,
+    budget_shares,
     regressions,
-    shares,
-    size,
+    size_of_change,
 )
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.turn import Range
-from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
 
 A, B, C = (letter * 40 for letter in "abc")
 
@@ -44,7 +43,7 @@ def runner_of(found: Any) -> str:
 def test_what_regressed_together_is_bisected_together() -> None:
     small, large = regressed(1.05), regressed(1.4, model="bert")
     found = regressions([small, large], runner_of)
-    assert found.all == (Regression("h100", Range(A, B), (small, large)),)
+    assert found.all == (Regression("h100", CommitEnds(A, B), (small, large)),)
     assert found.all[0].largest == large
     assert not found.left_out
 
@@ -79,8 +78,8 @@ def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
     proven = regressed(1.02)
     found = regressions([doubtful, beside, other_metric, proven], runner_of)
     assert found.all == (
-        Regression("h100", Range(A, B), (beside, proven)),
-        Regression("h100", Range(A, C), (doubtful,)),
+        Regression("h100", CommitEnds(A, B), (beside, proven)),
+        Regression("h100", CommitEnds(A, C), (doubtful,)),
     )
     assert [(one.largest, one.is_proven) for one in found.all] == [(proven, True), (doubtful, False)]
     assert not found.left_out
@@ -103,7 +102,7 @@ def test_what_cannot_be_bisected_is_left_out_with_the_reason(verdict: Verdict, w
 
 
 def some(count: int) -> list[Regression]:
-    return [Regression("h100", Range(A, B), (regressed(),)) for _ in range(count)]
+    return [Regression("h100", CommitEnds(A, B), (regressed(),)) for _ in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -124,14 +123,14 @@ def some(count: int) -> list[Regression]:
 def test_the_budget_is_shared_equally_by_as_many_as_it_is_enough_for(
     count: int, budget: float, fitting: int, deadline: int
 ) -> None:
-    found = shares(some(count), budget)
+    found = budget_shares(some(count), budget)
     assert (len(found.chosen), found.deadline) == (fitting, deadline)
     assert len(found.waiting) == count - fitting
 
 
 @given(st.integers(1, 400), st.floats(1, 1e7))
 def test_no_share_is_useless_and_all_of_them_fit(count: int, budget: float) -> None:
-    found = shares(some(count), budget)
+    found = budget_shares(some(count), budget)
     assert len(found.chosen) + len(found.waiting) == count
     assert found.deadline * len(found.chosen) <= budget + len(found.chosen)  # whole seconds
     assert found.deadline >= min(LEAST, budget)
@@ -140,4 +139,4 @@ def test_no_share_is_useless_and_all_of_them_fit(count: int, budget: float) -> N
 
 def test_a_count_without_an_effect_has_a_size_too() -> None:
     breaks = [Verdict(series("graph_breaks"), "regressed", "", old=0, new=new) for new in (1, 3, None)]
-    assert size(breaks[1]) > size(breaks[0]) > size(breaks[2]) == 0
+    assert size_of_change(breaks[1]) > size_of_change(breaks[0]) > size_of_change(breaks[2]) == 0

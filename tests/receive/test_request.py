@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access, UploaderCredentials
-from torchperf_ci.upload import receiver, request
-from torchperf_ci.upload.receiver import handler, receive
-from torchperf_ci.upload.request import log
+from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
+from torchperf_ci.receive import aws_lambda, request
+from torchperf_ci.receive.aws_lambda import handler, receive
+from torchperf_ci.receive.request import log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def status(content: bytes, folder: Path) -> int:
 
 
 def test_a_key_that_is_too_long_behind_the_prefix_of_the_bucket_is_the_clients_mistake() -> None:
-    place = open_place(f"s3://records/{'p' * 100}", Access(deadline=1, endpoint="http://127.0.0.1:9"))
+    place = open_place(f"s3://records/{'p' * 100}", PlaceAccess(deadline=1, endpoint="http://127.0.0.1:9"))
     response = receive(body(s3_path=f"v3/{'/'.join(['k' * 200] * 5)}"), place, CREDENTIALS)
     assert (response.status, response.body["message"]) == (400, "s3_path is too long to be kept here")
     assert "longer than 1024" in response.line
@@ -207,7 +207,9 @@ def test_a_place_that_cannot_be_written_is_a_500_that_does_not_say_where(tmp_pat
 def test_a_place_that_cannot_be_reached_is_a_500_that_says_why_in_the_log(monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
-    place = open_place("s3://bucket", Access(deadline=1, endpoint="http://127.0.0.1:9", region="us-east-1"))
+    place = open_place(
+        "s3://bucket", PlaceAccess(deadline=1, endpoint="http://127.0.0.1:9", region="us-east-1")
+    )
     response = receive(body(), place, CREDENTIALS)
     assert response.status == 500
     assert "s3://bucket" in response.line
@@ -302,9 +304,9 @@ def function(monkeypatch, tmp_path) -> Path:
     monkeypatch.setenv("UPLOADER_USERNAME", CREDENTIALS.username)
     monkeypatch.setenv("UPLOADER_PASSWORD", CREDENTIALS.password)
     monkeypatch.setenv("TORCHPERF_TO", str(tmp_path / "kept"))
-    receiver._set_up.cache_clear()
+    aws_lambda._set_up.cache_clear()
     yield tmp_path / "kept"
-    receiver._set_up.cache_clear()
+    aws_lambda._set_up.cache_clear()
 
 
 def event(text: str | None, *, is_base64: bool = False) -> dict[str, Any]:
@@ -382,7 +384,7 @@ def test_nobody_can_forge_a_line_of_the_log(line) -> None:
 def test_the_function_needs_no_more_than_what_the_documentation_has_one_deploy() -> None:
     code = (
         "import json, sys\n"
-        "from torchperf_ci.upload.receiver import handler, open_place\n"
+        "from torchperf_ci.receive.aws_lambda import handler, open_place\n"
         "open_place('s3://bucket')\n"
         "assert handler(json.load(sys.stdin), None)['statusCode'] == 200\n"
         "print(*sys.modules)"
@@ -398,7 +400,7 @@ def test_the_function_needs_no_more_than_what_the_documentation_has_one_deploy()
 
 def test_credentials_never_show(tmp_path) -> None:
     assert CREDENTIALS.password not in repr(
-        request.credentials({"UPLOADER_USERNAME": "u", "UPLOADER_PASSWORD": CREDENTIALS.password})
+        request.accepted_credentials({"UPLOADER_USERNAME": "u", "UPLOADER_PASSWORD": CREDENTIALS.password})
     )
     for content in (body(), body(username="someone"), body(s3_path="x"), body(content="x")):
         assert CREDENTIALS.password not in receive(content, open_place(str(tmp_path)), CREDENTIALS).text

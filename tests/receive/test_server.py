@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from serving import serving
 
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access, UploaderCredentials
-from torchperf_ci.upload import request as requests
-from torchperf_ci.upload import server as receiving
-from torchperf_ci.upload.server import Server
+from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
+from torchperf_ci.receive import request as requests
+from torchperf_ci.receive import server as receiving
+from torchperf_ci.receive.server import ReceiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 PASSWORD = "pa55word-of-the-uploader"
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
@@ -44,9 +44,9 @@ def body(value: float = 1.5, **fields: Any) -> bytes:
 
 
 @contextmanager
-def serving_in(place: Place, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
+def serving_in(place: RecordPlace, host: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
     """The address of a server, which runs until the block ends."""
-    with serving(Server((host, 0), place, UploaderCredentials("uploader", PASSWORD))) as server:
+    with serving(ReceiveServer((host, 0), place, UploaderCredentials("uploader", PASSWORD))) as server:
         yield server.server_address[:2]
 
 
@@ -94,7 +94,7 @@ def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(
         target = "s3://records/receiver"
         for name, value in request.getfixturevalue("s3_server").environment.items():
             monkeypatch.setenv(name, value)
-    place = open_place(target, Access(deadline=60))
+    place = open_place(target, PlaceAccess(deadline=60))
     together = threading.Barrier(WRITERS)
 
     def write(number: int) -> tuple[int, Any]:

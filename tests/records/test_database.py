@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.records.reading import parse, read
-from torchperf_ci.records.record import Benchmark, Dependency, Input, Metric, Model, record
-from torchperf_ci.records.writing import write
+from torchperf_ci.records.reading import parse_records, read_records
+from torchperf_ci.records.record import (
+    Benchmark,
+    Dependency,
+    Input,
+    Metric,
+    Model,
+    build_record,
+    write_records,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +173,7 @@ def stored_at(place: str, stored: dict) -> object:
 @pytest.mark.parametrize(("place", "value", "severity", "stored"), CASES, ids=lambda text: str(text)[:40])
 def test_reports_what_the_engine_does(table, place, value, severity, stored):
     content = row(place, value)
-    reading = parse(content, "records.json")
+    reading = parse_records(content, "records.json")
     reported = {problem.severity for problem in reading.problems} - {"flag"}
 
     assert reported == ({severity} if severity else set())
@@ -181,7 +188,7 @@ def test_reports_what_the_engine_does(table, place, value, severity, stored):
 @pytest.mark.parametrize("content", STRICTER_THAN_THE_ENGINE.values(), ids=STRICTER_THAN_THE_ENGINE.keys())
 def test_refuses_what_the_engine_would_take_by_mistake(table, content):
     assert len(table.insert(content)) == 1
-    assert not parse(content, "records.json").records
+    assert not parse_records(content, "records.json").records
 
 
 def test_one_refused_record_makes_the_engine_reject_the_whole_file(table):
@@ -189,7 +196,7 @@ def test_one_refused_record_makes_the_engine_reject_the_whole_file(table):
     with pytest.raises(RuntimeError, match="DB::Exception"):
         table.insert(good + b"\n" + bad)
 
-    rescued = parse(good + b"\n" + bad, "records.json").records
+    rescued = parse_records(good + b"\n" + bad, "records.json").records
     assert [row["metric"]["name"] for row in table.insert(as_rows(rescued))] == ["good"]
 
 
@@ -221,7 +228,7 @@ def test_columns_stand_in_the_order_of_the_original(table):
 def full_record() -> dict:
     runner = {"name": "cuda", "type": "NVIDIA H100 80GB HBM3", "cpu_info": "x86_64", "cpu_count": 48}
     memory = {"mem_info": "DDR5", "avail_mem_in_gb": 256, "gpu_mem_info": "HBM3", "avail_gpu_mem_in_gb": 79}
-    return record(
+    return build_record(
         benchmark=Benchmark("nightly", "inference", "bf16", {"device": "cuda", "dynamic": False, "batch": 8}),
         model=Model("vision/resnet18", "vision", "inductor", ("torchbench", "torch"), {"task": "classify"}),
         metric=Metric("latency(ms)", [1.5, 2.25, 3.0], {"samples": [1.5, {"n": 2}]}, target_value=1.25),
@@ -242,7 +249,7 @@ def test_a_record_of_the_builder_comes_back_equal(table):
 
 
 def test_the_least_record_of_the_builder_is_filled_with_empty_values(table):
-    least = record(benchmark=Benchmark("b"), model=Model("m"), metric=Metric("status", None))
+    least = build_record(benchmark=Benchmark("b"), model=Model("m"), metric=Metric("status", None))
     (stored,) = table.insert(json.dumps(least).encode())
     assert stored["metric"] == {"name": "status", "benchmark_values": [], "target_value": 0, "extra_info": {}}
     assert stored["benchmark"] == {"name": "b", "mode": "", "dtype": "", "extra_info": {}}
@@ -264,9 +271,9 @@ def test_every_form_that_is_read_is_inserted_whole(table, tmp_path: Path, form):
         case "gzip":
             path.write_bytes(gzip.compress("\n".join(lines).encode()))
         case "written":
-            write(path, records)
+            write_records(path, records)
 
-    reading = read(path)
+    reading = read_records(path)
     assert not reading.problems
     stored = table.insert(as_rows(reading.records))
     assert [

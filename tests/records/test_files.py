@@ -17,7 +17,7 @@ from torchperf_ci.records.files import (
     replace_by,
     replace_file,
 )
-from torchperf_ci.records.reading import read
+from torchperf_ci.records.reading import read_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def test_the_directory_may_be_a_link_and_nothing_below_it(tmp_path: Path) -> Non
     assert read_regular(named / "below/a.json", 100, named) == b"content"
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         read_regular(named / "other/a.json", 100, named)
-    assert read(named / "other/a.json", named).problems[0].severity == "refused"
+    assert read_records(named / "other/a.json", named).problems[0].severity == "refused"
 
 
 def test_a_file_that_is_exchanged_after_a_look_is_not_followed(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.records.parsing import whole
-from torchperf_ci.records.reading import parse, read
-from torchperf_ci.records.writing import write
+from torchperf_ci.records.parser import whole
+from torchperf_ci.records.reading import parse_records, read_records
+from torchperf_ci.records.record import write_records
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(
@@ -80,7 +80,7 @@ def is_json(content: bytes) -> bool:
 @example(gzip.compress(b"[{}")[:-3])
 @example(b"\xef\xbb\xbf\xef\xbb\xbf")
 def test_no_bytes_crash_the_reader(content):
-    reading = parse(content, "records.json")
+    reading = parse_records(content, "records.json")
     assert reading.records or reading.problems
 
 
@@ -91,7 +91,7 @@ def test_good_records_come_back_unchanged_from_between_garbage(lines, end):
     content = end.join(json.dumps(line).encode() if isinstance(line, dict) else line for line in lines)
     # Garbage around good lines can make one JSON value of the file; then that is what the file says.
     assume(len(lines) == len(good) or not is_json(content))
-    found = [located.record for located in parse(content, "records.json").records]
+    found = [located.record for located in parse_records(content, "records.json").records]
     assert [record for record in found if record in good] == good
 
 
@@ -100,7 +100,7 @@ def test_good_records_come_back_unchanged_from_between_garbage(lines, end):
 def test_a_list_cut_off_anywhere_keeps_what_is_whole(records, cut):
     text = json.dumps(records)
     text = text[: cut % len(text)]
-    found = [located.record for located in parse(text.encode(), "records.json").records]
+    found = [located.record for located in parse_records(text.encode(), "records.json").records]
     assert found == records[: len(found)]
     assert len(text) < len(json.dumps(records[: len(found) + 1]))
 
@@ -113,7 +113,7 @@ def file(tmp_path_factory):
 @QUICK
 @given(records=st.lists(RECORD))
 def test_what_is_written_is_read_back(file, records):
-    write(file, records)
-    reading = read(file)
+    write_records(file, records)
+    reading = read_records(file)
     assert [located.record for located in reading.records] == records
     assert not reading.refused

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.records import limits, reading
-from torchperf_ci.records.reading import parse
+from torchperf_ci.records.reading import parse_records
 
 GOOD = '{"metric": {"name": "good", "benchmark_values": [1.5]}}'
 HUGE = [sign + digit * number for sign in ("", "-") for digit in "19" for number in (40, 309, 4300, 4301)]
@@ -31,7 +31,7 @@ HUGE = [sign + digit * number for sign in ("", "-") for digit in "19" for number
     ],
 )
 def test_no_number_is_too_large_to_be_read_and_told(record, number) -> None:
-    found = parse(f"{GOOD}\n{record.replace('HUGE', number)}\n{GOOD}\n".encode(), "a.json")
+    found = parse_records(f"{GOOD}\n{record.replace('HUGE', number)}\n{GOOD}\n".encode(), "a.json")
     told = [problem for problem in found.problems if problem.line == 2 and problem.severity != "flag"]
     assert [located.line for located in found.records if located.line != 2] == [1, 3]
     assert told or "name" not in record
@@ -45,7 +45,7 @@ def test_what_nobody_foresaw_refuses_the_file_alone_and_keeps_its_text(monkeypat
         raise ZeroDivisionError(msg)
 
     monkeypatch.setattr(reading, "check", fail)
-    found = parse(GOOD.encode(), "a.json")
+    found = parse_records(GOOD.encode(), "a.json")
     assert not found.records
     (problem,) = found.problems
     assert (problem.file, problem.severity) == ("a.json", "refused")
@@ -60,7 +60,7 @@ def test_what_is_not_about_the_file_goes_on_upwards(monkeypatch, error) -> None:
 
     monkeypatch.setattr(reading, "check", fail)
     with pytest.raises(error):
-        parse(GOOD.encode(), "a.json")
+        parse_records(GOOD.encode(), "a.json")
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_what_is_not_about_the_file_goes_on_upwards(monkeypatch, error) -> None:
     ],
 )
 def test_what_is_beyond_a_limit_is_refused_by_name(monkeypatch, limit, content, reason) -> None:
-    before = parse(content, "a.json")
+    before = parse_records(content, "a.json")
     assert "more than" not in str(before.problems)
     monkeypatch.setattr(limits, limit, 50)
-    found = parse(content, "a.json")
+    found = parse_records(content, "a.json")
     assert (found.records, found.refused) == ((), ())
     (problem,) = found.problems
     assert (problem.file, problem.severity) == ("a.json", "refused")
@@ -90,7 +90,7 @@ def test_as_much_as_the_limits_allow_is_read(monkeypatch) -> None:
     monkeypatch.setattr(limits, "MAX_BYTES", len(GOOD) * 50 + 50)
     monkeypatch.setattr(limits, "MAX_ELEMENTS", 50)
     monkeypatch.setattr(limits, "MAX_VALUES", 200)
-    assert len(parse(content, "a.json").records) == 50
+    assert len(parse_records(content, "a.json").records) == 50
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_checking_ends_when_its_time_is_up(monkeypatch, content) -> None:
     """Time goes by at each look at the clock."""
     seconds = iter(range(1000))
     monkeypatch.setattr(limits.time, "thread_time", lambda: next(seconds))
-    with limits.at_most(20):
-        found = parse(content, "a.json")
+    with limits.cpu_limit(20):
+        found = parse_records(content, "a.json")
     assert [problem.reason for problem in found.problems] == ["takes too long to check; split it"]
     assert not found.records
-    assert parse(content, "a.json").problems != found.problems
+    assert parse_records(content, "a.json").problems != found.problems
 
 
 def test_hostile_files_take_neither_all_memory_nor_all_day(tmp_path) -> None:
@@ -145,14 +145,14 @@ def test_hostile_files_take_neither_all_memory_nor_all_day(tmp_path) -> None:
 
 def test_of_very_many_changes_in_a_record_the_first_are_told() -> None:
     record = {"metric": {"name": "m", "benchmark_values": [None] * 5000}}
-    found = parse(json.dumps(record).encode(), "a.json")
+    found = parse_records(json.dumps(record).encode(), "a.json")
     assert 0 < len(found.problems) <= 200
     assert len(found.records) == 1
 
 
 @pytest.mark.parametrize("value", ["16777217", "3086359081", "40859830085.0", "9" * 30])
 def test_a_whole_number_is_rounded_without_a_word_as_every_other_number_is(value) -> None:
-    found = parse(GOOD.replace("1.5", value).encode(), "a.json")
+    found = parse_records(GOOD.replace("1.5", value).encode(), "a.json")
     assert {problem.severity for problem in found.problems} == {"flag"}
 
 

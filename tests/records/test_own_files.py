@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import costs
-from torchperf_ci.check import baseline_file
-from torchperf_ci.records.own_files import is_own_file
-from torchperf_ci.records.reading import parse
-from torchperf_ci.verdicts.file import text_of
+from torchperf_ci.bench import selection
+from torchperf_ci.check import baselines
+from torchperf_ci.records.reading import is_own_file, parse_records
 from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdicts_file import verdicts_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +34,12 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "records"
     folder.mkdir()
     (folder / "add.json").write_text(json.dumps([RECORD]))
-    verdicts = text_of(Judgement("check", "store", "records", []))
+    verdicts = verdicts_json(Judgement("check", "store", "records", []))
     (folder / "verdicts.json").write_text(verdicts)
     (folder / "verdicts.json.gz").write_bytes(gzip.compress(verdicts.encode()))
     (folder / "culprits.json").write_text(json.dumps(CULPRITS))
-    baseline_file.write(folder / "baseline.json", [])
-    costs.write(folder / "costs.json", {"cpu": {"add": 1.5}})
+    baselines.write_baselines(folder / "baseline.json", [])
+    selection.write_costs(folder / "costs.json", {"cpu": {"add": 1.5}})
     return folder
 
 
@@ -95,4 +94,4 @@ def test_what_is_judged_after_an_upload_does_not_make_it_another_one(
     ],
 )
 def test_what_only_looks_like_one_is_judged_as_a_record(text: str) -> None:
-    assert not is_own_file(parse(text.encode(), "a.json"))
+    assert not is_own_file(parse_records(text.encode(), "a.json"))

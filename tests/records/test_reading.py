@@ -6,8 +6,8 @@ import json
 import pytest
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.records.checking import MOST_REFUSALS
-from torchperf_ci.records.reading import parse, read
+from torchperf_ci.records.reading import parse_records, read_records
+from torchperf_ci.records.schema import MOST_REFUSALS
 
 
 def record(name: str = "m", **metric: object) -> dict:
@@ -50,14 +50,14 @@ FORMS = {
 @pytest.mark.parametrize(("text", "expected"), FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_every_form_is_read_without_a_complaint(text, expected, pack):
-    reading = parse(pack(text.encode()), "records.json")
+    reading = parse_records(pack(text.encode()), "records.json")
     assert names(reading) == expected
     assert not reading.problems
     assert not reading.refused
 
 
 def test_a_record_is_located():
-    reading = parse(f"\n[{A},\n {B}]".encode(), "results.json")
+    reading = parse_records(f"\n[{A},\n {B}]".encode(), "results.json")
     assert [(item.file, item.line, item.path) for item in reading.records] == [
         ("results.json", 2, "$[0]"),
         ("results.json", 3, "$[1]"),
@@ -127,14 +127,14 @@ DAMAGED = {
 
 @pytest.mark.parametrize(("text", "expected", "refused"), DAMAGED.values(), ids=DAMAGED)
 def test_good_records_survive_their_neighbours(text, expected, refused):
-    reading = parse(text.encode(), "records.json")
+    reading = parse_records(text.encode(), "records.json")
     assert names(reading) == expected
     assert [(line, path) for line, path, severity in reported(reading) if severity == "refused"] == refused
 
 
 def test_what_is_refused_keeps_its_text_and_every_reason():
     bad = '{"metric": {"benchmark_values": 5}, "job_id": -1}'
-    (refused,) = parse(f"{A}\n{bad}\n".encode(), "records.json").refused
+    (refused,) = parse_records(f"{A}\n{bad}\n".encode(), "records.json").refused
     assert (refused.file, refused.line, refused.path, refused.text) == ("records.json", 2, "$", bad)
     assert sorted(refused.reasons) == [
         "$.job_id: -1 is negative",
@@ -144,14 +144,14 @@ def test_what_is_refused_keeps_its_text_and_every_reason():
 
 def test_a_syntax_error_is_reported_on_its_line():
     text = json.dumps(record("a"), indent=2).replace("1.5", "1.5 oops")
-    (problem,) = parse(text.encode(), "records.json").problems
+    (problem,) = parse_records(text.encode(), "records.json").problems
     assert "oops" in text.splitlines()[problem.line - 1]
     assert "is not valid JSON" in problem.reason
 
 
 def test_bytes_that_are_not_utf8_refuse_their_record_alone_and_are_kept():
     content = f"{A}\n".encode() + B.encode().replace(b"resnet", b"r\xe9snet") + f"\n{C}\n".encode()
-    reading = parse(content, "records.json")
+    reading = parse_records(content, "records.json")
     assert names(reading) == ["a", "c"]
     assert reported(reading) == [(2, "$.model.name", "refused")]
     assert reading.refused[0].text.encode("utf-8", "surrogateescape") == content.splitlines()[1]
@@ -163,14 +163,14 @@ def test_a_damaged_gzip_file_gives_what_comes_before_the_damage(kept):
         json.dumps(record(f"metric {index}", extra_info={"noise": hash(str(index))})) for index in range(2000)
     ]
     packed = gzip.compress("\n".join(lines).encode())
-    reading = parse(packed[: int(len(packed) * kept)], "records.json.gz")
+    reading = parse_records(packed[: int(len(packed) * kept)], "records.json.gz")
     assert names(reading) == [f"metric {index}" for index in range(len(reading.records))]
     assert len(reading.records) > 2000 * kept / 2
     assert "gzip data is damaged" in reading.problems[-1].reason
 
 
 def test_gzip_with_rubbish_at_its_end_loses_nothing():
-    reading = parse(gzip.compress(A.encode()) + b"rubbish", "records.json.gz")
+    reading = parse_records(gzip.compress(A.encode()) + b"rubbish", "records.json.gz")
     assert names(reading) == ["a"]
     assert reported(reading)[-1][2] == "refused"
 
@@ -178,7 +178,7 @@ def test_gzip_with_rubbish_at_its_end_loses_nothing():
 def test_values_are_not_touched():
     values = '[1, null, "2.5", 3086359081]'
     text = f'{{"metric": {{"name": "m", "benchmark_values": {values}, "extra_info": {{"n": 1234567890123456789}}}}}}'
-    reading = parse(text.encode(), "records.json")
+    reading = parse_records(text.encode(), "records.json")
     assert reading.records[0].record == json.loads(text)
     assert [(path, severity) for _, path, severity in reported(reading) if severity == "changed"] == [
         ("$.metric.benchmark_values[1]", "changed"),
@@ -200,30 +200,32 @@ def test_values_are_not_touched():
     ],
 )
 def test_what_is_missing_is_flagged(text, paths):
-    reading = parse(text.encode(), "records.json")
+    reading = parse_records(text.encode(), "records.json")
     assert sorted(reported(reading)) == sorted((1 + (text == " \n "), path, "flag") for path in paths)
     assert not reading.refused
 
 
 def test_a_problem_reads_as_one_line():
-    (problem,) = parse(b'{"benchmark": {"name": "b"}, "model": {"name": "m"}}', "results.json").problems
+    (problem,) = parse_records(
+        b'{"benchmark": {"name": "b"}, "model": {"name": "m"}}', "results.json"
+    ).problems
     assert str(problem) == "results.json:1: $: metric is missing"
 
 
 def test_a_message_quotes_no_more_than_it_must():
     text = json.dumps({"metric": {"benchmark_values": "x" * 10_000, "name": ["y" * 10_000]}})
-    assert all(len(problem.reason) < 150 for problem in parse(text.encode(), "records.json").problems)
+    assert all(len(problem.reason) < 150 for problem in parse_records(text.encode(), "records.json").problems)
 
 
 @pytest.mark.parametrize("name", ["missing.json", "."])
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path, name):
     with pytest.raises(RecordsError, match="cannot be read"):
-        read(tmp_path / name)
+        read_records(tmp_path / name)
 
 
 def test_the_reasons_to_refuse_a_record_are_not_counted_out_to_the_last():
     """Somebody who may upload must not keep a receiver busy for minutes with one request."""
     record = {"metric": {"name": "latency(ms)", "benchmark_values": ["x"] * 1000}}
-    reading = parse(json.dumps(record).encode(), "records.json")
+    reading = parse_records(json.dumps(record).encode(), "records.json")
     assert len([problem for problem in reading.problems if problem.severity == "refused"]) == MOST_REFUSALS
     assert not reading.records

@@ -3,22 +3,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.records.reading import parse
+from torchperf_ci.records.reading import parse_records
 from torchperf_ci.records.record import (
     Benchmark,
     Dependency,
     Input,
     Metric,
     Model,
+    build_record,
     extra_info_strings,
-    record,
 )
 
 LEAST = {"benchmark": Benchmark("b"), "model": Model("m"), "metric": Metric("latency(ms)", [1.5])}
 
 
 def test_what_is_not_given_is_left_out():
-    assert record(**LEAST) == {
+    assert build_record(**LEAST) == {
         "benchmark": {"name": "b"},
         "model": {"name": "m"},
         "metric": {"name": "latency(ms)", "benchmark_values": [1.5]},
@@ -26,7 +26,7 @@ def test_what_is_not_given_is_left_out():
 
 
 def test_everything_that_is_given_is_in():
-    built = record(
+    built = build_record(
         benchmark=Benchmark("b", "training", "bf16", {"device": "cpu"}),
         model=Model("m", "vision", "eager", ("torchbench",), {"parameters": 12}),
         metric=Metric("latency(ms)", (1, 2.5), {"samples": [1]}, target_value=0.0),
@@ -64,17 +64,17 @@ def test_everything_that_is_given_is_in():
 
 
 def test_a_metric_without_a_number_has_no_values():
-    assert record(**LEAST | {"metric": Metric("accuracy", None)})["metric"] == {"name": "accuracy"}
+    assert build_record(**LEAST | {"metric": Metric("accuracy", None)})["metric"] == {"name": "accuracy"}
 
 
 def test_no_runners_is_not_the_same_as_none_given():
-    assert "runners" not in record(**LEAST)
-    assert record(**LEAST, runners=())["runners"] == []
+    assert "runners" not in build_record(**LEAST)
+    assert build_record(**LEAST, runners=())["runners"] == []
 
 
 def test_numbers_of_numpy_become_plain_ones():
     values = np.array([1.5, 2.0], dtype=np.float32)
-    built = record(**LEAST | {"metric": Metric("m", values, target_value=np.float64(3))})["metric"]
+    built = build_record(**LEAST | {"metric": Metric("m", values, target_value=np.float64(3))})["metric"]
     assert {type(value) for value in [*built["benchmark_values"], built["target_value"]]} == {float}
 
 
@@ -102,4 +102,4 @@ def test_extra_info_says_nothing_about_what_is_unknown():
 def test_a_built_record_is_read_without_a_complaint():
     import json
 
-    assert not parse(json.dumps(record(**LEAST)).encode(), "records.json").problems
+    assert not parse_records(json.dumps(build_record(**LEAST)).encode(), "records.json").problems

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.errors import OutputDirectoryError
-from torchperf_ci.records.writing import write
+from torchperf_ci.records.record import write_records
 
 
 def record(name: str, value: object = 1.5) -> dict:
@@ -16,7 +16,7 @@ def record(name: str, value: object = 1.5) -> dict:
 
 def test_each_record_has_its_line(tmp_path):
     path = tmp_path / "records.json"
-    write(path, [record("a"), record("ü")])
+    write_records(path, [record("a"), record("ü")])
     first, *records, last = path.read_text(encoding="utf-8").splitlines()
     assert (first, last) == ("[", "]")
     assert [json.loads(line.rstrip(",")) for line in records] == [record("a"), record("ü")]
@@ -24,7 +24,7 @@ def test_each_record_has_its_line(tmp_path):
 
 
 def test_no_record_is_an_empty_list(tmp_path):
-    write(tmp_path / "records.json", [])
+    write_records(tmp_path / "records.json", [])
     assert json.loads((tmp_path / "records.json").read_text()) == []
 
 
@@ -42,27 +42,27 @@ def test_no_record_is_an_empty_list(tmp_path):
 )
 def test_a_record_that_the_database_cannot_keep_is_a_bug_and_nothing_is_written(tmp_path, bad, where):
     path = tmp_path / "records.json"
-    write(path, [record("earlier")])
+    write_records(path, [record("earlier")])
     with pytest.raises(ValueError, match=where):
-        write(path, [record("a"), bad])
+        write_records(path, [record("a"), bad])
     assert "earlier" in path.read_text()
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failed_rename_keeps_the_earlier_file_and_leaves_nothing_behind(tmp_path, monkeypatch):
     path = tmp_path / "records.json"
-    write(path, [record("earlier")])
+    write_records(path, [record("earlier")])
 
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
     with pytest.raises(OutputDirectoryError, match="No space left on device"):
-        write(path, [record("a")])
+        write_records(path, [record("a")])
     assert "earlier" in path.read_text()
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_directory_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(OutputDirectoryError, match=r"missing/records\.json: cannot be written"):
-        write(tmp_path / "missing" / "records.json", [record("a")])
+        write_records(tmp_path / "missing" / "records.json", [record("a")])

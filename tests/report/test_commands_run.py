@@ -15,7 +15,7 @@ from torchperf_ci import cli
 from torchperf_ci.bench import pairs
 from torchperf_ci.bisect import command
 from torchperf_ci.bisect.command import INCONCLUSIVE
-from torchperf_ci.culprits.culprit import Change, Culprit, Location
+from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def comment(world: World, asked: list[str]) -> str:
 @pytest.fixture(scope="module")
 def found(world: World, asked: list[str]) -> Path:
     """The file of a bisection that has found the commit: what it measured is made up, what it was asked is not."""
-    change = Change(NAME, SLOWER_BY)
-    location = Location(
+    change = SeriesEffect(NAME, SLOWER_BY)
+    location = Bisection(
         "found",
         world.base,
         world.head,

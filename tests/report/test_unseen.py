@@ -10,9 +10,9 @@ import pytest
 from made_night import hostile_night
 
 from torchperf_ci.cli import main
-from torchperf_ci.culprits import file as culprits
-from torchperf_ci.verdicts import file as verdicts
-from torchperf_ci.verdicts.verdict import Again, Suite
+from torchperf_ci.culprits import culprits_file as culprits
+from torchperf_ci.verdicts import verdicts_file as verdicts
+from torchperf_ci.verdicts.verdict import RepeatOptions, SuiteMean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +28,12 @@ def files(tmp_path: Path) -> list[str]:
     (culprit,) = location.culprits
     inside = replace(culprit.inside, files=("profile.json",))  # paths of other forms are refused
     location = replace(location, culprits=(replace(culprit, inside=inside),))
-    again = Again("a" * 40, "b" * 40, ("--suite", HOSTILE), HOSTILE, HOSTILE)
-    suite = Suite(HOSTILE, judgement.verdicts[0].effect, 3)
-    verdicts.write(tmp_path / "v.json", replace(judgement, again=again, notes=[HOSTILE], suites=[suite]))
-    culprits.write(tmp_path / "c.json", location)
+    again = RepeatOptions("a" * 40, "b" * 40, ("--suite", HOSTILE), HOSTILE, HOSTILE)
+    suite = SuiteMean(HOSTILE, judgement.verdicts[0].effect, 3)
+    verdicts.write_verdicts(
+        tmp_path / "v.json", replace(judgement, again=again, notes=[HOSTILE], suites=[suite])
+    )
+    culprits.write_culprits(tmp_path / "c.json", location)
     return ["--verdicts", str(tmp_path / "v.json"), "--culprits", str(tmp_path / "c.json")]
 
 

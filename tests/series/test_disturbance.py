@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torchperf_ci.series.disturbance import disturbances
-from torchperf_ci.series.series import Point, Series
+from torchperf_ci.series.outcomes import disturbances
+from torchperf_ci.series.points import Point, Series
 
 
 def points(

@@ -6,7 +6,7 @@ import pytest
 from made_points import row
 
 from torchperf_ci import config
-from torchperf_ci.series.policy import MetricRule, rule, suited
+from torchperf_ci.series.policy import MetricRule, rule_of_metric, suited
 
 if TYPE_CHECKING:
     from torchperf_ci.metrics import MetricKind
@@ -54,15 +54,15 @@ DOWN = [
     ("metric", "direction"), [*((name, "up") for name in UP), *((name, "down") for name in DOWN)]
 )
 def test_the_known_metrics_have_a_direction(metric: str, direction: str) -> None:
-    assert rule(metric, config.default_policy()) == MetricRule(direction, 0.03, "ratio")
-    assert rule(metric, {}).direction == direction
+    assert rule_of_metric(metric, config.default_policy()) == MetricRule(direction, 0.03, "ratio")
+    assert rule_of_metric(metric, {}).direction == direction
 
 
 @pytest.mark.parametrize(
     "metric", ["quality", "temperature(C)", "latencies_seen", "timeline", "memorable", ""]
 )
 def test_nothing_is_guessed(metric: str) -> None:
-    assert rule(metric, config.default_policy()) == MetricRule("", 0.03, "ratio")
+    assert rule_of_metric(metric, config.default_policy()) == MetricRule("", 0.03, "ratio")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_nothing_is_guessed(metric: str) -> None:
     ],
 )
 def test_some_are_no_ratios(metric: str, expected: MetricRule) -> None:
-    assert rule(metric, config.default_policy()) == expected
+    assert rule_of_metric(metric, config.default_policy()) == expected
 
 
 def test_the_projects_own_policy_comes_first() -> None:
@@ -86,8 +86,8 @@ def test_the_projects_own_policy_comes_first() -> None:
         "latency(ms)": config.Rule(direction="up", min_effect=0.1),
         "quality": config.Rule(direction="up"),
     }
-    assert rule("latency(ms)", policy) == MetricRule("up", 0.1, "ratio")
-    assert rule("quality", policy) == MetricRule("up", 0.03, "ratio")
+    assert rule_of_metric("latency(ms)", policy) == MetricRule("up", 0.1, "ratio")
+    assert rule_of_metric("quality", policy) == MetricRule("up", 0.03, "ratio")
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_the_projects_own_policy_comes_first() -> None:
 def test_a_target_tells_the_way_where_nothing_else_does(
     target: float, level: float | None, direction: str
 ) -> None:
-    assert rule("quality", {}, target, level).direction == direction
-    assert rule("latency(ms)", {}, target, level).direction == "down"
+    assert rule_of_metric("quality", {}, target, level).direction == direction
+    assert rule_of_metric("latency(ms)", {}, target, level).direction == "down"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_target_tells_the_way_where_nothing_else_does(
 def test_the_values_tell_what_the_name_does_not(
     metric: str, values: list[float | None], kind: MetricKind
 ) -> None:
-    assert suited(rule(metric, {}), row(values)).kind == kind
+    assert suited(rule_of_metric(metric, {}), row(values)).kind == kind
 
 
 def test_the_new_values_tell_of_an_outcome_and_not_of_the_level() -> None:
-    assert suited(rule("accuracy", {}), row([1.0]), row([0.7])).kind == "ratio"
-    assert suited(rule("score", {}), row([3.0]), row([-1.0] * 3)).kind == "ratio"
+    assert suited(rule_of_metric("accuracy", {}), row([1.0]), row([0.7])).kind == "ratio"
+    assert suited(rule_of_metric("score", {}), row([3.0]), row([-1.0] * 3)).kind == "ratio"

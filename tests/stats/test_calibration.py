@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, levels, replayed
-from torchperf_ci.stats.single_run import Repetitions
+from torchperf_ci.stats.gate import Repetitions
 
 SERIES, NIGHTS = 300, 40
 

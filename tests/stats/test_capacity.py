@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from torchperf_ci.stats.capacity import capacity
+from torchperf_ci.stats.posterior import capacity
 
 
 def test_it_goes_from_nothing_to_one_bit() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from torchperf_ci.stats.changepoints import MIN_EFFECT, change_points
-from torchperf_ci.stats.splits import FEWEST, REACH
+from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points
+from torchperf_ci.stats.split_evidence import FEWEST, REACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

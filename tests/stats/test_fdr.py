@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchperf_ci.stats.fdr import adjusted
+from torchperf_ci.stats.gate import adjusted
 
 
 def test_the_example_of_benjamini_and_hochberg() -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.gate import LEVELS, Judged, judge
+from torchperf_ci.stats.gate import LEVELS, Judged, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.stats.single_run import Repetitions
 
 NIGHTS = 46
 SERIES = 2000

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.information import HOPE, Price, chances_to_build, most_informative
-from torchperf_ci.stats.posterior import Posterior, posterior
-from torchperf_ci.stats.reading_errors import ERROR_DF, Readings
+from torchperf_ci.stats.build_variance import ERROR_DF, Readings
+from torchperf_ci.stats.posterior import HOPE, Posterior, Price, chances_to_build, most_informative, posterior
 
 MIN_EFFECT = 0.03
 N = 32

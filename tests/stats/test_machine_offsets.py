@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.machine_offsets import FEWEST, FEWEST_JOBS, machine_offsets
+from torchperf_ci.stats.newest_runs import FEWEST_JOBS, FEWEST_SERIES, machine_offsets
 
 NIGHTS = 30
 
@@ -49,7 +49,12 @@ def test_a_change_of_a_few_series_is_not_taken_for_the_machine() -> None:
     "blind",
     [
         lambda r, s, j, g: (r, s, np.full_like(j, -1), g),
-        lambda r, s, j, g: (r[: FEWEST - 1], s[: FEWEST - 1], j[: FEWEST - 1], g[: FEWEST - 1]),
+        lambda r, s, j, g: (
+            r[: FEWEST_SERIES - 1],
+            s[: FEWEST_SERIES - 1],
+            j[: FEWEST_SERIES - 1],
+            g[: FEWEST_SERIES - 1],
+        ),
         lambda r, s, j, g: (r[:, : FEWEST_JOBS - 1], s, j[:, : FEWEST_JOBS - 1], g),
         lambda r, s, j, g: (np.full_like(r, np.nan), s, j, g),
     ],

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.normal import score_of_student, score_of_tail, student_of_score, tail_probability
+from torchperf_ci.stats.noise import score_of_student, score_of_tail, student_of_score, tail_probability
 
 
 def test_tail_and_score_are_inverse_down_to_one_in_a_trillion() -> None:

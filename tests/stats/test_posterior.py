@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.stats.grid import grid, jumps
+from torchperf_ci.stats.build_variance import ERROR_DF, SIGMAS, SPOILED, SPOILED_SCALE, Readings, sigma_prior
+from torchperf_ci.stats.level_paths import jump_probabilities, level_grid
 from torchperf_ci.stats.posterior import EXPECTED_CHANGES, Posterior, chance_of_rise, posterior
-from torchperf_ci.stats.reading_errors import ERROR_DF, SIGMAS, SPOILED, SPOILED_SCALE, Readings, sigma_prior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,8 +197,8 @@ def test_what_the_model_itself_has_made_is_as_likely_as_it_says() -> None:
 def _told_of_own(rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
     """The probabilities of all hypotheses about a range that is drawn from the prior, and which of them is true."""
     delta = math.log1p(MIN_EFFECT)
-    span = grid(np.array([-0.2, -0.2, 0.2, 0.2]), delta)
-    moves, path = jumps(span, delta), [span.origin]
+    span = level_grid(np.array([-0.2, -0.2, 0.2, 0.2]), delta)
+    moves, path = jump_probabilities(span, delta), [span.origin]
     for _ in range(4):
         changes = rng.random() < -math.expm1(-EXPECTED_CHANGES / 4)
         path.append(rng.choice(span.levels.size, p=moves[path[-1]]) if changes else path[-1])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.reading_errors import (
+from torchperf_ci.stats.build_variance import (
     PRIOR_SIGMA,
     SIGMAS,
     SPOILED,

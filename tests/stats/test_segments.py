@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.changepoints import change_points
-from torchperf_ci.stats.second_look import Noisy, SecondLook
-from torchperf_ci.stats.segments import Looks, window_of
+from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
+from torchperf_ci.stats.segmentation import EvidenceCache, change_points, window_of
 
 
 def levels(*lengths_and_levels: tuple[int, float], sigma: float = 0.01, seed: int = 0) -> np.ndarray:
@@ -109,11 +108,11 @@ def test_series_that_are_looked_at_together_have_the_changes_that_each_has_alone
 
 def test_changes_are_placed_one_after_the_other_though_they_are_looked_at_together() -> None:
     series = [levels(*((12, level % 3) for level in range(20)), sigma=0.5, seed=seed) for seed in range(20)]
-    second = SecondLook([Noisy(row, row, 1.0) for row in series], 0.01)
+    second = LocalEvidence([NoisySeries(row, row, 1.0) for row in series], 0.01)
     edges = [list(range(240 * number, 240 * number + 241, 8)) for number in range(20)]
     expected = [list(row) for row in edges]
     for row in expected:
         for i in range(1, len(row) - 1):
             row[i] = second.best_places([window_of(row[i - 1], row[i], row[i + 1])])[0]
-    Looks(second).place(edges)
+    EvidenceCache(second).place(edges)
     assert edges == expected

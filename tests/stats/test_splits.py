@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.changepoints import change_points
-from torchperf_ci.stats.ranked import MOST_AROUND, Others, Ranked
-from torchperf_ci.stats.scores import Scores, normal_scores
-from torchperf_ci.stats.shift import shift_effect
-from torchperf_ci.stats.splits import FEWEST, stretches, threshold
+from torchperf_ci.stats.effect import shift_effect
+from torchperf_ci.stats.local_evidence import MOST_AROUND, OtherNoise, RankedWindows
+from torchperf_ci.stats.segmentation import change_points
+from torchperf_ci.stats.split_evidence import FEWEST, NormalScores, normal_scores, stretches, threshold
 
 BEFORE = np.log([20.1, 19.8, 20.0, 20.3, 19.9, 20.2])
 AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
@@ -18,9 +17,9 @@ AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
 def evidence(left: np.ndarray, right: np.ndarray, others: np.ndarray | tuple = ()) -> float:
     """Of one window, whose own noise is not among that of its series."""
     values, row = np.concatenate([left, right])[None], np.zeros(1, dtype=np.intp)
-    scores = Scores(np.array([values.size + len(others)]))
-    ranked = Ranked(values, np.array([left.size]), np.array([values.size]), scores, row)
-    noise = Others([np.array(others)], row, np.full(values.shape, -1))
+    scores = NormalScores(np.array([values.size + len(others)]))
+    ranked = RankedWindows(values, np.array([left.size]), np.array([values.size]), scores, row)
+    noise = OtherNoise([np.array(others)], row, np.full(values.shape, -1))
     return float(ranked.evidence(*noise.around(ranked.values))[0])
 
 

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from seaweedfs import BUCKET
 
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

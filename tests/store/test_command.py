@@ -14,8 +14,8 @@ from git_server import git_server
 
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ def test_the_job_s_token_opens_a_private_data_branch(
         assert cli.main(["ingest", branch, "--store", dsn]) == 2
         assert "check that the repository is there and that this job may read it" in capsys.readouterr().err
         monkeypatch.setenv("GITHUB_TOKEN", "ghs_of-the-job")
-        open_place(branch, Access(git_token="ghs_of-the-job")).put("v3/a.json", record("a").encode())
+        open_place(branch, PlaceAccess(git_token="ghs_of-the-job")).put("v3/a.json", record("a").encode())
         assert cli.main(["ingest", branch, "--store", dsn]) == 0
     assert models(dsn) == ["a"]
 

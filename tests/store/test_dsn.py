@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.store.dsn import PASSWORD, Embedded, Server, parse_dsn
+from torchperf_ci.store.client import PASSWORD, EmbeddedStore, StoreServer, parse_dsn
 
 SECRET = "pa55word-of-the-store"
 
@@ -23,30 +23,30 @@ def test_a_path_is_absolute_only_with_a_third_slash(
     monkeypatch.chdir(
         path.anchor if path.is_relative_to("/data") else Path(str(path).removesuffix("/.torchperf/store"))
     )
-    assert parse_dsn(dsn, {}) == Embedded(path)
+    assert parse_dsn(dsn, {}) == EmbeddedStore(path)
 
 
 @pytest.mark.parametrize(
     ("dsn", "server"),
     [
-        ("clickhouse://host", Server("host", 8123, "default", "benchmark", False)),
-        ("clickhouse://ann@host/perf", Server("host", 8123, "ann", "perf", False)),
-        ("clickhouse://ann@host:9000/perf", Server("host", 9000, "ann", "perf", False)),
-        ("clickhouse://host/perf?secure=true", Server("host", 8443, "default", "perf", True)),
-        ("clickhouse://host:8443/perf", Server("host", 8443, "default", "perf", True)),
-        ("clickhouse://host:443", Server("host", 443, "default", "benchmark", True)),
-        ("clickhouse://host:8443/perf?secure=false", Server("host", 8443, "default", "perf", False)),
-        ("clickhouse://[::1]:1234/perf", Server("::1", 1234, "default", "perf", False)),
-        ("clickhouse://a%40b:p%3Aw@host", Server("host", 8123, "a@b", "benchmark", False, "p:w")),
+        ("clickhouse://host", StoreServer("host", 8123, "default", "benchmark", False)),
+        ("clickhouse://ann@host/perf", StoreServer("host", 8123, "ann", "perf", False)),
+        ("clickhouse://ann@host:9000/perf", StoreServer("host", 9000, "ann", "perf", False)),
+        ("clickhouse://host/perf?secure=true", StoreServer("host", 8443, "default", "perf", True)),
+        ("clickhouse://host:8443/perf", StoreServer("host", 8443, "default", "perf", True)),
+        ("clickhouse://host:443", StoreServer("host", 443, "default", "benchmark", True)),
+        ("clickhouse://host:8443/perf?secure=false", StoreServer("host", 8443, "default", "perf", False)),
+        ("clickhouse://[::1]:1234/perf", StoreServer("::1", 1234, "default", "perf", False)),
+        ("clickhouse://a%40b:p%3Aw@host", StoreServer("host", 8123, "a@b", "benchmark", False, "p:w")),
     ],
 )
-def test_a_server(dsn: str, server: Server) -> None:
+def test_a_server(dsn: str, server: StoreServer) -> None:
     assert parse_dsn(dsn, {}) == server
 
 
 def test_the_password_comes_from_the_environment_unless_it_stands_in_the_address() -> None:
     environ = {PASSWORD: SECRET}
-    assert parse_dsn("clickhouse://ann@host", environ) == Server(
+    assert parse_dsn("clickhouse://ann@host", environ) == StoreServer(
         "host", 8123, "ann", "benchmark", False, SECRET
     )
     assert parse_dsn("clickhouse://ann:other@host", environ).password == "other"  # type: ignore[union-attr]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.store import incoming
+from torchperf_ci.store import loading
 from torchperf_ci.store.client import RefusedStatementError
-from torchperf_ci.store.incoming import Incoming
 from torchperf_ci.store.ingest import ingest_objects
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.loading import Incoming
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_ci.store.client import Store
-    from torchperf_ci.store.outcome import Outcome
+    from torchperf_ci.store.ingest import IngestOutcome
 
 WRITERS = 8
 
@@ -34,9 +34,9 @@ def models(store: Store) -> list[str]:
     return [str(row[0]) for row in store.rows("SELECT model.name FROM oss_ci_benchmark_v3 ORDER BY 1")]
 
 
-def at_once(dsn: str, body: Callable[[int], bytes]) -> list[Outcome]:
+def at_once(dsn: str, body: Callable[[int], bytes]) -> list[IngestOutcome]:
     """What becomes of one object of the same key from each of several writers."""
-    outcomes: list[Outcome] = []
+    outcomes: list[IngestOutcome] = []
     barrier = threading.Barrier(WRITERS)
 
     def write(number: int) -> None:
@@ -78,7 +78,7 @@ def test_at_a_server_somebody_else_may_be_faster(
     store: Store, second: Store, monkeypatch: pytest.MonkeyPatch, theirs: str, is_same: bool
 ) -> None:
     """They publish after we looked and before we publish."""
-    monkeypatch.setattr(incoming, "_ALONE", nullcontext())
+    monkeypatch.setattr(loading, "_ALONE", nullcontext())
     slow, fast = Incoming(store, "bucket"), Incoming(second, "bucket")
     store.embedded = False
     for writer, model in ((slow, "ours"), (fast, theirs)):
@@ -134,7 +134,7 @@ def test_a_statement_that_a_server_refuses_is_not_tried_again(
 
     arriving = Incoming(store, "bucket")
     arriving.add_lines([b'{"_meta": {"bucket": "bucket", "key": "a.json"}}'])
-    monkeypatch.setattr(incoming, "STATEMENT_TIMEOUT", 1)
+    monkeypatch.setattr(loading, "STATEMENT_TIMEOUT", 1)
     monkeypatch.setattr(store, "run", refuse)
     with pytest.raises(RefusedStatementError, match="no rights"):
         arriving.publish()

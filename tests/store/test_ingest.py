@@ -11,13 +11,13 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci import cli
-from torchperf_ci.places import data_repository, directory, open_place
+from torchperf_ci.places import branch, directory, open_place
 from torchperf_ci.places import s3 as s3_place
 from torchperf_ci.records import limits
 from torchperf_ci.store import ingest
 from torchperf_ci.store.client import RefusedStatementError, connect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.s3 import S3Reader
+from torchperf_ci.store.loading import S3Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -271,7 +271,7 @@ def test_objects_that_are_too_large_are_refused_by_name(
     store: Store, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
-    for module in (ingest, directory, s3_place, data_repository, limits):
+    for module in (ingest, directory, s3_place, branch, limits):
         monkeypatch.setattr(module, "MAX_BYTES", 1000)
     outcome = ingest_place(store, open_place(source))
     assert models(store) == ["b"]

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci.places import open_place
-from torchperf_ci.store import ingest, s3
+from torchperf_ci.store import ingest, loading
 from torchperf_ci.store.client import RefusedStatementError
 from torchperf_ci.store.ingest import ingest_objects, ingest_place
-from torchperf_ci.store.s3 import S3Reader
+from torchperf_ci.store.loading import S3Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchperf_ci.store.client import Store
-    from torchperf_ci.store.outcome import Outcome
+    from torchperf_ci.store.ingest import IngestOutcome
 
     from .conftest import Objects
 
@@ -34,7 +34,7 @@ def line(model: str, **more: Any) -> bytes:
     return f"{json.dumps(record)}\n".encode()
 
 
-def take(store: Store, objects: Objects) -> Outcome:
+def take(store: Store, objects: Objects) -> IngestOutcome:
     return ingest_place(store, open_place(objects.target))
 
 
@@ -81,7 +81,7 @@ def test_neither_batches_nor_how_they_are_looked_for_change_what_is_read(
 ) -> None:
     """Keys that are the beginning of others, in folders or not, below a prefix and beside it."""
     monkeypatch.setattr(ingest, "BATCH_OBJECTS", batch)
-    monkeypatch.setattr(s3, "_MOST_IN_VAIN", in_vain)
+    monkeypatch.setattr(loading, "_MOST_IN_VAIN", in_vain)
     keys = ["a", "aa", "aa/b", "aa/b/c", "ab", "b=1/x", "b"]
     for key in keys:
         objects.put(f"v3/{key}.json", gzip.compress(line(key)))

@@ -15,7 +15,7 @@ from zygote import Zygote, running_zygote
 from torchperf_ci.places import open_place
 from torchperf_ci.store.client import Store
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.migrating import open_store
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

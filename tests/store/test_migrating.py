@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import StoreError
-from torchperf_ci.store import migrating
+from torchperf_ci.store import migrations as migrating
 from torchperf_ci.store.client import RefusedStatementError, connect
-from torchperf_ci.store.migrating import Migration, migrate, migrations, open_store
+from torchperf_ci.store.migrations import Migration, migrate, migrations, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

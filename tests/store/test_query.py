@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.series.store import points_of_store
+from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.store.command import StoreQuery, run_query
 from torchperf_ci.store.ingest import ingest_objects
-from torchperf_ci.store.migrating import open_store
-from torchperf_ci.store.query import Question, ask
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,9 @@ def store(path: Path) -> Iterator[Store]:
 
 
 def points(store: Store, **asked: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in b"".join(ask(store, replace(Question(), **asked))).splitlines()]
+    return [
+        json.loads(line) for line in b"".join(run_query(store, replace(StoreQuery(), **asked))).splitlines()
+    ]
 
 
 def models(store: Store, **asked: Any) -> set[str]:
@@ -217,14 +219,14 @@ def _csv(content: bytes) -> list[str]:
 
 @pytest.mark.parametrize(("form", "read"), [("json", _json), ("jsoneachrow", _lines), ("csv", _csv)])
 def test_every_format_holds_every_point(store: Store, form: str, read: Callable[[bytes], list[str]]) -> None:
-    assert sorted(read(b"".join(ask(store, Question(), form)))) == sorted(NAMES)
-    assert read(b"".join(ask(store, Question(repo="nobody/nothing"), form))) == []
+    assert sorted(read(b"".join(run_query(store, StoreQuery(), form)))) == sorted(NAMES)
+    assert read(b"".join(run_query(store, StoreQuery(repo="nobody/nothing"), form))) == []
 
 
 @pytest.mark.parametrize("repo", ["", "nobody/nothing"])
 def test_parquet_is_what_the_engine_reads_again(store: Store, tmp_path: Path, repo: str) -> None:
     file = tmp_path / "points.parquet"
-    file.write_bytes(b"".join(ask(store, Question(repo=repo), "parquet")))
+    file.write_bytes(b"".join(run_query(store, StoreQuery(repo=repo), "parquet")))
     found = store.rows("SELECT model, repetitions FROM file({file:String}, 'Parquet')", {"file": str(file)})
     expected = [] if repo else [(m["model"]["name"], m["metric"]["benchmark_values"]) for m in RECORDS]
     assert sorted(found) == sorted(expected)

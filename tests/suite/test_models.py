@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional
 
 from torchperf_ci.suite import scientific, vision
+from torchperf_ci.suite.building_blocks import SelfAttention
 from torchperf_ci.suite.language import _SwitchLayer
-from torchperf_ci.suite.layers import SelfAttention
 from torchperf_ci.suite.registry import catalogue
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.report.issues.causes.findings import findings_of
-from torchperf_ci.report.issues.life.hidden import embed, recall
-from torchperf_ci.report.issues.life.lifecycle import plan
-from torchperf_ci.report.issues.life.ours import Ours
-from torchperf_ci.report.issues.life.rules import Rules
+from torchperf_ci.issues.findings import findings_of
+from torchperf_ci.issues.lifecycle import plan_actions
+from torchperf_ci.issues.matching import IssueRules
+from torchperf_ci.issues.memory import TrackedIssue, embed, recall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.culprits.culprit import Location
-    from torchperf_ci.report.issues.life.action import Action, Plan
-    from torchperf_ci.report.issues.life.memory import Memory
+    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.issues.lifecycle import IssueAction, IssuePlan
+    from torchperf_ci.issues.memory import IssueMemory
     from torchperf_ci.verdicts.verdict import Judgement
 
 
@@ -26,32 +25,32 @@ class Desk:
 
     recovered_nights: int = 3
     max_per_night: int = 5
-    issues: dict[int, Ours] = field(default_factory=dict)
+    issues: dict[int, TrackedIssue] = field(default_factory=dict)
 
-    def plan(self, day: int, judgement: Judgement, *locations: Location) -> Plan:
+    def plan(self, day: int, judgement: Judgement, *locations: Bisection) -> IssuePlan:
         """What is to be done in the night of a day of November."""
         night = f"2026-11-{day:02d}"
-        rules = Rules(night, self.recovered_nights, self.max_per_night)
+        rules = IssueRules(night, self.recovered_nights, self.max_per_night)
         findings = findings_of([judgement], locations, night, 3)
-        return plan(findings, judgement.verdicts, [*self.issues.values()], rules)
+        return plan_actions(findings, judgement.verdicts, [*self.issues.values()], rules)
 
-    def night(self, day: int, judgement: Judgement, *locations: Location) -> list[str]:
+    def night(self, day: int, judgement: Judgement, *locations: Bisection) -> list[str]:
         """Do it; what was done, as ``open 1``. The same again must be nothing."""
         done = [self.do(action) for action in self.plan(day, judgement, *locations).actions]
         again = [action for action in self.plan(day, judgement, *locations).actions if self.changes(action)]
         assert again == []
         return [one for one in done if not one.startswith("remember")]
 
-    def changes(self, action: Action) -> bool:
+    def changes(self, action: IssueAction) -> bool:
         """Whether doing it changes anything."""
         return action.issue is None or action.what != "remember" or action.memory != action.issue.memory
 
-    def do(self, action: Action) -> str:
+    def do(self, action: IssueAction) -> str:
         """One action."""
         issue = action.issue
         if issue is None:
             number = max(self.issues, default=0) + 1
-            self.issues[number] = Ours(number, f"#{number}", "", "", stored(action.memory))
+            self.issues[number] = TrackedIssue(number, f"#{number}", "", "", stored(action.memory))
             return f"{action.what} {number}"
         if action.what == "duplicate":
             del self.issues[issue.number]
@@ -66,12 +65,12 @@ class Desk:
         self.issues[number] = replace(self.issues[number], **members)
 
     @property
-    def open(self) -> Sequence[Ours]:
+    def open(self) -> Sequence[TrackedIssue]:
         """Those that are open."""
         return [issue for issue in self.issues.values() if issue.is_open]
 
 
-def stored(memory: Memory) -> Memory:
+def stored(memory: IssueMemory) -> IssueMemory:
     """As it is read again."""
     found = recall(embed(memory))
     assert found is not None

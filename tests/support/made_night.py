@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from torchperf_ci.culprits.culprit import (
-    Change,
+    Bisection,
     Culprit,
-    Inside,
-    Location,
+    DependencyChange,
     MachineTime,
-    Measurement,
-    Moved,
-    Operator,
-    Skipped,
+    OperatorCost,
+    PairMeasurement,
+    ProfileChange,
+    SeriesEffect,
+    SkippedCommit,
     Suspect,
 )
-from torchperf_ci.series.series import Series
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
@@ -77,11 +77,11 @@ def a_regression(series: Series, old: float, ratio: float, *, good: str = GOOD, 
     )
 
 
-def a_change(series: Series, ratio: float) -> Change:
+def a_change(series: Series, ratio: float) -> SeriesEffect:
     """What ten pairs of the culprit and its parent say."""
     scatter = (-0.4, 0.1, 0.3, -0.2, 0.0, 0.2, -0.1, 0.4, -0.3, 0.1)
     ratios = tuple(round(ratio - 1 + percent / 100, 4) for percent in scatter)
-    return Change(str(series), Effect(ratio, ratio - 0.004, ratio + 0.004, len(ratios)), ratios)
+    return SeriesEffect(str(series), Effect(ratio, ratio - 0.004, ratio + 0.004, len(ratios)), ratios)
 
 
 RESNET, BERT = a_series(), a_series("language/bert")
@@ -100,13 +100,13 @@ CULPRIT = Culprit(
     subject="[inductor] Check the shapes of every input twice (#123456)",
     pull_request=123456,
     url=f"{SERVER}/octo/perf/commit/{GUILTY}",
-    moved=(Moved("triton", "3.5.0", "3.6.0"),),
-    inside=Inside(
+    moved=(DependencyChange("triton", "3.5.0", "3.6.0"),),
+    inside=ProfileChange(
         probe="vision/resnet18 inference bf16 inductor batch 128",
         moved=(
-            Operator("triton_poi_fused_relu", "kernel", None, 0.041, None, 17),
-            Operator("aten::item", "operator", None, 0.022, None, 20),
-            Operator("triton_poi_fused_convolution_relu", "kernel", 0.512, 0.521, 17, 17),
+            OperatorCost("triton_poi_fused_relu", "kernel", None, 0.041, None, 17),
+            OperatorCost("aten::item", "operator", None, 0.022, None, 20),
+            OperatorCost("triton_poi_fused_convolution_relu", "kernel", 0.512, 0.521, 17, 17),
         ),
         graph_breaks=("call to .item() at torch/_inductor/shapes.py:71",),
         files=("culprits.profiles/old.json.gz", "culprits.profiles/new.json.gz"),
@@ -115,13 +115,15 @@ CULPRIT = Culprit(
 )
 
 
-def a_reading(purpose: str, base: str, head: str, log_ratio: float) -> Measurement:
+def a_reading(purpose: str, base: str, head: str, log_ratio: float) -> PairMeasurement:
     """One pair of measurements."""
     ratios = {str(RESNET): log_ratio, str(BERT): round(log_ratio * 0.6, 4)}
-    return Measurement("vision/resnet18 inference bf16 inductor batch 128", base, head, purpose, ratios, 21.5)
+    return PairMeasurement(
+        "vision/resnet18 inference bf16 inductor batch 128", base, head, purpose, ratios, 21.5
+    )
 
 
-LOCATION = Location(
+LOCATION = Bisection(
     status="found",
     good=GOOD,
     bad=BAD,
@@ -137,7 +139,7 @@ LOCATION = Location(
     seconds=MachineTime(1223.4, 5490.2),
     confirmed={str(RESNET): Effect(1.073, 1.069, 1.077, 10)},
     culprits=(CULPRIT,),
-    skipped=(Skipped("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
+    skipped=(SkippedCommit("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
     notes=("one measurement was repeated",),
     readings=(
         a_reading("confirm", GOOD, BAD, 0.0705),
@@ -178,18 +180,18 @@ JUDGEMENT = Judgement("check", "clickhouse://octo/benchmark", f"records ({BAD[:1
 """All that ``check`` said of the night."""
 
 
-def hostile_night(text: str) -> tuple[Judgement, Location]:
+def hostile_night(text: str) -> tuple[Judgement, Bisection]:
     """A night in which every text is the same one."""
     series = Series(*[text] * 9)
-    change = Change(str(series), CULPRIT.effect)
-    inside = Inside(text, (Operator(text, "kernel", 1.0, 2.0, 1, 1),), (text,), (text,), (text,))
+    change = SeriesEffect(str(series), CULPRIT.effect)
+    inside = ProfileChange(text, (OperatorCost(text, "kernel", 1.0, 2.0, 1, 1),), (text,), (text,), (text,))
     named: dict[str, Any] = dict.fromkeys(("commit", "author", "date", "subject", "url"), text or "x")
     culprit = replace(
         CULPRIT,
         **named,
         set=(text or "x",),
         series=(change,),
-        moved=(Moved(text, text, text),),
+        moved=(DependencyChange(text, text, text),),
         inside=inside,
     )
     words: dict[str, Any] = dict.fromkeys(
@@ -201,10 +203,10 @@ def hostile_night(text: str) -> tuple[Judgement, Location]:
         confirmed={text: CULPRIT.effect},
         culprits=(culprit,),
         credible=(Suspect(text, 0.5, text),),
-        skipped=(Skipped(text, text),),
-        moved=(Moved(text, text, text),),
+        skipped=(SkippedCommit(text, text),),
+        moved=(DependencyChange(text, text, text),),
         notes=(text,),
-        readings=(Measurement(text, text, text, text, {text: 0.1}),),
+        readings=(PairMeasurement(text, text, text, text, {text: 0.1}),),
     )
     verdicts = [_of(series, verdict, text) for verdict in (REGRESSED[0], BROKEN)]
     return Judgement(text, text, text, verdicts), location

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchperf_ci.series.series import Point, Series
+from torchperf_ci.series.points import Point, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.culprits.culprit import Change, Culprit, Location
-from torchperf_ci.series.series import Series
+from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from torchperf_ci.verdicts.verdict import Word
+    from torchperf_ci.verdicts.verdict import VerdictWord
 
 GOOD, BAD = "1" * 40, "2" * 40
 CULPRIT, OTHER = "c" * 40, "d" * 40
@@ -34,7 +34,9 @@ def regressed(
     return Verdict(of, "regressed", "slower", effect, old, new, noise, evidence=evidence)
 
 
-def measured(of: Series, new: float | None = 1.0, word: Word = "unchanged", noise: float = 0.005) -> Verdict:
+def measured(
+    of: Series, new: float | None = 1.0, word: VerdictWord = "unchanged", noise: float = 0.005
+) -> Verdict:
     """Not worse than history, which may have got used to it."""
     return Verdict(of, word, "as before", old=1.0, new=new, noise=noise)
 
@@ -44,24 +46,24 @@ def outcome(model: str, nights: int, device: str = "cuda") -> Verdict:
     found = Series("octo/perf", "ci", model, "inference", "fp32", "eager", device, ARCHES[device], "status")
     if not nights:
         return Verdict(found, "unchanged", "passes", old=1.0, new=1.0)
-    word: Word = "broken" if nights == 1 else "unchanged"
+    word: VerdictWord = "broken" if nights == 1 else "unchanged"
     return Verdict(found, word, "failed: no memory", old=1.0, new=0.0, evidence={"failing": nights})
 
 
 def located(
     *of: Verdict, commit: str = CULPRIT, ends: tuple[str, str] = (GOOD, BAD), **given: Any
-) -> Location:
+) -> Bisection:
     """A bisection that proved one commit, measured on the machine of the first verdict."""
     effects = [verdict.effect or Effect(1.1, 1.09, 1.11, 10) for verdict in of]
     changes = tuple(
-        Change(str(verdict.series), effect, (log(effect.ratio),) * 10)
+        SeriesEffect(str(verdict.series), effect, (log(effect.ratio),) * 10)
         for verdict, effect in zip(of, effects, strict=True)
     )
     subject = {"author": "Ada", "date": "2026-11-01T00:00:00+00:00", "subject": "Simplify the scheduler"}
     url = f"https://github.example/octo/perf/commit/{commit}"
     culprit = Culprit(commit, (commit,), 0.99, effects[0], changes, url=url, **subject)
     first = of[0].series
-    return Location("found", *ends, machine=f"{first.arch} ({first.device})", culprits=(culprit,), **given)
+    return Bisection("found", *ends, machine=f"{first.arch} ({first.device})", culprits=(culprit,), **given)
 
 
 def judged(*verdicts: Verdict) -> Judgement:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from github_api import JOB, MEASURING, REPOSITORY, GitHub, running_github
 
+from torchperf_ci import github as asking
 from torchperf_ci.cli import main
-from torchperf_ci.report import github as asking
-from torchperf_ci.series.series import Series
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import file
+from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Job:
     def report(self, *arguments: str, ratio: float = 1.05) -> int:
         """The exit code of ``torchperf report`` on a file with one regression."""
         path = self.folder / f"verdicts-{ratio}.json"
-        file.write(path, a_regression(ratio))
+        verdicts_file.write_verdicts(path, a_regression(ratio))
         return main(["report", "--verdicts", str(path), *arguments])
 
     def comment(self, *arguments: str, ratio: float = 1.05) -> int:

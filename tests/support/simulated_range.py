@@ -8,27 +8,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.driver import investigate
-from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.bisect_progress import BisectProgress
+from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectQuestion,
+    BisectReading,
+    BuildAttempt,
+    ProbeFailure,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.reasoning.question import Question
-from torchperf_ci.bisect.telling.progress import Progress
+from torchperf_ci.bisect.search import investigate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.bisect.reasoning.facts import Purpose
-    from torchperf_ci.bisect.reasoning.segment import Segment
+    from torchperf_ci.bisect.reasoning.evidence import Purpose, SuspectRange
 
 MOST_PAIRS = 500
 MOST_DONE = 2 * MOST_PAIRS
 """Pairs, and pairs and builds: a bisection that takes more is going round in circles."""
 SPIKE = math.log(2)
 
-Event = Reading | Build | Failure
+Event = BisectReading | BuildAttempt | ProbeFailure
 
 
 @dataclass(frozen=True)
@@ -69,36 +73,36 @@ class SimulatedRange:
         self._tried: set[int] = set()
         self._offsets: dict[tuple[int, int], float] = {}
 
-    def build(self, position: int, draw: int = 0) -> Build:
-        """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.build` does."""
+    def build(self, position: int, draw: int = 0) -> BuildAttempt:
+        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.build` does."""
         self._count()
         ok = position not in self.unbuildable | (self.flaky - self._tried)
         self._tried.add(position)
-        return Build(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
+        return BuildAttempt(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
 
     def measure(
         self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
-    ) -> Reading | Failure:
-        """As :meth:`torchperf_ci.bisect.measuring.laboratory.Laboratory.measure` does."""
+    ) -> BisectReading | ProbeFailure:
+        """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
         assert not self.unbuildable & {base, head}
         assert 0 <= base < head <= self.n or (purpose == "control" and base == head)
         self._count()
         for position in (base, head):
             if position in self.fails.get(probe, ()):
-                return Failure(probe, position, "crashed")
+                return ProbeFailure(probe, position, "crashed")
         luck = self._offset(head, draws[1]) - self._offset(base, draws[0])
         ratios = {
             name: one.level(head) - one.level(base) + luck + self._error(one)
             for name, one in self.series.items()
             if one.probe == probe
         }
-        return Reading(probe, base, head, ratios, purpose, seconds=1.0, draws=draws)
+        return BisectReading(probe, base, head, ratios, purpose, seconds=1.0, draws=draws)
 
-    def question(self, weights: NDArray[np.float64] | None = None) -> Question:
+    def question(self, weights: NDArray[np.float64] | None = None) -> BisectQuestion:
         """Which commits made the series slower by 3% or more?"""
         probes = list(dict.fromkeys(one.probe for one in self.series.values()))
         prior = np.full(self.n, 1 / self.n) if weights is None else weights
-        return Question(
+        return BisectQuestion(
             *(prior, probes, 0.03),
             build_seconds=10.0,
             pair_seconds=1.0,
@@ -128,7 +132,7 @@ class Kept:
         self.events: list[Event] = []
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> BisectFacts:
         """As of all events."""
         return facts_of(self.events)
 
@@ -137,10 +141,10 @@ class Kept:
         self.events.append(event)
 
 
-class Silent(Progress):
+class Silent(BisectProgress):
     """Nobody is told."""
 
-    def learnt(self, event: Event, facts: Facts) -> None:
+    def learnt(self, event: Event, facts: BisectFacts) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -149,12 +153,13 @@ class Silent(Progress):
     def _begin(self) -> None: ...
 
 
-def facts_of(events: list[Event]) -> Facts:
+def facts_of(events: list[Event]) -> BisectFacts:
     """The facts that some events make."""
     readings, builds, failures = (
-        [event for event in events if isinstance(event, kind)] for kind in (Reading, Build, Failure)
+        [event for event in events if isinstance(event, kind)]
+        for kind in (BisectReading, BuildAttempt, ProbeFailure)
     )
-    return Facts(tuple(readings), tuple(builds), tuple(failures))
+    return BisectFacts(tuple(readings), tuple(builds), tuple(failures))
 
 
 @dataclass(frozen=True)
@@ -166,21 +171,23 @@ class Ended:
     ended_by: str
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> BisectFacts:
         """All of them."""
         return self.investigation.facts
 
     @property
-    def culprits(self) -> dict[str, list[Segment]]:
+    def culprits(self) -> dict[str, list[SuspectRange]]:
         """The steps that each series has proven, of those that have any."""
         return {one.series: list(one.culprits) for one in self.investigation.standings if one.culprits}
 
 
-def bisected(world: SimulatedRange, limits: Limits | None = None, question: Question | None = None) -> Ended:
+def bisected(
+    world: SimulatedRange, limits: BisectLimits | None = None, question: BisectQuestion | None = None
+) -> Ended:
     """Bisect a simulated range from its beginning to its end."""
     kept, asked = Kept(), question or world.question()
     shown = Silent(asked, [str(position) for position in range(world.n + 1)])
-    most = limits or Limits(pairs=MOST_PAIRS)
+    most = limits or BisectLimits(pairs=MOST_PAIRS)
     ended_by = investigate(asked, world, kept, most, shown)  # type: ignore[arg-type]  # all that it asks of them
     assert limits or not ended_by, "going round in circles"
     return Ended(Investigation(asked, kept.facts), kept.events, ended_by)

@@ -54,10 +54,10 @@ def _serve() -> None:
     # Not the embedded engine: it starts threads, which no fork survives.
     import torchperf_ci.places.s3
     import torchperf_ci.upload.command
-    import torchperf_ci.upload.into_store  # noqa: F401
-    from torchperf_ci.records.reading import parse
+    import torchperf_ci.upload.targets  # noqa: F401
+    from torchperf_ci.records.reading import parse_records
 
-    parse(b'{"metric": {}}', "")  # loads what checks records
+    parse_records(b'{"metric": {}}', "")  # loads what checks records
 
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), flush=True)

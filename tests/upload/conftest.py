@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
-from torchperf_ci.places.access import UploaderCredentials
 from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.upload.server import Server
+from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.receive.server import ReceiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,10 +79,10 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReceiveServer]:
     """An upload API of our own, keeping in ``tmp_path / "kept"``, and its credentials in the environment."""
     accepted = UploaderCredentials("someone", "pa55word-of-the-uploader")
     monkeypatch.setenv("UPLOADER_USERNAME", accepted.username)
     monkeypatch.setenv("UPLOADER_PASSWORD", accepted.password)
-    with serving(Server(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted)) as server:
+    with serving(ReceiveServer(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted)) as server:
         yield server

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.upload.checkout import Checkout, read_checkout, repository_name
+from torchperf_ci.upload.metadata import Checkout, read_checkout, repository_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
-from torchperf_ci.upload import job as module
-from torchperf_ci.upload.job import Job, JobUnknownError, find_job
+from torchperf_ci.upload import metadata as module
+from torchperf_ci.upload.metadata import JobUnknownError, UploadJob, find_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_the_job_is_the_one_on_this_runner_in_this_attempt(asking: dict[str, str
         listed(4),
         listed(5, "other"),
     ]
-    assert find_job(asking, 71, 2) == Job(4, "measure (4)")
+    assert find_job(asking, 71, 2) == UploadJob(4, "measure (4)")
     assert all(authorization == f"token {TOKEN}" for _, authorization in github.asked)
 
 
@@ -149,7 +149,7 @@ def test_a_github_that_is_not_there_has_a_reason(
 def test_a_list_without_end_is_left(
     asking: dict[str, str], github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_DEADLINE", -1.0)
+    monkeypatch.setattr(module, "_JOBS_DEADLINE", -1.0)
     github.jobs = [listed(1), listed(2), listed(3)]
     with pytest.raises(JobUnknownError, match="to list the jobs"):
         find_job(asking, 71, 2)

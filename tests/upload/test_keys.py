@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.places.keys import check_keys
-from torchperf_ci.upload.keys import commit_key, file_key
+from torchperf_ci.places.place import check_keys
+from torchperf_ci.upload.payload import commit_key, file_key
 
 RECORD = {
     "repo": "pytorch/pytorch",

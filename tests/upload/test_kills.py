@@ -15,7 +15,7 @@ from seaweedfs import BUCKET
 from zygote import Zygote, running_zygote
 
 from torchperf_ci.places import open_place
-from torchperf_ci.records.reading import parse
+from torchperf_ci.records.reading import parse_records
 from torchperf_ci.store.client import connect
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from seaweedfs import S3Server
 
-    from torchperf_ci.upload.server import Server
+    from torchperf_ci.receive.server import ReceiveServer
 
 ROUNDS, KILLS = 10, 2
 FILES, RECORDS = 12, 2
@@ -56,7 +56,7 @@ def call(folder: Path, to: str) -> list[str]:
 
 
 def records_at(to: str) -> Counter[str]:
-    readings = [parse(body, key) for key, body in contents(open_place(to)).items()]
+    readings = [parse_records(body, key) for key, body in contents(open_place(to)).items()]
     assert not any(reading.refused for reading in readings)
     return Counter(found.record["model"]["name"] for reading in readings for found in reading.records)
 
@@ -99,7 +99,7 @@ def test_an_embedded_store(tmp_path: Path, zygote: Zygote) -> None:
     survive(zygote, dsn, tmp_path, lambda: rows_in(dsn))
 
 
-def test_an_upload_api(tmp_path: Path, zygote: Zygote, api: Server) -> None:
+def test_an_upload_api(tmp_path: Path, zygote: Zygote, api: ReceiveServer) -> None:
     survive(zygote, api.url, tmp_path, lambda: records_at(str(tmp_path / "kept")))
 
 

@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
-from torchperf_ci.errors import (
-    ConflictError,
-    CredentialsError,
-    NotDeliveredError,
-    RecordsError,
-    UsageError,
-)
-from torchperf_ci.places.access import UploaderCredentials
+from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
 from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.upload.lambda_api import LambdaApi
-from torchperf_ci.upload.post import checked_url
-from torchperf_ci.upload.server import Server
-from torchperf_ci.upload.tried import Tried
+from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.receive.server import ReceiveServer
+from torchperf_ci.upload.spool import SentRequests
+from torchperf_ci.upload.targets import UploadApi, checked_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,23 +65,23 @@ def server() -> Iterator[Any]:
 
 
 @pytest.fixture
-def api(server: Any, tmp_path: Path) -> LambdaApi:
+def api(server: Any, tmp_path: Path) -> UploadApi:
     return client(f"http://127.0.0.1:{server.server_port}", tmp_path)
 
 
-def client(url: str, tmp_path: Path, seconds: float = 20.0) -> LambdaApi:
+def client(url: str, tmp_path: Path, seconds: float = 20.0) -> UploadApi:
     journal = tmp_path / "requests.jsonl"
-    return LambdaApi(
-        url, lambda: UploaderCredentials("someone", SECRET), lambda url: Tried(journal, url), seconds
+    return UploadApi(
+        url, lambda: UploaderCredentials("someone", SECRET), lambda url: SentRequests(journal, url), seconds
     )
 
 
-def outcome(api: LambdaApi, body: bytes = BODY) -> object:
+def outcome(api: UploadApi, body: bytes = BODY) -> object:
     (result,) = api.put_all({KEY: body}).values()
     return result
 
 
-def test_the_request_is_the_contracts(api: LambdaApi, server: Any) -> None:
+def test_the_request_is_the_contracts(api: UploadApi, server: Any) -> None:
     server.script = [answering(200, {"message": "kept"})]
     assert outcome(api) == "written"
     assert server.seen == [
@@ -99,7 +92,7 @@ def test_the_request_is_the_contracts(api: LambdaApi, server: Any) -> None:
 @pytest.mark.parametrize(
     "fault", [answering(500), answering(503), answering(429, retry_after="0"), hanging_up]
 )
-def test_what_may_pass_is_tried_again(api: LambdaApi, server: Any, fault: Callable[[Scripted], None]) -> None:
+def test_what_may_pass_is_tried_again(api: UploadApi, server: Any, fault: Callable[[Scripted], None]) -> None:
     server.script = [fault, fault, answering(200)]
     assert outcome(api) == "written"
     assert len(server.seen) == 3
@@ -117,7 +110,7 @@ def test_what_may_pass_is_tried_again(api: LambdaApi, server: Any, fault: Callab
     ],
 )
 def test_what_will_not_pass_is_not_tried_again(
-    api: LambdaApi, server: Any, status: int, kind: type[Exception], advice: str
+    api: UploadApi, server: Any, status: int, kind: type[Exception], advice: str
 ) -> None:
     server.script = [answering(status, {"message": "no\n::error::no"}, location="/elsewhere")]
     told = outcome(api)
@@ -128,17 +121,17 @@ def test_what_will_not_pass_is_not_tried_again(
     assert len(server.seen) == 1
 
 
-def test_other_content_under_the_key_is_a_conflict(api: LambdaApi, server: Any) -> None:
+def test_other_content_under_the_key_is_a_conflict(api: UploadApi, server: Any) -> None:
     server.script = [answering(409, {"message": "exists", "same": False})]
     assert isinstance(outcome(api), ConflictError)
 
 
-def test_a_server_that_compares_is_believed(api: LambdaApi, server: Any) -> None:
+def test_a_server_that_compares_is_believed(api: UploadApi, server: Any) -> None:
     server.script = [answering(409, {"message": "exists", "same": True})]
     assert outcome(api) == "already there"
 
 
-def test_a_key_that_exists_is_a_conflict_where_nobody_compares(api: LambdaApi, server: Any) -> None:
+def test_a_key_that_exists_is_a_conflict_where_nobody_compares(api: UploadApi, server: Any) -> None:
     server.script = [answering(409, {"message": "exists"})] * 2
     assert isinstance(outcome(api), ConflictError)
     assert isinstance(outcome(api), ConflictError), "having been refused once is no delivery"
@@ -146,13 +139,13 @@ def test_a_key_that_exists_is_a_conflict_where_nobody_compares(api: LambdaApi, s
 
 @pytest.mark.parametrize("lost", [answering(500), answering(504), hanging_up])
 def test_after_an_answer_that_was_lost_the_key_is_ours(
-    api: LambdaApi, server: Any, lost: Callable[[Scripted], None]
+    api: UploadApi, server: Any, lost: Callable[[Scripted], None]
 ) -> None:
     server.script = [lost, answering(409, {"message": "exists"})]
     assert outcome(api) == "already there"
 
 
-def test_a_request_that_was_never_run_makes_no_key_ours(api: LambdaApi, server: Any) -> None:
+def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: Any) -> None:
     server.script = [answering(429), answering(409, {"message": "exists"})]
     assert isinstance(outcome(api), ConflictError)
 
@@ -166,7 +159,7 @@ def test_a_server_that_could_not_be_reached_makes_no_key_ours(server: Any, tmp_p
     assert isinstance(outcome(client(url, tmp_path)), ConflictError)
 
 
-def test_what_was_kept_is_remembered_by_another_process(api: LambdaApi, server: Any, tmp_path: Path) -> None:
+def test_what_was_kept_is_remembered_by_another_process(api: UploadApi, server: Any, tmp_path: Path) -> None:
     server.script = [answering(200), *[answering(409, {"message": "exists"})] * 2]
     assert outcome(api) == "written"
     again = client(api.name, tmp_path)
@@ -175,9 +168,9 @@ def test_what_was_kept_is_remembered_by_another_process(api: LambdaApi, server: 
 
 
 def test_a_process_killed_in_the_middle_of_a_request_is_remembered(
-    api: LambdaApi, server: Any, tmp_path: Path
+    api: UploadApi, server: Any, tmp_path: Path
 ) -> None:
-    Tried(tmp_path / "requests.jsonl", api.name).note(KEY, BODY, "sending")
+    SentRequests(tmp_path / "requests.jsonl", api.name).note(KEY, BODY, "sending")
     with (tmp_path / "requests.jsonl").open("a") as file:
         file.write('{"url": "htt')
     server.script = [answering(409, {"message": "exists"})]
@@ -193,13 +186,13 @@ def test_the_deadline_holds_for_all_together(server: Any, tmp_path: Path) -> Non
     assert len(server.seen) < 10
 
 
-def test_no_secret_reaches_the_disk(api: LambdaApi, server: Any, tmp_path: Path) -> None:
+def test_no_secret_reaches_the_disk(api: UploadApi, server: Any, tmp_path: Path) -> None:
     server.script = [answering(500), answering(403)]
     outcome(api)
     assert SECRET not in (tmp_path / "requests.jsonl").read_text()
 
 
-def test_too_large_a_request_is_not_even_sent(api: LambdaApi, server: Any) -> None:
+def test_too_large_a_request_is_not_even_sent(api: UploadApi, server: Any) -> None:
     told = outcome(api, b"x" * 6_000_000)
     assert isinstance(told, NotDeliveredError)
     assert not server.seen
@@ -207,10 +200,10 @@ def test_too_large_a_request_is_not_even_sent(api: LambdaApi, server: Any) -> No
 
 def test_without_credentials_nothing_is_sent(server: Any, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{server.server_port}"
-    found = LambdaApi(
+    found = UploadApi(
         url,
         lambda: UploaderCredentials.of({"UPLOADER_USERNAME": "x"}, print),
-        lambda url: Tried(tmp_path, url),
+        lambda url: SentRequests(tmp_path, url),
         5,
     )
     assert isinstance(outcome(found), CredentialsError)
@@ -225,7 +218,7 @@ def test_credentials_are_masked_before_they_are_used() -> None:
 
 
 def test_no_proxy_gets_what_stays_on_this_machine(
-    api: LambdaApi, server: Any, monkeypatch: pytest.MonkeyPatch
+    api: UploadApi, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -244,7 +237,7 @@ def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
 def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
-    with serving(Server(("127.0.0.1", 0), place, UploaderCredentials("someone", SECRET))) as server:
+    with serving(ReceiveServer(("127.0.0.1", 0), place, UploaderCredentials("someone", SECRET))) as server:
         first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
         told = [
             outcome(first, record),
@@ -258,15 +251,15 @@ def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) 
 
 def test_what_is_no_line_of_the_journal_is_passed_over_and_a_link_is_named(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
-    Tried(path, "https://api").note(KEY, BODY, "sending")
+    SentRequests(path, "https://api").note(KEY, BODY, "sending")
     with path.open("a") as file:
         file.write(
             '[]\n{"url": "https://api"}\n{"url": "https://api", "key": [], "content": 1}\n'
             + "[" * 9999
             + "\n"
         )
-    assert Tried(path, "https://api").may_be_there(KEY, BODY)
+    assert SentRequests(path, "https://api").may_be_there(KEY, BODY)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecordsError, match="it is a link, not a regular file"):
-        Tried(path, "https://api")
+        SentRequests(path, "https://api")

@@ -8,14 +8,14 @@ import pytest
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import UploadOptions
-from torchperf_ci.upload.metadata import Metadata, gather
+from torchperf_ci.upload.metadata import Metadata, gather_metadata
 
 BY_HAND = {"repo_name": "pytorch/pytorch", "head_branch": "nightly", "head_sha": "be2ad7"}
 SHA = "1f" * 20
 
 
 def gathered(environ: dict[str, str] | None = None, content: str = "digest", **given: Any) -> Metadata:
-    return gather(UploadOptions(**given), environ or {}, content, "torchperf")
+    return gather_metadata(UploadOptions(**given), environ or {}, content, "torchperf")
 
 
 def with_event(job: dict[str, str], event: object) -> dict[str, str]:

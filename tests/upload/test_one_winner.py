@@ -12,14 +12,14 @@ import pytest
 
 from torchperf_ci.errors import ConflictError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.store.client import connect
 from torchperf_ci.upload.targets import open_target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.upload.server import Server
+    from torchperf_ci.receive.server import ReceiveServer
 
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
 WRITERS = 20
@@ -34,7 +34,7 @@ def line(number: int) -> bytes:
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "store":
         return f"chdb://{tmp_path / 'store'}"
-    server: Server = request.getfixturevalue("api")
+    server: ReceiveServer = request.getfixturevalue("api")
     return server.url
 
 
@@ -55,7 +55,7 @@ def test_twenty_writers_of_one_key(target: str, tmp_path: Path) -> None:
     barrier = threading.Barrier(WRITERS)
 
     def write(number: int) -> object:
-        uploader = open_target(target, Access(deadline=120), tmp_path / f"spool{number}")
+        uploader = open_target(target, PlaceAccess(deadline=120), tmp_path / f"spool{number}")
         barrier.wait(timeout=60)
         return uploader.put_all({KEY: line(number)})[KEY]
 
@@ -68,7 +68,7 @@ def test_twenty_writers_of_one_key(target: str, tmp_path: Path) -> None:
 
 
 def test_the_same_again_is_already_there_beside_a_conflict(target: str, tmp_path: Path) -> None:
-    uploader = open_target(target, Access(), tmp_path / "spool")
+    uploader = open_target(target, PlaceAccess(), tmp_path / "spool")
     other = KEY.replace("H100", "MI300X")
     uploader.put_all({KEY: line(1), other: line(2)})
     outcomes = uploader.put_all({KEY: line(1), other: line(3)})

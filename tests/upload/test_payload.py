@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.upload import payload
-from torchperf_ci.upload.payload import Payload, objects, requests
+from torchperf_ci.upload.payload import Payload, pack_objects, pack_requests
 
 BASE: dict[str, Any] = {
     "repo": "octo/perf",
@@ -37,7 +37,7 @@ def request_size(part: Payload) -> int:
 
 def test_one_object_a_file_in_gzipped_lines() -> None:
     first, second = {**BASE, "metric": {"name": "µs\n"}}, {**BASE, "metric": {"name": "B"}}
-    made = objects({"a.json": [first, second], "empty.json": [], "b.json": [first]})
+    made = pack_objects({"a.json": [first, second], "empty.json": [], "b.json": [first]})
     assert [(part.key, part.records) for part in made] == [
         ("v3/octo/perf/71/9/a.json", 2),
         ("v3/octo/perf/71/9/b.json", 1),
@@ -46,14 +46,14 @@ def test_one_object_a_file_in_gzipped_lines() -> None:
 
 
 def test_the_same_records_are_always_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = objects({"a.json": [BASE]})
+    before = pack_objects({"a.json": [BASE]})
     monkeypatch.setattr("time.time", lambda: 0.0)
-    assert objects({"a.json": [BASE]}) == before
+    assert pack_objects({"a.json": [BASE]}) == before
 
 
 def test_a_request_for_each_commit_and_hardware() -> None:
     other = {**BASE, "runners": [{"type": "MI300X"}]}
-    made, oversized = requests([BASE, other, BASE], "llama")
+    made, oversized = pack_requests([BASE, other, BASE], "llama")
     assert [(part.key, part.records) for part in made] == [
         ("v3/octo/perf/main/1f/H100/benchmark_results_llama.json", 2),
         ("v3/octo/perf/main/1f/MI300X/benchmark_results_llama.json", 1),
@@ -70,8 +70,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.samp
 def test_a_split_loses_nothing_and_every_part_fits(names: list[str]) -> None:
     records = [{**BASE, "metric": {"name": name}} for name in names]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payload, "_ROOM", 1000)
-        made, oversized = requests(records)
+        patch.setattr(payload, "_ROOM_FOR_RECORDS", 1000)
+        made, oversized = pack_requests(records)
     assert not oversized
     assert [record for part in made for record in records_in(part.body)] == records
     assert sum(part.records for part in made) == len(records)
@@ -81,7 +81,7 @@ def test_a_split_loses_nothing_and_every_part_fits(names: list[str]) -> None:
 
 def test_six_megabytes_are_the_limit_for_the_escaped_request() -> None:
     records = [{**BASE, "metric": {"name": '"' * 100_000, "number": number}} for number in range(40)]
-    made, _ = requests(records)
+    made, _ = pack_requests(records)
     assert [record for part in made for record in records_in(part.body)] == records
     assert all(request_size(part) < payload.API_LIMIT for part in made)
     # Not smaller than needed either: two neighbours do not fit into one.
@@ -94,6 +94,6 @@ def test_six_megabytes_are_the_limit_for_the_escaped_request() -> None:
 
 def test_a_record_that_no_request_holds_is_not_sent_and_told() -> None:
     huge = {**BASE, "metric": {"name": "x" * payload.API_LIMIT}}
-    made, oversized = requests([BASE, huge, BASE])
+    made, oversized = pack_requests([BASE, huge, BASE])
     assert [part.records for part in made] == [2]
     assert [item.record for item in oversized] == [huge]

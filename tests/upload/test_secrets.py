@@ -12,12 +12,12 @@ from seaweedfs import BUCKET, GRANTED, ROLE, S3Server
 
 from torchperf_ci import cli
 from torchperf_ci.places import oidc, open_place
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.upload.server import Server
+    from torchperf_ci.receive.server import ReceiveServer
 
 TOKEN = "ghs_token-of-the-job"
 MASK = re.compile(r"^::add-mask::(.*)$", re.MULTILINE)
@@ -39,7 +39,9 @@ def told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> tuple[list[str],
     return MASK.findall(err), "\n".join([out, MASK.sub("", err), *written])
 
 
-def test_a_password(folder: Path, tmp_path: Path, api: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_password(
+    folder: Path, tmp_path: Path, api: ReceiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["upload", str(folder), "--to", api.url, "--job-id", "9"]) == 0
     masked, text = told(capsys, tmp_path)
     assert masked == ["pa55word-of-the-uploader"]
@@ -77,7 +79,7 @@ def test_a_role(
     assert not any(secret in text for secret in [*masked, TOKEN, REQUEST_TOKEN])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", no_credentials.environment["AWS_ACCESS_KEY_ID"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", no_credentials.environment["AWS_SECRET_ACCESS_KEY"])
-    keys = list(open_place(prefix, Access(endpoint=no_credentials.endpoint)).keys())
+    keys = list(open_place(prefix, PlaceAccess(endpoint=no_credentials.endpoint)).keys())
     assert len(keys) == 2
     assert not any(secret in " ".join(keys) for secret in masked)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.upload import source as module
-from torchperf_ci.upload.source import read_source
+from torchperf_ci.upload import payload as module
+from torchperf_ci.upload.payload import read_source
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
 from torchperf_ci.records import files
-from torchperf_ci.records.reading import Refused
+from torchperf_ci.records.reading import RefusedElement
 from torchperf_ci.upload import spool as module
 from torchperf_ci.upload.payload import Payload
 from torchperf_ci.upload.spool import Spool
@@ -117,7 +117,7 @@ def test_nothing_in_the_spool_may_be_a_link_or_a_pipe(spool: Spool, tmp_path: Pa
         spool.pending()
     spool.quarantine.symlink_to(tmp_path / "victim.jsonl")
     with pytest.raises(RecordsError, match="it is a link, not a regular file"):
-        spool.set_aside([Refused("a.json", 1, "$", ("bad",), "text")])
+        spool.set_aside([RefusedElement("a.json", 1, "$", ("bad",), "text")])
     assert not (tmp_path / "victim.jsonl").exists()
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places.access import Access
-from torchperf_ci.upload.targets import address, open_target
+from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.upload.targets import open_target, target_address
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ from torchperf_ci.upload.targets import address, open_target
     ],
 )
 def test_an_address_holds_no_credential(to: str, told: str) -> None:
-    assert address(to) == told
+    assert target_address(to) == told
 
 
 def test_a_path_is_the_same_from_everywhere() -> None:
-    assert address("kept") == str(Path.cwd() / "kept")
-    assert address("chdb://kept") == f"chdb://{Path.cwd()}/kept"
+    assert target_address("kept") == str(Path.cwd() / "kept")
+    assert target_address("chdb://kept") == f"chdb://{Path.cwd()}/kept"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_path_is_the_same_from_everywhere() -> None:
 )
 def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        open_target(to, Access(), tmp_path)
+        open_target(to, PlaceAccess(), tmp_path)
     assert "s3cret" not in str(caught.value)
 
 
@@ -58,4 +58,4 @@ def test_what_is_no_target_says_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"foo://x@y.*https://.*s3://.*branch:.*chdb://.*clickhouse://.*directory"
     ):
-        open_target("foo://x:secret@y", Access(), tmp_path)
+        open_target("foo://x:secret@y", PlaceAccess(), tmp_path)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.options import UploadOptions
-from torchperf_ci.upload.keys import commit_key
-from torchperf_ci.upload.this_machine import runner
+from torchperf_ci.upload.completion import this_runner
+from torchperf_ci.upload.payload import commit_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 def test_a_gaudi_has_the_infrastructures_name_and_type(programs: Path) -> None:
     program(programs, "hl-smi", HL_SMI)
-    entry = runner(UploadOptions())
+    entry = this_runner(UploadOptions())
     assert (entry["name"], entry["type"], entry["gpu_count"]) == ("hpu", "Intel Gaudi3 HL-325L", 2)
     assert entry["gpu_info"] == "Intel Gaudi3 HL-325L"
 
@@ -56,14 +56,14 @@ def test_a_gaudi_has_the_infrastructures_name_and_type(programs: Path) -> None:
 )
 def test_a_tool_that_finds_no_gaudi_leaves_the_cpu(programs: Path, text: str) -> None:
     program(programs, "hl-smi", text)
-    assert runner(UploadOptions())["name"] in {"cpu", "arm64-cpu"}
+    assert this_runner(UploadOptions())["name"] in {"cpu", "arm64-cpu"}
 
 
 def test_arm_has_no_type_and_is_known_by_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    entry = runner(UploadOptions())
+    entry = this_runner(UploadOptions())
     assert (entry["name"], entry["type"]) == ("arm64-cpu", "")
     assert str(entry["cpu_info"]).startswith("aarch64 ")
-    assert runner(UploadOptions(device_type="m7g.metal"))["type"] == "m7g.metal"
+    assert this_runner(UploadOptions(device_type="m7g.metal"))["type"] == "m7g.metal"
     record = {"repo": "octo/perf", "head_branch": "main", "head_sha": "1f", "runners": [entry]}
     assert "/aarch64_" in commit_key(record), "no two kinds of machine share a key"

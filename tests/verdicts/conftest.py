@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.series.series import Series
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.verdict import Again, Judgement, Suite, Verdict
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchperf_ci.verdicts.verdict import Word
+    from torchperf_ci.verdicts.verdict import VerdictWord
 
 HOSTILE = (
     "::error::pwned ##[error]pwned a|b\n::error::pwned ::error::pwned "
@@ -27,7 +27,7 @@ HOSTILE = (
 OLD, NEW = "a" * 40, "b" * 40
 
 
-def a_verdict(word: Word = "unchanged", model: str = "vision/resnet18", **given: Any) -> Verdict:
+def a_verdict(word: VerdictWord = "unchanged", model: str = "vision/resnet18", **given: Any) -> Verdict:
     """One of a series on a GPU; whatever is not given says nothing."""
     metric = given.pop("metric", "latency(ms)")
     series = Series("octo/perf", "nightly", model, "inference", "bf16", "eager", "cuda", "H100", metric)
@@ -62,9 +62,9 @@ def judgement() -> Judgement:
             a_verdict("regressed", "bart", metric="graph_breaks", old=0.0, new=2.0),
             replace(slower, noise=0.012, detectable=0.021, evidence=evidence),
         ],
-        [Suite("latency(ms)", Effect(1.002, 1.001, 1.003, 0), 64)],
+        [SuiteMean("latency(ms)", Effect(1.002, 1.001, 1.003, 0), 64)],
         ["2 records were refused"],
-        Again(OLD, NEW, ("--suite", "bench/a suite.py"), "sub", "2.13.0+cpu"),
+        RepeatOptions(OLD, NEW, ("--suite", "bench/a suite.py"), "sub", "2.13.0+cpu"),
     )
 
 
@@ -80,7 +80,7 @@ def hostile(judgement: Judgement) -> Judgement:
         verdicts=[replace(verdict, series=series, why=HOSTILE) for verdict in judgement.verdicts],
         suites=[replace(judgement.suites[0], metric=HOSTILE)],
         notes=[HOSTILE],
-        again=Again(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
+        again=RepeatOptions(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
     )
 
 

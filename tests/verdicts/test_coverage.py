@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.verdicts.coverage import Coverage, coverage, is_enough, shortfall, takes
+from torchperf_ci.verdicts.headline import Coverage, coverage, is_enough, shortfall, what_it_takes
 from torchperf_ci.verdicts.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -85,13 +85,15 @@ def test_how_little_was_judged_is_said_with_the_reasons(judged: Callable[..., Ju
 
 @pytest.mark.parametrize("command", ["check", "compare", "somebody else's"])
 def test_what_it_takes_is_said_for_each_reason_the_most_common_first(judged, command: str) -> None:
-    said = takes(judged(command, unchanged=1, noisy=9, missing=4, not_comparable=3, new=1)).split("; ")
+    said = what_it_takes(judged(command, unchanged=1, noisy=9, missing=4, not_comparable=3, new=1)).split(
+        "; "
+    )
     assert len(said) == 4
     assert "quieter machine" in said[0]
     assert said[1].startswith("what the reasons of the missing")
 
 
 def test_a_comparison_takes_more_pairs_and_a_longer_budget(judged: Callable[..., Judgement]) -> None:
-    assert takes(judged("compare", noisy=9)) == (
+    assert what_it_takes(judged("compare", noisy=9)) == (
         "a quieter machine (torchperf doctor says what disturbs it), or more pairs: a longer --budget, or fewer cases"
     )

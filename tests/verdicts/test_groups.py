@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.groups import counted, grouped
+from torchperf_ci.verdicts.headline import count_verdicts, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def test_a_candidate_is_counted_as_that_unless_it_is_proven(verdict: Callable[..., Verdict]) -> None:
     found = [verdict("noisy", candidate=True), verdict("unchanged", candidate=True)]
-    assert counted(found) == "2 look worse without proof yet"
-    assert counted([verdict("regressed", candidate=True)]) == "1 regressed"
-    assert counted([]) == ""
+    assert count_verdicts(found) == "2 look worse without proof yet"
+    assert count_verdicts([verdict("regressed", candidate=True)]) == "1 regressed"
+    assert count_verdicts([]) == ""
 
 
 def test_the_largest_change_of_a_group_comes_first(verdict: Callable[..., Verdict]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.headline import headline, is_only_new, news, sign
+from torchperf_ci.verdicts.headline import headline, is_only_new, new_series, sign
 from torchperf_ci.verdicts.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_that_little_was_judged_comes_first(verdict: Callable[..., Verdict]) -> 
 
 def test_a_first_run_is_one_sentence(first_run: Judgement, verdict: Callable[..., Verdict]) -> None:
     assert headline([first_run]) == FIRST_RUN
-    assert news(first_run) == ""
+    assert new_series(first_run) == ""
     one = Judgement("check", "", "", [verdict("new"), verdict("missing")])
     assert headline([one]) == "1 series is new; from the sixth run on it is judged; 1 missing"
     pair = Judgement("compare", "", "", [verdict("new")])
@@ -79,8 +79,8 @@ def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:
 
 def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgement, verdict) -> None:
     later = Judgement("check", "", "", [verdict(), *first_run.verdicts[:2]])
-    assert news(later) == "2 series are new; from the sixth run on they are judged"
-    assert news(Judgement("compare", "", "", later.verdicts)) == ""
+    assert new_series(later) == "2 series are new; from the sixth run on they are judged"
+    assert new_series(Judgement("compare", "", "", later.verdicts)) == ""
 
 
 def test_a_new_series_that_fails_is_more_than_new(first_run: Judgement, verdict) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.devices import device
-from torchperf_ci.machine.devices.base import UNSEEN, Device, Seen
+from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Settings:
     threads: int = 1
     cpus: tuple[int, ...] = ()
     hip: bool = False
-    seen: Seen = UNSEEN
+    seen: TorchGpu = UNKNOWN_GPU
 
     @property
     def hardware(self) -> Device:

@@ -10,48 +10,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, console
-from torchperf_ci.bench import planning, summary
-from torchperf_ci.bench.anchor import Anchor, find
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.exercising import exercise
-from torchperf_ci.bench.results import CaseResult, Setting
-from torchperf_ci.bench.run import Plan, run
-from torchperf_ci.bench.selection import select
+from torchperf_ci.bench import selection, summary
+from torchperf_ci.bench.pairs import Anchor, find_anchor
+from torchperf_ci.bench.process import exercise_device
+from torchperf_ci.bench.results import CaseResult, RunSetting
+from torchperf_ci.bench.run import RunPlan, run
+from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
-from torchperf_ci.document import Column
+from torchperf_ci.document import Column, counted
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
-from torchperf_ci.machine.placement import quiet_cpus
-from torchperf_ci.machine.runner import runner_entry
-from torchperf_ci.machine.tuning import TuningReport, tuned
+from torchperf_ci.machine.fingerprint import runner_entry
+from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.records.record import Dependency
-from torchperf_ci.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.planning import UnderTest
-    from torchperf_ci.bench.selection import Selection
-    from torchperf_ci.machine.devices.base import Device
-    from torchperf_ci.machine.noise import Exercise
+    from torchperf_ci.bench.selection import EnvironmentUnderTest, Selection
+    from torchperf_ci.machine.devices.interface import Device
+    from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options import DoctorOptions, ListOptions, RunOptions
 
 DEFAULT_OUT = "torchperf-records"
-_WORKLOADS = (Column("workload"), Column("modes"), Column("task", "prose"))
+WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 
 def run_command(options: RunOptions) -> int:
     """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
     config = find_config(options.config)
     settings = _settings(options, config)
-    under_test = planning.describe(settings)
+    under_test = selection.describe_environment(settings)
     settings = under_test.settings(settings)
-    cases = select(_selection(options, config), under_test.known, settings.device)
-    anchor = find(options.anchor, settings)
+    cases = select_cases(_selection(options, config), under_test.known, settings.device)
+    anchor = find_anchor(options.anchor, settings)
     out = Path(options.out or DEFAULT_OUT)
     if options.dry_run:
         _show_plan(cases, settings, anchor, out)
@@ -62,9 +59,9 @@ def run_command(options: RunOptions) -> int:
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
         actions.set_output("records-dir", str(out.absolute()))
-        results = run(Plan(cases, setting, under_test.device, out, options.resume))
+        results = run(RunPlan(cases, setting, under_test.device, out, options.resume))
     _tell(results, setting, out, json_output=options.json)
-    failed = summary.failures(results)
+    failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
         raise WorkloadsFailedError(msg)
@@ -72,7 +69,7 @@ def run_command(options: RunOptions) -> int:
 
 
 def _settings(options: RunOptions, config: Config) -> Settings:
-    return planning.settings(
+    return selection.settings_of(
         config,
         suite=options.suite,
         python=options.python,
@@ -86,16 +83,18 @@ def _settings(options: RunOptions, config: Config) -> Settings:
 
 
 def _selection(options: RunOptions, config: Config) -> Selection:
-    return planning.selection(options, config, options.suite, options.filter, options.shard, options.costs)
+    return selection.selection_of(
+        options, config, options.suite, options.filter, options.shard, options.costs
+    )
 
 
 def list_command(options: ListOptions) -> int:
     """Print the selected part of the catalogue of the environment under test, by default all of it."""
     config = find_config(options.config)
-    under_test = planning.describe(
-        planning.settings(config, suite=options.suite, python=options.python, device=options.device)
+    under_test = selection.describe_environment(
+        selection.settings_of(config, suite=options.suite, python=options.python, device=options.device)
     )
-    entries = planning.selected_workloads(options.suite, options.filter, config, under_test.known)
+    entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
     if options.json:
         _print_json(
             {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
@@ -106,7 +105,7 @@ def list_command(options: ListOptions) -> int:
         *((name, "not available", reason) for name, reason in under_test.unavailable.items()),
     ]
     with actions.literal(sys.stdout):
-        console.print_table(_WORKLOADS, rows, sys.stdout)
+        console.print_table(WORKLOAD_COLUMNS, rows, sys.stdout)
     return 0
 
 
@@ -117,15 +116,15 @@ def doctor_command(options: DoctorOptions) -> int:
     if options.json:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
-        summary.show_findings(findings, sys.stdout)
+        summary.print_findings(findings, sys.stdout)
     return 0
 
 
-def _to_examine(options: DoctorOptions) -> tuple[Device, Exercise | None]:
+def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
     """The device, and how it does its work, where there is a torch to give it some."""
-    settings = planning.settings(Config(), python=options.python, device=options.device)
+    settings = selection.settings_of(Config(), python=options.python, device=options.device)
     try:
-        settings = planning.describe(settings).settings(settings)
+        settings = selection.describe_environment(settings).settings(settings)
     except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
             console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
@@ -133,7 +132,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, Exercise | None]:
     if settings.device == "cpu":
         return settings.hardware, None
     try:
-        return settings.hardware, exercise(settings)
+        return settings.hardware, exercise_device(settings)
     except WorkerFailure as failure:
         console.say(f"torchperf: {settings.device} was given no work: {failure}")
         return settings.hardware, None
@@ -146,29 +145,29 @@ def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None,
     print(f"{counted(len(cases), 'case')}, {each}, on {settings.device}, records to {out}")
 
 
-def _tell(results: Sequence[CaseResult], setting: Setting, out: Path, *, json_output: bool) -> None:
+def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
     """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
     shown = sys.stderr if json_output else sys.stdout
     with actions.literal(shown):
-        summary.table(results, shown)
+        summary.print_results(results, shown)
     if json_output:
-        _print_json(summary.as_json(results, setting))
+        _print_json(summary.results_as_json(results, setting))
     console.say(
         *filter(
             None,
             [
                 f"{summary.headline(results)}; records in {out}",
-                summary.conditions(results),
-                summary.power(results),
+                summary.disturbance_note(results),
+                summary.power_limit_note(results),
             ],
         )
     )
     if not actions.in_actions():
         return
-    actions.append_summary(summary.markdown(results, setting))
+    actions.append_summary(summary.job_summary(results, setting))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
-    actions.set_output("failed", str(len(summary.failures(results))))
+    actions.set_output("failed", str(len(summary.failed_cases(results))))
 
 
 def _print_json(data: Any) -> None:
@@ -176,13 +175,17 @@ def _print_json(data: Any) -> None:
 
 
 def _setting(
-    name: str, settings: Settings, under_test: UnderTest, anchor: Anchor | None, tuning: TuningReport | None
-) -> Setting:
+    name: str,
+    settings: Settings,
+    under_test: EnvironmentUnderTest,
+    anchor: Anchor | None,
+    tuning: TuningReport | None,
+) -> RunSetting:
     environment, device = under_test.environment, under_test.device
-    found = fingerprint.take(
+    found = fingerprint.take_fingerprint(
         device, environment["observed"], environment["comparable"], tuning, cpus=settings.cpus
     )
-    return Setting(
+    return RunSetting(
         benchmark=name,
         settings=settings,
         runner=runner_entry(device.identity(), found),

@@ -2,11 +2,15 @@
 
 Whatever slows the machine for longer than a block slows both arms, and their ratio does not move. On a shared machine
 whose processes differ by 10–40%, such ratios differ by about 1%.
+
+On a GPU the start of two processes takes as long as their measurement.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from torchperf_ci import metrics
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.luck import drawn, forget_choices
+from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
-from torchperf_ci.machine.interference import watched
-from torchperf_ci.machine.placement import quiet_cpus
-from torchperf_ci.stats.normal import student_of_score
+from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
+from torchperf_ci.machine.interference import watch_interference
+from torchperf_ci.machine.tuning import quiet_cpus
+from torchperf_ci.stats.noise import student_of_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.client import Worker
+    from torchperf_ci.bench.worker_client import Worker
+
 
 Side = Literal["base", "head"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -148,7 +153,7 @@ def measure_pair(
         first.make_ready(case, base)
         second.make_ready(case, head)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
-        with watched(base.hardware, workers=2) as observed:
+        with watch_interference(base.hardware, workers=2) as observed:
             quads = measured_quads(first, second, steps)
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
@@ -170,7 +175,7 @@ def start_pair(
     with ExitStack() as stack:
 
         def arm(side: Side, settings: Settings) -> Arm:
-            free, variables = replace(settings, cpus=cpus), {**IDLE, **drawn()}
+            free, variables = replace(settings, cpus=cpus), {**IDLE, **random_variables()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
             return Arm(side, worker, settings.timeout)
 
@@ -217,3 +222,97 @@ def _block(arm: Inquiry, steps: int) -> float:
 
 def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
     return int(arm.ask("compilation")["graph_breaks"]) if case.compiled else None
+
+
+FEWEST_SPARE = 4
+"""CPUs beside those of the pair: two processes that import, and their reading of files."""
+
+PairKey = tuple["Case", "Settings", "Settings", "Path"]
+
+
+def spare_cpus(settings: Settings) -> tuple[int, ...]:
+    """Where others may work while a pair is measured: nowhere if CPUs are what is measured, or there are too few."""
+    if settings.device == "cpu" or sys.platform != "linux":
+        return ()
+    spare = sorted(os.sched_getaffinity(0) - set(settings.cpus))
+    return tuple(spare) if settings.cpus and len(spare) >= FEWEST_SPARE else ()
+
+
+@dataclass
+class PrestartedWorkers:
+    """One pair that was started before its turn. Whoever measures another one instead ends it."""
+
+    _key: PairKey | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _started: tuple[Arm, Arm] | None = None
+
+    def start(self, case: Case, base: Settings, head: Settings, scratch: Path) -> None:
+        """Start a pair on the spare CPUs, if there are any.
+
+        A compiled one starts in its turn: what its cache holds until then is not yet to be forgotten.
+        """
+        cpus = spare_cpus(base)
+        if not cpus or case.compiled or not case.batch_size:
+            return
+        self.close()
+        self._key = (case, base, head, scratch)
+        self._started = self._stack.enter_context(start_pair(*self._key, cpus))
+
+    def taken(
+        self, case: Case, base: Settings, head: Settings, scratch: Path
+    ) -> AbstractContextManager[tuple[Arm, Arm]]:
+        """The pair, to be started by whoever enters it if it was not before."""
+        key, started, stack = (case, base, head, scratch), self._started, self._stack.pop_all()
+        self._started = None
+        if started is None or self._key != key:
+            stack.close()
+            return start_pair(*key)
+        return _held_open(stack, started)
+
+    def close(self) -> None:
+        """End what nobody has taken."""
+        self._started = None
+        self._stack.close()
+
+
+@contextmanager
+def _held_open(stack: ExitStack, started: tuple[Arm, Arm]) -> Iterator[tuple[Arm, Arm]]:
+    with stack:
+        yield started
+
+
+ANCHOR_FLAG = "--anchor"
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A Python with a build that stays the same; ``build`` names it: ratios to another anchor are another series."""
+
+    python: str
+    build: str
+
+
+def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
+    """Ask the anchor what it is; raises as :func:`planning.describe` does.
+
+    What it can run shows when it is asked to: what it does not have must not keep the rest from being measured.
+    """
+    if given is None:
+        return None
+    python = selection.python_under_test(given, ANCHOR_FLAG)
+    environment = selection.describe_environment(
+        replace(settings, python=python, files=()), ANCHOR_FLAG
+    ).environment
+    return Anchor(python, f"torch {environment['torch_version']} {environment['torch_commit']}".rstrip())
+
+
+def measure_against(anchor: Anchor, case: Case, settings: Settings, scratch: Path) -> Pair:
+    """One pair, the anchor its base; raises :class:`ArmFailure`."""
+    base, head = on_same_cpus(replace(settings, python=anchor.python), settings)
+    return measure_pair(case, base, head, scratch / "anchored")
+
+
+def why_unpaired(failure: ArmFailure) -> str:
+    """Why there is no pair, in one sentence."""
+    arm = {"base": "the anchor", "head": "the build under test, beside the anchor"}[failure.side]
+    return f"{arm}: {failure.status}: {failure.reason}"

@@ -1,26 +1,28 @@
-"""One process of one case: the requests a worker gets, and what came back."""
+"""One worker process of one case: the requests that it gets, and what came back."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bench.client import Worker, WorkerFailure
-from torchperf_ci.bench.luck import forget_choices
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.devices.host_memory import available
-from torchperf_ci.machine.disturbance import is_void
-from torchperf_ci.machine.interference import watched
-from torchperf_ci.machine.watching import ENERGY_SECONDS, shown
+from torchperf_ci.machine.examination import DeviceExercise, noise_of
+from torchperf_ci.machine.gpu_sampling import ENERGY_SECONDS, summarize_samples
+from torchperf_ci.machine.interference import is_void, watch_interference
+from torchperf_ci.machine.tuning import quiet_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.machine.devices.base import Device, Reading
+    from torchperf_ci.machine.devices.interface import Device, GpuReading
+
 
 MEMORY_SHARE = 0.9
 """Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
@@ -30,10 +32,10 @@ NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProcessOutcome:
     """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
 
-    ``answers`` holds the worker's answers by verb (see :mod:`torchperf_ci.bench.worker.server`), in seconds and
+    ``answers`` holds the worker's answers by verb (see :mod:`torchperf_ci.bench.worker.session`), in seconds and
     bytes. ``missing`` are verbs that a process which passed has no answer to, and why.
     """
 
@@ -85,7 +87,7 @@ class Inquiry:
         return self.answers[verb]
 
 
-def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool) -> Outcome:
+def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool) -> ProcessOutcome:
     """Run one fresh process of ``case``. The ``first`` also looks at what one process can tell for all of them."""
     start = time.monotonic()
     answers: dict[str, Mapping[str, Any]] = {}
@@ -94,21 +96,24 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
     try:
         # A process that fails before it is sampled may have failed because of what else went on, such as a timeout.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # a warm start is measured, too
-        with watched(device, closely=False) as whole, open_worker(case, settings, scratch) as worker:
+        with (
+            watch_interference(device, closely=False) as whole,
+            open_worker(case, settings, scratch) as worker,
+        ):
             inquiry = Inquiry(worker, settings.timeout)
             answers = inquiry.answers
             prepare(inquiry, case, settings)
             if case.compiled and not inquiry.ask("compilation")["graphs"]:
-                return Outcome("unsupported", NOTHING_COMPILED, answers=answers)
+                return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not inquiry.ask("agreement")["agrees"]:
-                return Outcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
+                return ProcessOutcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
             observed = _sample(inquiry, worker.pid, settings, device)
             missing = _inspect(inquiry, case, settings, first=first)
     except WorkerFailure as failure:
-        return Outcome(
+        return ProcessOutcome(
             failure.status, failure.reason, failure.log, answers, observed or whole, time.monotonic() - start
         )
-    return Outcome(
+    return ProcessOutcome(
         "pass", answers=answers, observed=observed, seconds=time.monotonic() - start, missing=missing
     )
 
@@ -193,14 +198,14 @@ def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> d
     """What was observed meanwhile; of a GPU's clock, power and temperature what it showed under the samples alone."""
     energy, start = device.energy_joules(), time.monotonic()
     inner = inquiry.answers["warm_up"]["inner"]
-    read: list[Reading] = []
-    with watched(device, pid, found=read) as observed:
+    read: list[GpuReading] = []
+    with watch_interference(device, pid, found=read) as observed:
         answer = inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
         end = time.monotonic()
     if read:
         sampled = answer["wall_per_step"] * answer["inner"] * len(answer["seconds"])
         under_samples = [reading for reading in read if end - sampled <= reading.moment <= end]
-        return {**observed, **shown(under_samples)}
+        return {**observed, **summarize_samples(under_samples)}
     seconds, used = time.monotonic() - start, device.energy_joules()
     if energy is not None and used is not None and seconds >= ENERGY_SECONDS:
         observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
@@ -236,4 +241,65 @@ def _disagreement(agreement: Mapping[str, Any]) -> str:
     return (
         f"{agreement['compared']} of the compiled step are {percent(agreement['compiled_error'])} off, "
         f"those of the eager one {percent(agreement['eager_error'])} (reference: {agreement['reference']})"
+    )
+
+
+LARGEST_BATCH_SIZE = 2**16
+WORTH_DOUBLING = 1.05
+"""Growth of throughput below which a doubled batch only costs memory and latency."""
+BATCH_BLOCK_SECONDS = 0.2
+BATCH_MEMORY_SHARE = 0.5
+
+
+def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
+    """Double from 1 until throughput stops growing or half of the memory ends, in one worker; the last size that paid.
+
+    In pairs two workers must fit, and a case shall be the same alone.
+
+    Raises :class:`WorkerFailure` if not even one sample can be processed.
+    """
+    best, best_throughput = 0, 0.0
+    room = ((settings.seen.memory_mib << 20) or available()) * BATCH_MEMORY_SHARE
+    with open_worker(case, settings, scratch) as worker:
+        inquiry = Inquiry(worker, settings.timeout)
+        size = 1
+        while size <= LARGEST_BATCH_SIZE:
+            try:
+                throughput = _throughput(inquiry, replace(case, batch_size=size), settings)
+                used = inquiry.ask("peak")["device"]
+            except WorkerFailure:
+                if not best:
+                    raise
+                break
+            if best and (throughput < best_throughput * WORTH_DOUBLING or used > room > 0):
+                break
+            best, best_throughput = size, throughput
+            size *= 2
+    return best
+
+
+def _throughput(inquiry: Inquiry, case: Case, settings: Settings) -> float:
+    """Samples a second over a short block after the first steps."""
+    inquiry.ask("build", **build_arguments(case, settings))
+    inquiry.ask("first_step")
+    once = inquiry.ask("block", steps=1)["seconds"]
+    steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
+    seconds = min(inquiry.ask("block", steps=steps)["seconds"] for _ in range(3))
+    return float(case.batch_size / seconds)
+
+
+EXERCISE_TIMEOUT = 120.0
+
+
+def exercise_device(settings: Settings) -> DeviceExercise:
+    """Two seconds of work on the device, from where a worker would be; raises :class:`WorkerFailure`."""
+    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
+        scratch, cpus = Path(folder), quiet_cpus(1, settings.hardware)
+        environment = worker_environment(settings, scratch / "cache")
+        with Worker(settings.python, scratch / "worker.log", environment, cpus) as worker:
+            worker.ask("ready", EXERCISE_TIMEOUT)
+            with watch_interference(settings.hardware, worker.pid) as observed:
+                blocks = worker.ask("exercise", EXERCISE_TIMEOUT, device=settings.device)
+    return DeviceExercise(
+        {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")
     )

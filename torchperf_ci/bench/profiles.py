@@ -1,22 +1,28 @@
-"""What the steps of a case consist of in one environment: a profile, taken in a process of its own."""
+"""What the steps of a case consist of in one environment, and what changed from one build to another."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import exp, log
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from torchperf_ci.actions import one_line
 from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.records.files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
 
-Kind = Literal["operator", "kernel", "phase"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+
+ProfileKind = Literal["operator", "kernel", "phase"]
+KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 
 # The CPU's compiled kernels then say when they begin and end, as a GPU's do by themselves.
 KERNELS_SHOWN = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
@@ -31,10 +37,10 @@ _HASH = re.compile(r"\b(?=\w*\d)[0-9a-z]{16,}\b")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
-class Key(NamedTuple):
+class ProfileKey(NamedTuple):
     """What a row is about. Phases are ``forward``, ``backward`` and ``optimizer``."""
 
-    kind: Kind
+    kind: ProfileKind
     name: str
 
 
@@ -50,7 +56,7 @@ class Cost:
 class Profile:
     """Operators on the host, kernels on the device, and phases; and how often the graph was broken, by reasons."""
 
-    costs: Mapping[Key, Cost]
+    costs: Mapping[ProfileKey, Cost]
     graph_breaks: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -58,7 +64,7 @@ NOTHING = Cost(0.0, 0.0)
 """Of what is not there."""
 
 
-def take(case: Case, settings: Settings, scratch: Path, trace: Path | None = None) -> Profile:
+def take_profile(case: Case, settings: Settings, scratch: Path, trace: Path | None = None) -> Profile:
     """Profile a fresh process of ``case``, warm; raises :class:`WorkerFailure`.
 
     A ``trace`` of the steps goes to that file (``.json.gz``). The compiler's cache stays below ``scratch``.
@@ -73,18 +79,18 @@ def take(case: Case, settings: Settings, scratch: Path, trace: Path | None = Non
 
 def profile_of(answer: Mapping[str, Any], phases: Mapping[str, float]) -> Profile:
     """From a worker's answers. The only phase of a step is the step, so it is left out."""
-    costs: dict[Key, list[Cost]] = defaultdict(list)
+    costs: dict[ProfileKey, list[Cost]] = defaultdict(list)
     for line in answer["lines"]:
-        costs[Key(line["kind"], settled_name(line["name"]))].append(Cost(line["ms"], line["count"]))
+        costs[ProfileKey(line["kind"], settled_name(line["name"]))].append(Cost(line["ms"], line["count"]))
     if len(phases) > 1:
-        costs |= {Key("phase", name): [Cost(1000 * seconds, 1)] for name, seconds in phases.items()}
+        costs |= {ProfileKey("phase", name): [Cost(1000 * seconds, 1)] for name, seconds in phases.items()}
     breaks: dict[str, int] = defaultdict(int)
     for reason, count in answer["graph_breaks"].items():
         breaks[_first_words(reason)] += count
-    return Profile({key: _sum(parts) for key, parts in costs.items()}, dict(breaks))
+    return Profile({key: _sum_of_costs(parts) for key, parts in costs.items()}, dict(breaks))
 
 
-def total_ms(kind: Kind, profiles: Collection[Profile]) -> float:
+def total_ms(kind: ProfileKind, profiles: Collection[Profile]) -> float:
     """Milliseconds a step of all that is of a kind, on average."""
     found = [cost.ms for profile in profiles for key, cost in profile.costs.items() if key.kind == kind]
     return sum(found) / len(profiles)
@@ -96,7 +102,7 @@ def settled_name(name: str) -> str:
     return _HASH.sub("…", _REGION.sub("", name))[:NAME_LENGTH]
 
 
-def _sum(parts: Iterable[Cost]) -> Cost:
+def _sum_of_costs(parts: Iterable[Cost]) -> Cost:
     together = list(parts)
     return Cost(sum(part.ms for part in together), sum(part.count for part in together))
 
@@ -106,3 +112,186 @@ def _first_words(reason: str) -> str:
     first, *more = [line.strip() for line in reason.strip().splitlines()] or [""]
     explained = [line.removeprefix("Explanation: ") for line in more[:1] if line.startswith("Explanation: ")]
     return _ADDRESS.sub("0x…", ": ".join([first, *explained]))[:NAME_LENGTH]
+
+
+QUIET = 0.02
+"""Where profiles of one build differ by less as a whole, milliseconds are compared as they are."""
+FEWEST_ROWS = 5
+"""From which on their median says how fast the machine was."""
+LEAST_SHARE = 0.01
+"""Of the time of a kind, for a row to be heard: the clock is too coarse for what is shorter."""
+
+
+def speeds_of(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile]) -> Sequence[float]:
+    """How much longer everything took in each profile, old and then new, than on average; 1 on a quiet machine.
+
+    Whole processes of one build differ by 10 to 40% on a shared machine, and all rows of a profile with them. It is
+    their median that says by how much: what moved inside moves only itself. The same estimate makes counts of genes
+    comparable (the median of ratios: Anders and Huber, Genome Biology 11, R106, 2010, equation 5).
+    """
+    profiles = (*old, *new)
+    rows = _steady_rows(_clock_of(kind, profiles), profiles)
+    if len(rows) < FEWEST_ROWS:
+        return [1.0] * len(profiles)
+    speeds = [median(row[number] - fmean(row) for row in rows) for number in range(len(profiles))]
+    if all(max(side) - min(side) < QUIET for side in (speeds[: len(old)], speeds[len(old) :])):
+        return [1.0] * len(profiles)
+    return [exp(speed) for speed in speeds]
+
+
+def _clock_of(kind: ProfileKind, profiles: Sequence[Profile]) -> ProfileKind:
+    """Whose speed a kind goes with: a phase lasts as long as its kernels, or its operators where there are none."""
+    if kind != "phase":
+        return kind
+    return "kernel" if total_ms("kernel", profiles) else "operator"
+
+
+def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[float]]:
+    """The logarithms of the times, by profile, of what is called equally often in all of them, and is not tiny."""
+    least_ms = LEAST_SHARE * total_ms(kind, profiles)
+    keys = [key for key in profiles[0].costs if key.kind == kind]
+    rows = [[profile.costs.get(key, NOTHING) for profile in profiles] for key in keys]
+    return [
+        [log(cost.ms) for cost in row]
+        for row in rows
+        if min(cost.ms for cost in row) > least_ms and len({cost.count for cost in row}) == 1
+    ]
+
+
+WORTH_TELLING = 0.01
+"""Of all that is of a kind in a step: a smaller change of time is not told, because nobody would look for it."""
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """An operator, kernel or phase before and after; None where it is not.
+
+    ``noise_ms`` is how far two profiles of one build lie apart at most. ``in_time`` and ``in_count`` say of which of
+    the two it is sure that they changed.
+    """
+
+    key: ProfileKey
+    old: Cost | None
+    new: Cost | None
+    noise_ms: float
+    in_time: bool
+    in_count: bool
+
+    @property
+    def change_ms(self) -> float:
+        """Milliseconds a step, positive where it got slower."""
+        return (self.new.ms if self.new else 0.0) - (self.old.ms if self.old else 0.0)
+
+
+@dataclass(frozen=True)
+class ProfileChanges:
+    """All ``rows``, those that changed in time first, then those that are only called more or less often, then the
+    rest; in each part the largest change of time first. ``graph_breaks`` are the reasons of new ones."""
+
+    rows: tuple[ProfileRow, ...]
+    graph_breaks: tuple[str, ...]
+
+    @property
+    def moved(self) -> tuple[ProfileRow, ...]:
+        """The rows of which it is sure that they changed."""
+        return tuple(row for row in self.rows if row.in_time or row.in_count)
+
+
+def compare_profiles(old: Sequence[Profile], new: Sequence[Profile]) -> ProfileChanges:
+    """Set profiles of two builds against each other, two or more of each.
+
+    A row has changed where the two sides lie further apart than either is wide, which is to say than two profiles of
+    one build do.
+    """
+    speeds = {kind: speeds_of(kind, old, new) for kind in KINDS}
+    least_ms = {kind: WORTH_TELLING * total_ms(kind, (*old, *new)) for kind in KINDS}
+    keys = dict.fromkeys(key for profile in (*old, *new) for key in profile.costs)
+    rows = [_row(key, old, new, speeds[key.kind], least_ms[key.kind]) for key in keys]
+    rows.sort(key=lambda row: (not row.in_time, not row.in_count, -abs(row.change_ms), row.key))
+    return ProfileChanges(tuple(rows), _new_graph_breaks(old, new))
+
+
+def _row(
+    key: ProfileKey, old: Sequence[Profile], new: Sequence[Profile], speeds: Sequence[float], least_ms: float
+) -> ProfileRow:
+    costs = [profile.costs.get(key, NOTHING) for profile in (*old, *new)]
+    times = [cost.ms / speed for cost, speed in zip(costs, speeds, strict=True)]
+    counts = [cost.count for cost in costs]
+    before, after = slice(len(old)), slice(len(old), None)
+    row = ProfileRow(
+        key,
+        _mean(times[before], counts[before]),
+        _mean(times[after], counts[after]),
+        noise_ms=max(_width(times[before]), _width(times[after])),
+        in_time=_are_apart(times[before], times[after]),
+        in_count=_are_apart(counts[before], counts[after]),
+    )
+    return row if abs(row.change_ms) >= least_ms else replace(row, in_time=False)
+
+
+def _mean(times: Sequence[float], counts: Sequence[float]) -> Cost | None:
+    return Cost(fmean(times), fmean(counts)) if any(counts) else None
+
+
+def _width(values: Sequence[float]) -> float:
+    return max(values) - min(values)
+
+
+def _are_apart(old: Sequence[float], new: Sequence[float]) -> bool:
+    gap = max(min(new) - max(old), min(old) - max(new))
+    return gap > max(_width(old), _width(new))
+
+
+def _new_graph_breaks(old: Sequence[Profile], new: Sequence[Profile]) -> tuple[str, ...]:
+    """The reasons for which every new profile has more of them than any old one, the most frequent first."""
+    more = {
+        reason: least - most
+        for reason in new[0].graph_breaks
+        if (least := min(profile.graph_breaks.get(reason, 0) for profile in new))
+        > (most := max(profile.graph_breaks.get(reason, 0) for profile in old))
+    }
+    return tuple(sorted(more, key=lambda reason: (-more[reason], reason)))
+
+
+TABLE = "operators.tsv"
+TRACES = ("old.trace.json.gz", "new.trace.json.gz")
+TRACE_LIMIT = 32 * 2**20
+"""Bytes of a trace that is kept; what is larger takes a browser minutes to show."""
+
+_COLUMNS = (
+    "kind", "old_ms", "new_ms", "change_ms", "noise_ms", "old_count", "new_count", "moved", "name"
+)  # fmt: skip
+
+
+def keep_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[str, Path]) -> None:
+    """Put all rows into ``folder`` as a table, and the traces by their names there (:data:`TRACES`).
+
+    Raises :class:`OSError` or :class:`OutputDirectoryError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / TABLE, profile_table(changes.rows))
+    for name, trace in traces.items():
+        if trace.stat().st_size <= TRACE_LIMIT:
+            temporary = folder / f".{name}.tmp"
+            shutil.copyfile(trace, temporary)
+            temporary.replace(folder / name)
+
+
+def profile_table(rows: Sequence[ProfileRow]) -> str:
+    """Tab-separated lines below one of names: milliseconds and calls a step, a dash where there is nothing."""
+    lines = [_COLUMNS, *map(_cells, rows)]
+    return "".join("\t".join(map(one_line, line)) + "\n" for line in lines)
+
+
+def _cells(row: ProfileRow) -> tuple[str, ...]:
+    old_ms, old_count = _numbers(row.old)
+    new_ms, new_count = _numbers(row.new)
+    moved = ", ".join(word for word, sure in (("time", row.in_time), ("count", row.in_count)) if sure)
+    return (
+        row.key.kind, old_ms, new_ms, f"{row.change_ms:+.6f}", f"{row.noise_ms:.6f}", old_count, new_count,
+        moved or "-", row.key.name,
+    )  # fmt: skip
+
+
+def _numbers(cost: Cost | None) -> tuple[str, str]:
+    return (f"{cost.ms:.6f}", f"{cost.count:g}") if cost else ("-", "-")

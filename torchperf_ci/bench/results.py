@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.disturbance import disturbance
+from torchperf_ci.machine.interference import describe_interference
 from torchperf_ci.metrics import (
     ACCURACY,
     ANCHORED,
@@ -27,22 +27,21 @@ from torchperf_ci.metrics import (
     WARM_COMPILE_CPU_TIME,
     WARM_COMPILE_TIME,
 )
-from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, record
+from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.anchor import Anchor
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.pairs import Pair
-    from torchperf_ci.bench.process import Outcome
+    from torchperf_ci.bench.pairs import Anchor, Pair
+    from torchperf_ci.bench.process import ProcessOutcome
 
 MIB = 2.0**20
 KIB = 2.0**10
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """What all records of a run share."""
 
     benchmark: str
@@ -62,12 +61,12 @@ class CaseResult:
     """
 
     case: Case
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ProcessOutcome]
     pairs: Sequence[Pair] = ()
     unpaired: str = ""
 
     @property
-    def failure(self) -> Outcome | None:
+    def failure(self) -> ProcessOutcome | None:
         """The first process that did not pass: one is enough for the case to have no number."""
         return next((outcome for outcome in self.outcomes if not outcome.passed), None)
 
@@ -89,7 +88,7 @@ class CaseResult:
     @property
     def disturbed(self) -> str | None:
         """What disturbed the machine meanwhile, in words; None if nothing is known to have."""
-        return disturbance(self.observed)
+        return describe_interference(self.observed)
 
     @property
     def latencies(self) -> list[float]:
@@ -124,7 +123,7 @@ class CaseResult:
         return [] if self.failure or self.unpaired else [math.exp(pair.log_ratio) for pair in self.pairs]
 
 
-def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
+def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
     """All v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
     case = result.case
     benchmark = Benchmark(
@@ -141,7 +140,7 @@ def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
     parameters = next((answer["parameters"] for answer in result.answers("build")), None)
     model = Model(case.workload, case.task, case.backend, [case.origin], {"parameters": parameters})
     return [
-        record(
+        build_record(
             benchmark=benchmark,
             model=model,
             metric=metric,
@@ -152,7 +151,7 @@ def records(result: CaseResult, setting: Setting) -> list[dict[str, Any]]:
     ]
 
 
-def metrics(result: CaseResult, setting: Setting) -> Iterator[Metric]:
+def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
     """The metrics of a case, each with its unit in the name."""
     yield _status(result, setting.settings)
     yield from _accuracy(result)

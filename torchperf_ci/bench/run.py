@@ -6,34 +6,119 @@ import shutil
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bench.anchor import measure_against, why_not
-from torchperf_ci.bench.batch import find_batch_size
-from torchperf_ci.bench.client import WorkerFailure
-from torchperf_ci.bench.journal import Journal
-from torchperf_ci.bench.pairs import ArmFailure
-from torchperf_ci.bench.process import Outcome, measure
-from torchperf_ci.bench.progress import progress
-from torchperf_ci.bench.results import CaseResult, Setting, records
+from torchperf_ci import json_files
+from torchperf_ci.bench.pairs import ArmFailure, Pair, measure_against, why_unpaired
+from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
+from torchperf_ci.bench.results import CaseResult, RunSetting, records
+from torchperf_ci.bench.summary import run_progress
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
-from torchperf_ci.records.writing import write
+from torchperf_ci.records.files import OWN_FOLDER, make_own_folder, open_journal
+from torchperf_ci.records.record import write_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.interface import Device
+
+
+OTHERWISE = "repeat its options or start anew in --out"
+
+
+class RunJournal:
+    """One line a finished process or pair, appended and synced; the first line is the plan that they belong to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.outcomes: dict[str, list[ProcessOutcome]] = {}
+        self.pairs: dict[str, list[Pair]] = {}
+        self.unpaired: dict[str, str] = {}
+        self.batch_sizes: dict[str, int] = {}
+
+    def add(self, key: str, outcome: ProcessOutcome) -> None:
+        """Keep one process of the case ``key``."""
+        self._append({"case": key, "outcome": asdict(outcome)})
+
+    def add_pair(self, key: str, pair: Pair) -> None:
+        """Keep one pair of the case ``key`` and the anchor."""
+        self._append({"case": key, "pair": asdict(pair)})
+
+    def cannot_pair(self, key: str, why: str) -> None:
+        """Keep why the case ``key`` is not measured against the anchor."""
+        self._append({"case": key, "unpaired": why})
+
+    def found_batch_size(self, key: str, size: int) -> None:
+        """Keep the batch size found for the case ``key``, so that all its processes use one."""
+        self._append({"case": key, "batch_size": size})
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        with open_journal(self._path) as file:
+            json_files.append_entry(file, entry)
+        self._take(entry)
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        match entry:
+            case {"case": key, "outcome": outcome}:
+                self.outcomes.setdefault(key, []).append(ProcessOutcome(**outcome))
+            case {"case": key, "pair": pair}:
+                ratios = tuple(pair["log_ratios"])  # a list after a detour through JSON
+                self.pairs.setdefault(key, []).append(Pair(**{**pair, "log_ratios": ratios}))
+            case {"case": key, "unpaired": why}:
+                self.unpaired[key] = why
+            case {"case": key, "batch_size": size}:
+                self.batch_sizes[key] = size
+
+    @classmethod
+    def start(cls, records: Path, plan: Mapping[str, Any]) -> RunJournal:
+        """Begin a run in ``records``; refuses a directory that holds the records of an earlier one."""
+        path = _journal_path(records)
+        if path.exists() or any(records.glob("*.json")):
+            msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
+            raise OutputDirectoryError(msg)
+        try:
+            make_own_folder(path.parent)
+            with open_journal(path) as file:
+                json_files.read_entries(file, plan, OTHERWISE)
+        except OSError as error:
+            msg = f"{records} cannot be written ({error.strerror}): choose a directory of yours with --out"
+            raise OutputDirectoryError(msg) from None
+        return cls(path)
+
+    @classmethod
+    def resume(cls, records: Path, plan: Mapping[str, Any]) -> RunJournal:
+        """Read what an interrupted run of the same plan left; a torn last line was never a finished process."""
+        path = _journal_path(records)
+        if not path.exists():
+            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
+            raise ResumeError(msg)
+        found = cls(path)
+        try:
+            with open_journal(path) as file:
+                for entry in json_files.read_entries(file, plan, OTHERWISE):
+                    found._take(entry)  # its own alternative constructor
+        except OSError as error:
+            msg = f"{path} cannot be read ({error.strerror}): {OTHERWISE}"
+            raise ResumeError(msg) from None
+        return found
+
+
+def _journal_path(records: Path) -> Path:
+    """Below the records, in a folder that no reader of records looks into."""
+    return records / OWN_FOLDER / "journal.jsonl"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A run before it starts. ``out`` gets one records file a case."""
 
     cases: Sequence[Case]
-    setting: Setting
+    setting: RunSetting
     device: Device
     out: Path
     resume: bool = False
@@ -50,12 +135,12 @@ class Plan:
         }
 
 
-def run(plan: Plan) -> list[CaseResult]:
+def run(plan: RunPlan) -> list[CaseResult]:
     """Measure what the plan holds and write its records; a case's file is rewritten whenever a process has ended.
 
     A signal (:class:`Stopped`) ends the worker in progress.
     """
-    journal = (Journal.resume if plan.resume else Journal.start)(plan.out, plan.identity())
+    journal = (RunJournal.resume if plan.resume else RunJournal.start)(plan.out, plan.identity())
     scratch = Path(tempfile.mkdtemp(prefix="torchperf-"))
     try:
         return _measure_all(plan, journal, scratch)
@@ -67,7 +152,7 @@ def run(plan: Plan) -> list[CaseResult]:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _RunStep:
     """The ``number``-th process of a case, or its ``number``-th pair with the anchor."""
 
     case: Case
@@ -77,7 +162,7 @@ class _Step:
     def __str__(self) -> str:
         return f"{self.case} against the anchor" if self.paired else str(self.case)
 
-    def is_settled(self, journal: Journal) -> bool:
+    def is_settled(self, journal: RunJournal) -> bool:
         """Whether it is measured, or not worth it because an earlier one failed."""
         key = self.case.key
         if any(not outcome.passed for outcome in journal.outcomes.get(key, ())):
@@ -87,60 +172,60 @@ class _Step:
         return len(journal.outcomes.get(key, ())) > self.number
 
 
-def _measure_all(plan: Plan, journal: Journal, scratch: Path) -> list[CaseResult]:
+def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[CaseResult]:
     steps = _steps(plan)
-    with closing(progress(len(steps))) as shown:
+    with closing(run_progress(len(steps))) as shown:
         for done, step in enumerate(steps, start=1):
             if step.is_settled(journal):
                 continue
             shown.starts(step)
             measure_step = _one_pair if step.paired else _one_process
             outcome = measure_step(step.case, plan, journal, scratch)
-            _write(_result(step.case, journal), plan)
+            _write_records(_case_result(step.case, journal), plan)
             shown.ends(step, outcome, done)
-    results = [_result(case, journal) for case in plan.cases]
+    results = [_case_result(case, journal) for case in plan.cases]
     for result in results:
-        _write(result, plan)
+        _write_records(result, plan)
     return results
 
 
-def _steps(plan: Plan) -> list[_Step]:
+def _steps(plan: RunPlan) -> list[_RunStep]:
     """All first processes, each with its first pair, then all second ones, so that drift spreads over the cases."""
     kinds = (False, True) if plan.setting.anchor else (False,)
     rounds = range(plan.setting.settings.processes)
-    return [_Step(case, number, paired) for number in rounds for case in plan.cases for paired in kinds]
+    return [_RunStep(case, number, paired) for number in rounds for case in plan.cases for paired in kinds]
 
 
-def _one_process(case: Case, plan: Plan, journal: Journal, scratch: Path) -> Outcome:
+def _one_process(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> ProcessOutcome:
     settings, first = plan.setting.settings, not journal.outcomes.get(case.key)
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
             journal.found_batch_size(case.key, find_batch_size(case, settings, scratch))
         outcome = measure(_sized(case, journal), settings, plan.device, scratch, first=first)
     except WorkerFailure as failure:
-        outcome = Outcome(failure.status, failure.reason, failure.log)
+        outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     journal.add(case.key, outcome)
     return outcome
 
 
-def _one_pair(case: Case, plan: Plan, journal: Journal, scratch: Path) -> Outcome:
+def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> ProcessOutcome:
     """What it tells is in the journal; the outcome is for whoever watches."""
     start = time.monotonic()
     assert plan.setting.anchor
     try:
         pair = measure_against(plan.setting.anchor, _sized(case, journal), plan.setting.settings, scratch)
     except ArmFailure as failure:
-        journal.cannot_pair(case.key, why_not(failure))
-        return Outcome("not measured", why_not(failure))
+        journal.cannot_pair(case.key, why_unpaired(failure))
+        return ProcessOutcome("not measured", why_unpaired(failure))
     journal.add_pair(case.key, pair)
-    return Outcome("pass", seconds=time.monotonic() - start)
+    return ProcessOutcome("pass", seconds=time.monotonic() - start)
 
 
-def _sized(case: Case, journal: Journal) -> Case:
+def _sized(case: Case, journal: RunJournal) -> Case:
     return replace(case, batch_size=journal.batch_sizes.get(case.key, case.batch_size))
 
 
-def _result(case: Case, journal: Journal) -> CaseResult:
+def _case_result(case: Case, journal: RunJournal) -> CaseResult:
     return CaseResult(
         _sized(case, journal),
         tuple(journal.outcomes[case.key]),
@@ -149,5 +234,5 @@ def _result(case: Case, journal: Journal) -> CaseResult:
     )
 
 
-def _write(result: CaseResult, plan: Plan) -> None:
-    write(plan.out / f"{result.case.key}.json", records(result, plan.setting))
+def _write_records(result: CaseResult, plan: RunPlan) -> None:
+    write_records(plan.out / f"{result.case.key}.json", records(result, plan.setting))

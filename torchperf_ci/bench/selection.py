@@ -1,19 +1,105 @@
-"""Which cases a run has: suites, filters and shards over the catalogue of the environment under test."""
+"""What a run measures: from options and configuration to the environment under test, its settings and its cases."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.sharding import part
-from torchperf_ci.errors import UnknownNameError, UsageError
+from torchperf_ci import json_files
+from torchperf_ci.bench.case import AUTO_BATCH, Case, Settings
+from torchperf_ci.bench.process import worker_environment
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
+from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.bench.costs import Costs
+    from torchperf_ci.config import Config, Suite
+    from torchperf_ci.machine.devices.interface import Device
+
+
+COSTS_VERSION = 1
+COSTS_SIZE_LIMIT = 64 * 2**20
+"""Bytes of a file that is read; 10,000 cases take less than 1 MiB."""
+
+Costs = Mapping[str, Mapping[str, float]]
+"""Seconds by torch device, then by :func:`cost_key`."""
+
+_COSTS_FORMAT = json_files.JsonFormat(
+    Path(__file__).with_name("costs.schema.json"), COSTS_VERSION, UsageError
+)
+
+
+def cost_key(workload: str, mode: str, dtype: str, backend: str) -> str:
+    """A case's own key without its batch size, which may differ from device to device."""
+    return Case(workload, mode, dtype, backend, 0).key.removesuffix(f".b{AUTO_BATCH}")
+
+
+def cost_key_of(case: Case) -> str:
+    """The same of a case."""
+    return cost_key(case.workload, case.mode, case.dtype, case.backend)
+
+
+def write_costs(path: Path, costs: Costs) -> None:
+    """Write ``costs`` to ``path``, whole or not at all, and make the directories that it lacks.
+
+    Raises :class:`UsageError` where a directory cannot be made, :class:`OutputDirectoryError` for the file.
+    """
+    ordered = {device: dict(sorted(known.items())) for device, known in sorted(costs.items())}
+    _COSTS_FORMAT.write(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
+
+
+def read_costs(path: Path) -> Costs:
+    """Read and check a file. Raises :class:`UsageError`, which says where in the file and what is wrong."""
+    costs: Costs = _COSTS_FORMAT.read(path, COSTS_SIZE_LIMIT)["costs"]
+    return costs
+
+
+Shard = tuple[int, int]
+"""Its number from 1, and of how many."""
+
+
+def cases_of_shard(
+    cases: Sequence[Case], shard: Shard, costs: Mapping[str, float] | None = None
+) -> tuple[Case, ...]:
+    """The cases of a shard, in their order; all shards together have each case once.
+
+    Without ``costs`` (seconds by the key of a case) every ``shard[1]``-th case is in it, so that the shards have
+    equally many. With them they take about equally long: the longest case left goes to the shard that has least to do
+    (longest processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the best there is). A case that is
+    not known costs the median of those that are.
+    """
+    number, of = shard
+    if costs is None:
+        return tuple(cases[number - 1 :: of])
+    chosen = _assigned_shards(_expected_seconds(cases, costs), of)
+    return tuple(case for case, owner in zip(cases, chosen, strict=True) if owner == number - 1)
+
+
+def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list[float]:
+    found = [costs.get(cost_key_of(case)) for case in cases]
+    known = [seconds for seconds in found if seconds is not None]
+    usual = median(known) if known else 1.0
+    return [usual if seconds is None else seconds for seconds in found]
+
+
+def _assigned_shards(seconds: Sequence[float], shards: int) -> list[int]:
+    """The shard of each case, from 0. Of equally busy ones that with the fewest cases gets the next, then the first."""
+    chosen = [0] * len(seconds)
+    busy = [(0.0, 0, shard) for shard in range(shards)]
+    for case in sorted(range(len(seconds)), key=lambda case: -seconds[case]):
+        total, cases, shard = min(busy)
+        busy[shard] = (total + seconds[case], cases + 1, shard)
+        chosen[case] = shard
+    return chosen
 
 
 DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
@@ -21,14 +107,14 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownWorkloads:
     """The catalogue as a worker describes it: workloads by name, suites by name (a file's is its path)."""
 
     workloads: Mapping[str, Mapping[str, Any]]
     suites: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, described: Mapping[str, Any]) -> Known:
+    def of(cls, described: Mapping[str, Any]) -> KnownWorkloads:
         """From the answer to the worker's ``describe``."""
         return cls({entry["name"]: entry for entry in described["workloads"]}, described["suites"])
 
@@ -47,7 +133,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Grid:
+class CaseGrid:
     """Workloads (suites, names, globs) and the modes, dtypes and backends to measure each in."""
 
     workloads: Sequence[str]
@@ -64,14 +150,14 @@ class Selection:
     (number from 1, of how many); ``costs``, where they are known, make shards that take equally long.
     """
 
-    grids: Sequence[Grid]
+    grids: Sequence[CaseGrid]
     filters: Sequence[str] = ()
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
     costs: Costs | None = None
 
 
-def select(selection: Selection, known: Known, device: str) -> tuple[Case, ...]:
+def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
     """The cases of this shard, each once; raises :class:`UsageError` when the whole selection is empty."""
     cases = dict.fromkeys(
         case
@@ -84,7 +170,7 @@ def select(selection: Selection, known: Known, device: str) -> tuple[Case, ...]:
         msg = "nothing to run: no selected workload has these modes and passes the filters; see `torchperf list`"
         raise UsageError(msg)
     costs = None if selection.costs is None else selection.costs.get(device, {})
-    return part(tuple(cases), selection.shard, costs)
+    return cases_of_shard(tuple(cases), selection.shard, costs)
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
@@ -93,7 +179,7 @@ def matches(name: str, filters: Sequence[str]) -> bool:
 
 
 def _combinations(
-    grid: Grid, entry: Mapping[str, Any], batch_size: int | None, device: str
+    grid: CaseGrid, entry: Mapping[str, Any], batch_size: int | None, device: str
 ) -> Iterable[Case]:
     sizes = entry["batch_sizes"]
     device_class = DEVICE_CLASSES.get(device, "accelerator")
@@ -104,3 +190,171 @@ def _combinations(
         for dtype in grid.dtypes:
             for backend in grid.backends:
                 yield Case(entry["name"], mode, dtype, backend, size, entry["task"], entry["origin"])
+
+
+PYTHON_FLAG = "--python"
+DESCRIBE_TIMEOUT = 120.0
+"""Seconds for a first ``import torch`` from a cold disk, with room to spare."""
+
+
+@dataclass(frozen=True)
+class EnvironmentUnderTest:
+    """The environment under test as its own worker describes it."""
+
+    environment: Mapping[str, Any]
+    known: KnownWorkloads
+    unavailable: Mapping[str, str]
+
+    @property
+    def device(self) -> Device:
+        """The backend of the resolved device."""
+        return self.settings(Settings("", "")).hardware
+
+    def settings(self, settings: Settings) -> Settings:
+        """``settings`` with the resolved device."""
+        environment = self.environment
+        return replace(
+            settings,
+            device=environment["device"],
+            hip=environment["hip"],
+            seen=TorchGpu(**environment["seen"]),
+        )
+
+
+def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> EnvironmentUnderTest:
+    """Ask a Python that has torch what it is and what it can run; errors name the ``flag`` that gave it.
+
+    Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
+        scratch = Path(folder)
+        environment = worker_environment(settings, scratch / "cache")
+        try:
+            with Worker(settings.python, scratch / "worker.log", environment) as worker:
+                answer = worker.ask(
+                    "describe", DESCRIBE_TIMEOUT, device=settings.device, files=list(settings.files)
+                )
+        except OSError as error:
+            msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
+            raise EnvironmentUnderTestError(msg) from None
+        except WorkerFailure as failure:
+            raise _error_of(failure, settings, flag) from None
+    return EnvironmentUnderTest(answer["environment"], KnownWorkloads.of(answer), answer["unavailable"])
+
+
+def _error_of(failure: WorkerFailure, settings: Settings, flag: str) -> Exception:
+    python = settings.python
+    if failure.reason.startswith("BadSuiteFileError: "):
+        return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))
+    if failure.status == "unsupported":
+        reason = failure.reason.partition(": ")[2]
+        return UsageError(f"--device {settings.device}, {flag} {python}: {reason}")
+    if "No module named 'torch'" in failure.log:
+        msg = f"{python} has no torch: install it there, or give the Python that has it with {flag}"
+        return EnvironmentUnderTestError(msg)
+    return EnvironmentUnderTestError(f"{flag} {python}: {failure.reason}\n{failure.log}".rstrip())
+
+
+def selected_workloads(
+    suite: Sequence[str], filters: Sequence[str], config: Config, known: KnownWorkloads
+) -> list[Mapping[str, Any]]:
+    """The catalogue's entries that suites and filters select; all of them where neither is given."""
+    patterns = [member for name in suite or ["all"] for member in _suite_members(name, config)]
+    names = known.members([_absolute(pattern) for pattern in patterns])
+    return [known.workloads[name] for name in names if matches(name, filters)]
+
+
+def python_under_test(given: str | None, flag: str = PYTHON_FLAG) -> str:
+    """The interpreter's path, this one's if none was given; raises :class:`EnvironmentUnderTestError` if it is none."""
+    if given is None:
+        return sys.executable
+    found = shutil.which(given)
+    if found is None:
+        msg = f"there is no Python at {given}: give the one that has torch with {flag}"
+        raise EnvironmentUnderTestError(msg)
+    return str(Path(found).absolute())
+
+
+def suite_files(names: Sequence[str]) -> tuple[str, ...]:
+    """The suite names that are paths of Python files, absolute."""
+    return tuple(_absolute(name) for name in names if name.endswith(".py"))
+
+
+def _absolute(name: str) -> str:
+    """A file's suite is called by its absolute path, because a worker need not share the caller's directory."""
+    return str(Path(name).absolute()) if name.endswith(".py") else name
+
+
+class CaseOptions(Protocol):
+    """What the commands that choose cases have in common."""
+
+    @property
+    def mode(self) -> Sequence[str]: ...
+    @property
+    def dtype(self) -> Sequence[str]: ...
+    @property
+    def backend(self) -> Sequence[str]: ...
+    @property
+    def batch_size(self) -> int | None: ...
+
+
+def selection_of(
+    options: CaseOptions,
+    config: Config,
+    suite: Sequence[str],
+    filters: Sequence[str],
+    shard: tuple[int, int] | None = None,
+    costs_file: str | None = None,
+) -> Selection:
+    """What the options select, with the config's suites by their names; options beat the config.
+
+    Raises :class:`UsageError` for a file of costs that cannot be read: a shard that split otherwise than the rest would
+    lose cases.
+    """
+    names = suite or list(config.suites) or ["quick"]
+    return Selection(
+        grids=[_grid(name, options, config.suites.get(name)) for name in names],
+        filters=filters,
+        batch_size=options.batch_size,
+        shard=shard or (1, 1),
+        costs=read_costs(Path(costs_file)) if costs_file else None,
+    )
+
+
+def _grid(name: str, options: CaseOptions, suite: Suite | None) -> CaseGrid:
+    return CaseGrid(
+        workloads=[_absolute(member) for member in (suite.workloads if suite else (name,))],
+        modes=options.mode or (suite.modes if suite else ("inference",)),
+        dtypes=options.dtype or (suite.dtypes if suite else ("fp32",)),
+        backends=options.backend or (suite.backends if suite else ("eager",)),
+    )
+
+
+def settings_of(
+    config: Config,
+    *,
+    python: str | None,
+    device: str | None,
+    suite: Sequence[str] = (),
+    processes: int | None = None,
+    target_ci: float | None = None,
+    budget: float | None = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+) -> Settings:
+    """How to measure, with the defaults of :class:`Settings` where nothing was given."""
+    members = [member for name in suite or list(config.suites) for member in _suite_members(name, config)]
+    return Settings(
+        python=python_under_test(python),
+        device=device or "auto",
+        files=suite_files(members),
+        processes=processes or Settings.processes,
+        target_ci=target_ci or Settings.target_ci,
+        budget=budget or Settings.budget,
+        timeout=timeout or Settings.timeout,
+        threads=threads or Settings.threads,
+    )
+
+
+def _suite_members(name: str, config: Config) -> Sequence[str]:
+    return config.suites[name].workloads if name in config.suites else (name,)

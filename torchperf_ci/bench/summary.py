@@ -1,27 +1,112 @@
-"""What a run says at its end: the table on a terminal, the same in Markdown for a job, annotations, and JSON."""
+"""What people see of a run: its progress, and at its end the table, the job summary, annotations and JSON."""
 
 from __future__ import annotations
 
+import sys
+import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import Annotation, markdown_cell
-from torchperf_ci.bench.results import CaseResult, Setting, metrics, unmeasured
-from torchperf_ci.console import print_table, say
-from torchperf_ci.document import Column
-from torchperf_ci.machine.disturbance import MARK, disturbance, power_limit
+from torchperf_ci.actions import Annotation, in_actions, markdown_cell, one_line
+from torchperf_ci.bench.results import CaseResult, RunSetting, metrics, unmeasured
+from torchperf_ci.console import print_table, progress_bar, say
+from torchperf_ci.document import Column, counted
 from torchperf_ci.machine.doctor import verdict
-from torchperf_ci.stats.spread import spread, wide
-from torchperf_ci.wording import counted
+from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, describe_power_limit
+from torchperf_ci.stats.noise import relative_spread, wide_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.bench.anchor import Anchor
-    from torchperf_ci.machine.checks.finding import Finding
+    from torchperf_ci.bench.pairs import Anchor
+    from torchperf_ci.bench.process import ProcessOutcome
+    from torchperf_ci.machine.examination import DoctorFinding
 
-COLUMNS = (
+
+class RunProgress(ABC):
+    """Told of each process and pair before and after; ``total`` is the number of both of the run."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+
+    @abstractmethod
+    def starts(self, step: object) -> None:
+        """It begins; ``step`` is shown as a string."""
+
+    @abstractmethod
+    def ends(self, step: object, outcome: ProcessOutcome, done: int) -> None:
+        """It has ended; ``done`` of them, skipped ones included, are behind the run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class PlainRunProgress(RunProgress):
+    """One line a process or pair, with the time left, for a job's log."""
+
+    def __init__(self, total: int, out: TextIO) -> None:
+        super().__init__(total)
+        self._out = out
+        self._start = time.monotonic()
+
+    def starts(self, step: object) -> None:
+        """Nothing: the line that says how it ended says more."""
+
+    def ends(self, step: object, outcome: ProcessOutcome, done: int) -> None:
+        left = (time.monotonic() - self._start) / done * (self._total - done)
+        say(f"[{done}/{self._total}, {_clock(left)} left] {step}: {_outcome_text(outcome)}", out=self._out)
+
+    def close(self) -> None:
+        """Nothing: every line is out."""
+
+
+class RunProgressBar(RunProgress):
+    """A bar with the time left, for a terminal."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self._bar = progress_bar(counted=True)
+        self._task = self._bar.add_task("", total=total)
+        self._bar.start()
+
+    def starts(self, step: object) -> None:
+        self._bar.update(self._task, description=one_line(step))
+
+    def ends(self, step: object, outcome: ProcessOutcome, done: int) -> None:
+        self._bar.update(self._task, completed=done)
+        if not outcome.passed:
+            self._bar.console.print(
+                one_line(f"{step}: {_outcome_text(outcome)}"), markup=False, highlight=False
+            )
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def run_progress(total: int) -> RunProgress:
+    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
+    return (
+        RunProgressBar(total)
+        if sys.stderr.isatty() and not in_actions()
+        else PlainRunProgress(total, sys.stderr)
+    )
+
+
+def _outcome_text(outcome: ProcessOutcome) -> str:
+    if not outcome.passed:
+        return f"{outcome.status}: {outcome.reason}"
+    return f"pass in {outcome.seconds:.1f} s"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+RESULT_COLUMNS = (
     Column("workload"),
     Column("mode"),
     Column("dtype"),
@@ -36,7 +121,7 @@ COLUMNS = (
 """Of every table; ``vs anchor`` stands before the memory where there is an anchor."""
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
 """Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
-_MEMORY = [column.head for column in COLUMNS].index("peak memory")
+_MEMORY = [column.head for column in RESULT_COLUMNS].index("peak memory")
 _STYLES = dict.fromkeys(LOUD, "bold red")
 
 
@@ -50,53 +135,55 @@ def headline(results: Sequence[CaseResult]) -> str:
     return f"{passed} of {counted(len(results), 'case')} measured{rest}{without}"
 
 
-def conditions(results: Sequence[CaseResult]) -> str:
+def disturbance_note(results: Sequence[CaseResult]) -> str:
     """One sentence, with its mark: what disturbed the machine while it measured; empty if nothing is known to have."""
     disturbed = [result for result in results if result.disturbed]
     words = (
-        [text] if (text := disturbance([facts for result in results for facts in result.observed])) else []
+        [text]
+        if (text := describe_interference([facts for result in results for facts in result.observed]))
+        else []
     )
     which = ""
     if disturbed and not words:
-        words = [disturbance([facts for result in disturbed for facts in result.observed]) or ""]
+        words = [describe_interference([facts for result in disturbed for facts in result.observed]) or ""]
         which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
-    if differ := wide(result.latencies for result in results):
+    if differ := wide_spread(result.latencies for result in results):
         words.append(f"processes of a case differ by {differ:.0%}")
-    return f"{MARK}disturbed while this was measured{which}: {'; '.join(words)}" if words else ""
+    return f"{WARNING_MARK}disturbed while this was measured{which}: {'; '.join(words)}" if words else ""
 
 
-def power(results: Sequence[CaseResult]) -> str:
+def power_limit_note(results: Sequence[CaseResult]) -> str:
     """One sentence, without a mark: which cases ran at the GPU's power limit; empty if none did."""
-    capped = [result for result in results if power_limit(result.observed)]
+    capped = [result for result in results if describe_power_limit(result.observed)]
     if not capped:
         return ""
-    words = power_limit([facts for result in capped for facts in result.observed])
+    words = describe_power_limit([facts for result in capped for facts in result.observed])
     return f"in {len(capped)} of {counted(len(results), 'case')} {words}: what it keeps up under such a load"
 
 
-def failures(results: Iterable[CaseResult]) -> list[CaseResult]:
+def failed_cases(results: Iterable[CaseResult]) -> list[CaseResult]:
     """The cases that make the run fail."""
     return [result for result in results if result.status in LOUD]
 
 
-def columns(results: Iterable[CaseResult]) -> tuple[Column, ...]:
-    """The columns of :func:`rows`."""
+def result_columns(results: Iterable[CaseResult]) -> tuple[Column, ...]:
+    """The columns of :func:`result_rows`."""
     anchor = [Column("vs anchor", "number")] if _are_anchored(results) else []
-    return (*COLUMNS[:_MEMORY], *anchor, *COLUMNS[_MEMORY:])
+    return (*RESULT_COLUMNS[:_MEMORY], *anchor, *RESULT_COLUMNS[_MEMORY:])
 
 
-def rows(results: Sequence[CaseResult]) -> list[tuple[str, ...]]:
+def result_rows(results: Sequence[CaseResult]) -> list[tuple[str, ...]]:
     """One row a case."""
     anchored = _are_anchored(results)
     return [_row(result, anchored=anchored) for result in results]
 
 
-def table(results: Sequence[CaseResult], out: TextIO) -> None:
+def print_results(results: Sequence[CaseResult], out: TextIO) -> None:
     """Print one row a case."""
-    print_table(columns(results), rows(results), out, styles=_STYLES)
+    print_table(result_columns(results), result_rows(results), out, styles=_STYLES)
 
 
-def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
+def print_findings(findings: Sequence[DoctorFinding], out: TextIO) -> None:
     """Print doctor's verdict, then each finding with what to do about it."""
     marks = {"ok": "✓", "warn": "!", "bad": "✗"}
     say(verdict(findings), "", out=out)
@@ -105,17 +192,17 @@ def show_findings(findings: Sequence[Finding], out: TextIO) -> None:
         say(f"{marks[finding.level]} {finding.check}: {finding.found}", *advice, out=out)
 
 
-def markdown(results: Sequence[CaseResult], setting: Setting) -> str:
+def job_summary(results: Sequence[CaseResult], setting: RunSetting) -> str:
     """The job summary: the verdict, what failed and why, then the numbers, then the machine, folded."""
-    bad, marked = failures(results), conditions(results)
+    bad, marked = failed_cases(results), disturbance_note(results)
     torch, runner, processes = setting.dependencies["pytorch"], setting.runner, setting.settings.processes
     parts = [
         f"### {'❌' if bad else '⚠️' if marked else '✅'} {markdown_cell(setting.benchmark)}: {headline(results)}",
         f"torch {markdown_cell(torch.version)} ({torch.sha[:10]}) on {markdown_cell(runner['type'])}",
         *([markdown_cell(marked)] if marked else []),
-        *([markdown_cell(limited)] if (limited := power(results)) else []),
+        *([markdown_cell(limited)] if (limited := power_limit_note(results)) else []),
         *_failure_list(bad),
-        _markdown_table([column.head for column in columns(results)], rows(results)),
+        _markdown_table([column.head for column in result_columns(results)], result_rows(results)),
         (
             f"± 95% is within a process, “between processes” how far the medians of {processes} "
             "fresh processes lie apart: what a single run would not have told."
@@ -130,12 +217,12 @@ def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
     """One for each failed case, for the job's page."""
     return [
         Annotation("error", failure.reason, title=f"{result.case}: {failure.status}")
-        for result in failures(results)
+        for result in failed_cases(results)
         if (failure := result.failure)
     ]
 
 
-def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, Any]]:
+def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[dict[str, Any]]:
     """The table as data: a case's options, its status, and the median of each metric over the processes."""
     return [
         {
@@ -148,7 +235,7 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
             "reason": result.failure.reason if result.failure else None,
             "disturbed": result.disturbed,
             "void": result.void or None,
-            "spread": spread(result.latencies),
+            "spread": relative_spread(result.latencies),
             "not_measured": {} if result.failure else unmeasured(result),
             "metrics": _medians(result, setting),
         }
@@ -156,7 +243,7 @@ def as_json(results: Iterable[CaseResult], setting: Setting) -> list[dict[str, A
     ]
 
 
-def _medians(result: CaseResult, setting: Setting) -> dict[str, float]:
+def _medians(result: CaseResult, setting: RunSetting) -> dict[str, float]:
     return {metric.name: median(metric.values) for metric in metrics(result, setting) if metric.values}
 
 
@@ -177,7 +264,7 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[str, ...]:
         *name,
         _duration(median(latencies)),
         "unknown" if None in widths else f"{median(widths):.1%}",
-        "" if (apart := spread(latencies)) is None else f"{apart:.1%}",
+        "" if (apart := relative_spread(latencies)) is None else f"{apart:.1%}",
         *([_change(result.ratios)] if anchored else []),
         f"{median(peaks):,.0f} MiB" if peaks else "not measured",
         result.status,

@@ -1,29 +1,69 @@
-"""What ``torchperf bisect`` does with its options."""
+"""What ``torchperf bisect`` does with its options, and the command line that repeats it."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.bisect.by_commit import Call, bisect_commits
-from torchperf_ci.bisect.by_nightly import bisect_nightlies
-from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.measuring.probes import check_metric
-from torchperf_ci.bisect.repeating import repeatable
-from torchperf_ci.bisect.setting import builder_of, check_command
-from torchperf_ci.culprits.telling import tell
+from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
+from torchperf_ci.bisect.probes import check_metric
+from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
+from torchperf_ci.culprits.culprit_document import tell_bisection
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
-from torchperf_ci.metrics import LATENCY
+from torchperf_ci.git import without_secrets
+from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.series import policy
-from torchperf_ci.verdicts import file as verdicts_file
+from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchperf_ci.config import Config
-    from torchperf_ci.culprits.culprit import Location
+    from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.options import BisectOptions
+    from torchperf_ci.verdicts.verdict import Judgement
+
+
+_REPEATED_OPTIONS = (
+    *("workload", "command", "metric", "suite", "builder", "build", "wheels", "config", "device"),
+    *("mode", "dtype", "backend", "batch_size", "threads", "min_effect", "paths", "full_history"),
+)
+
+
+def with_repeat_command(
+    location: Bisection, options: BisectOptions, judgement: Judgement | None
+) -> Bisection:
+    """``location`` with that line: commits by their hashes, what verdicts said in words, no path, no credentials."""
+    given = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
+    texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
+    words, folder = portable_options({**given, **texts}, _REPEATED_OPTIONS)
+    is_dated = options.builder == "nightly"
+    ends = (options.good or "", options.bad or "") if is_dated else (location.good, location.bad)
+    line = ["torchperf", "bisect", "--good", ends[0], "--bad", ends[1], *PYTHON_OPTION, *words]
+    return replace(location, command=shlex.join(line), folder=folder)
+
+
+def _options_from_verdicts(judgement: Judgement) -> dict[str, Any]:
+    """The options that ask for what verdicts say got worse."""
+    worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
+    metrics = _distinct(bisected_as(one.metric) or one.metric for one in worse)
+    return {
+        "workload": _distinct(one.model for one in worse),
+        "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,
+        "mode": _distinct(one.mode for one in worse),
+        "dtype": _distinct(one.dtype for one in worse),
+        "backend": _distinct(one.backend for one in worse),
+    }
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
 
 DEFAULT_OUT = "culprits.json"
 INCONCLUSIVE = 5
@@ -31,27 +71,27 @@ INCONCLUSIVE = 5
 
 def bisect_command(options: BisectOptions) -> int:
     """Find the culprits, tell people, and say with the exit code whether anything could be concluded."""
-    _check(options)
+    _check_options(options)
     given = config.find(options.config)
-    judgement = verdicts_file.read(Path(options.verdicts)) if options.verdicts else None
+    judgement = verdicts_file.read_verdicts(Path(options.verdicts)) if options.verdicts else None
     seconds = options.deadline
-    limits = Limits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
+    limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out or DEFAULT_OUT)
     state = Path(options.state or out.with_suffix(".state.jsonl"))
-    builder = builder_of(options)
+    builder = builder_kind(options)
     if options.command:
         check_command(options.command, builder)
     asked = options
     options = replace(options, out=str(out), min_effect=options.min_effect or _min_effect(options, given))
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    location = bisect(Call(options, given, judgement), state, limits)
+    location = bisect(BisectRequest(options, given, judgement), state, limits)
     if location is None:
         return 0
-    tell(repeatable(location, asked, judgement), out, json_output=options.json)
+    tell_bisection(with_repeat_command(location, asked, judgement), out, json_output=options.json)
     return 0 if options.on_failure == "warn" else _exit_code(location)
 
 
-def _check(options: BisectOptions) -> None:
+def _check_options(options: BisectOptions) -> None:
     """Refuse what is not measured, is said in two ways, or has one end only."""
     given = vars(options)
     ways = [flag for flag in ("workload", "command", "verdicts") if given[flag]]
@@ -75,8 +115,8 @@ def _check(options: BisectOptions) -> None:
 
 def _min_effect(options: BisectOptions, given: Config) -> float:
     """The policy's for what is measured."""
-    return policy.rule(options.metric or LATENCY, given.policy).min_effect
+    return policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
 
 
-def _exit_code(location: Location) -> int:
+def _exit_code(location: Bisection) -> int:
     return INCONCLUSIVE if location.status == "inconclusive" else 0

@@ -7,35 +7,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
-from torchperf_ci.check import baseline_file
-from torchperf_ci.check.baseline import baselines_of, updated
-from torchperf_ci.check.branch import branch_of
-from torchperf_ci.check.comparable import several_machines
-from torchperf_ci.check.expected import absences
-from torchperf_ci.check.gauging import show_calibration, show_sensitivity
+from torchperf_ci.check import baselines
+from torchperf_ci.check.baselines import baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.naming import names, renamed
-from torchperf_ci.check.own import without_own
-from torchperf_ci.check.past import STORE, Past, Source
-from torchperf_ci.check.provenance import provenance
+from torchperf_ci.check.pairing import several_machines
+from torchperf_ci.check.recorded_past import (
+    STORE,
+    PastSource,
+    RecordedPast,
+    as_in_past,
+    branch_of,
+    groups_of_past,
+    without_uploaded,
+)
+from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
+from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
-from torchperf_ci.series.disturbance import disturbances
-from torchperf_ci.series.records import points_of_records
+from torchperf_ci.records.files import ARTIFACT_PREFIX, job_folder
+from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.store.of_place import is_remote
-from torchperf_ci.verdicts.portable import portable
-from torchperf_ci.verdicts.telling import tell
-from torchperf_ci.verdicts.verdict import Again, Judgement
-from torchperf_ci.wording import counted
+from torchperf_ci.store.migrations import is_remote
+from torchperf_ci.verdicts.reproduction import portable_options
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
+from torchperf_ci.verdicts.verdict_document import tell_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from torchperf_ci.check.baseline import Baseline
+    from torchperf_ci.check.baselines import Baseline
     from torchperf_ci.options import BaselineUpdateOptions, CheckOptions
-    from torchperf_ci.records.problems import Problem
-    from torchperf_ci.series.records import Collected
-    from torchperf_ci.series.series import Points
+    from torchperf_ci.records.schema import Problem
+    from torchperf_ci.series.from_records import RecordedPoints
+    from torchperf_ci.series.points import Points
+
+
+def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -> Sequence[str]:
+    """A note on each of the ``expected`` jobs of whose folder below ``root`` no record is among ``files``."""
+    holding = {folder for file in files for folder in (file, *file.parents)}
+    found = {job for job in expected if job_folder(root, job, len(expected)) in holding}
+    named = any(folder.parent == root and folder.name.startswith(ARTIFACT_PREFIX) for folder in holding)
+    if len(expected) > 1 and not found and not named:
+        return [
+            f"which of the {len(expected)} expected jobs measured this is not known: no folder is {ARTIFACT_PREFIX}NAME"
+        ]
+    return [f"{job}: nothing was measured" for job in expected if job not in found]
+
 
 DEFAULT_OUT = "verdicts.json"
 DEFAULT_BASELINE = "baseline.json"
@@ -57,7 +74,7 @@ def check_command(options: CheckOptions) -> int:
         raise UsageError(msg)
     judgement = _judgement(collected, options, settings)
     _show_refused(collected.refused)
-    tell(judgement, Path(options.out or DEFAULT_OUT), json_output=options.json)
+    tell_verdicts(judgement, Path(options.out or DEFAULT_OUT), json_output=options.json)
     if options.on_failure == "warn":
         return 0
     if judgement.red:
@@ -76,7 +93,9 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     where = ["--baseline", str(path)] if options.baseline else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
     new = baselines_of(collected.points, provenance(options.reason, command))
-    baseline_file.write(path, updated(baseline_file.read(path) if path.exists() else [], new))
+    baselines.write_baselines(
+        path, updated_baselines(baselines.read_baselines(path) if path.exists() else [], new)
+    )
     _show_refused(collected.refused)
     for one in new:
         sys.stderr.write(f"{actions.one_line(path)}: {_told(one)}\n")
@@ -84,7 +103,7 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     return 0
 
 
-def _collected(folder: str) -> Collected:
+def _collected(folder: str) -> RecordedPoints:
     """What a directory or file holds: at least one good record."""
     found = points_of_records([Path(folder)])
     if found.points:
@@ -96,26 +115,26 @@ def _collected(folder: str) -> Collected:
     raise RecordsError(msg)
 
 
-def _judgement(collected: Collected, options: CheckOptions, settings: config.Config) -> Judgement:
+def _judgement(collected: RecordedPoints, options: CheckOptions, settings: config.Config) -> Judgement:
     past = _past(collected.points, options, settings)
     _show_refused(past.refused)
     groups = {series.group for series in collected.points}
-    new = renamed(collected.points, names(groups, past.groups, options.repo_name or ""))
-    others = without_own(past.points, new)
+    new = as_in_past(collected.points, groups_of_past(groups, past.groups, options.repo_name or ""))
+    others = without_uploaded(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
-    absent = absences(Path(options.new_dir or ""), collected.files, options.expect)
+    absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
     again = _again(options, settings)
     head = _head(options.new_dir or "", new)
     return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], again=again)
 
 
-def _again(options: CheckOptions, settings: config.Config) -> Again | None:
+def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
     """How to measure the same again; None where the configuration does not say which file it is in."""
     if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
         return None
-    words, folder = portable({"config": options.policy}, ("config",))
-    return Again(options=words, folder=folder)
+    words, folder = portable_options({"config": options.policy}, ("config",))
+    return RepeatOptions(options=words, folder=folder)
 
 
 def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
@@ -131,7 +150,7 @@ def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
     show(past, settings.policy, json_output=options.json)
 
 
-def _past(new: Points, options: CheckOptions, settings: config.Config) -> Past:
+def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
     """The past of what is new, or all of it."""
     against = options.against or STORE
     knows_branches = against == STORE or is_remote(against)
@@ -142,11 +161,11 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Past:
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past there.
     is_asked = bool(options.branch) and branch not in {point.branch for row in new.values() for point in row}
-    source = Source(against, dsn, branch, stop, settings.upload.role, is_asked)
+    source = PastSource(against, dsn, branch, stop, settings.upload.role, is_asked)
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},
-        lambda known: {*names(groups, known, options.repo_name or "").values()} if groups else known,
+        lambda known: {*groups_of_past(groups, known, options.repo_name or "").values()} if groups else known,
     )
 
 
@@ -157,7 +176,7 @@ def _head(folder: str, new: Points) -> str:
     return f"{folder} ({commit[:10]})" if commit else folder
 
 
-def _notes(collected: Collected, past: Past) -> Sequence[str]:
+def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
     """What is not as expected in the new records and in the past; empty texts where nothing is."""
     refused = f"{_no_good(len(collected.refused))}, and not judged" if collected.refused else ""
     twice = (
@@ -170,7 +189,7 @@ def _notes(collected: Collected, past: Past) -> Sequence[str]:
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
 
 
-def _left_out(past: Past) -> str:
+def _left_out(past: RecordedPast) -> str:
     count = len(past.refused)
     return f"{_no_good(count, f' of {past.name}')}, and left out of the past" if count else ""
 
@@ -192,7 +211,7 @@ def _show_refused(refused: Sequence[Problem]) -> None:
         sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in refused[:_SHOWN])
 
 
-def _raise_refused(collected: Collected, rest: str) -> None:
+def _raise_refused(collected: RecordedPoints, rest: str) -> None:
     if collected.refused:
         msg = f"{_no_good(len(collected.refused))}; {rest}"
         raise RecordsRefusedError(msg)

@@ -1,32 +1,43 @@
-"""How small a change the gate would see in the next run: of each series, and of most of those of one metric."""
+"""How small a change the gate would see, and how often it errs, in this very past."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
 from math import isnan, log1p
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from torchperf_ci.check.logs import log_values, share
-from torchperf_ci.series.matrix import matrix
-from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci import actions
+from torchperf_ci.actions import literal
+from torchperf_ci.check.judging import rule_of
+from torchperf_ci.check.numbers import HOPELESS, log_values, share_of_log
+from torchperf_ci.check.pairing import newest_machine, run_matrix
+from torchperf_ci.console import print_table
+from torchperf_ci.document import Column, counted
+from torchperf_ci.errors import UsageError
+from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
+from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.series.matrix import Matrix
+    from torchperf_ci import config
+    from torchperf_ci.check.pairing import RunMatrix
+    from torchperf_ci.check.recorded_past import RecordedPast
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.series.series import Group, Points, Series
     from torchperf_ci.stats.gate import Judged
 
 
 @dataclass(frozen=True)
-class Sight:
+class SeriesSensitivity:
     """What is seen of one series: shares of its value, None where there is too little past."""
 
     series: Series
@@ -37,14 +48,14 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class SuiteSight:
+class MetricSensitivity:
     """What is seen of the series of one metric on one kind of machine, of which so many have past enough.
 
     ``noise`` and ``detectable`` are those of the median series, ``worst`` is the largest ``detectable``; None where no
     series has past enough. ``enough`` is the share of all series of which the smallest change that matters is seen.
     """
 
-    group: Group
+    group: SeriesGroup
     metric: str
     series: int
     judged: int
@@ -58,8 +69,8 @@ class SuiteSight:
 class Sensitivity:
     """Both, in the order of the series."""
 
-    series: Sequence[Sight]
-    suites: Sequence[SuiteSight]
+    series: Sequence[SeriesSensitivity]
+    suites: Sequence[MetricSensitivity]
 
     def as_json(self) -> dict[str, Any]:
         """The same as data."""
@@ -69,25 +80,25 @@ class Sensitivity:
         }
 
 
-def sensitivity(points: Points, rules: Mapping[Series, MetricRule]) -> Sensitivity:
+def sensitivity_of(points: Points, rules: Mapping[Series, MetricRule]) -> Sensitivity:
     """The sensitivity for all ``points``, which are ratios."""
-    found = matrix(points)
+    found = run_matrix(points)
     min_effect = np.array([log1p(rules[series].min_effect) for series in found.series])
     judged = _next_run(found, min_effect)
     sights = [
-        Sight(
+        SeriesSensitivity(
             series,
             int(judged.history[row]),
-            _share(judged.sigma[row]),
-            _share(judged.detectable[row]) if judged.history[row] >= MIN_HISTORY else None,
+            _share_or_none(judged.sigma[row]),
+            _share_or_none(judged.detectable[row]) if judged.history[row] >= MIN_HISTORY else None,
             rules[series].min_effect,
         )
         for row, series in enumerate(found.series)
     ]
-    return Sensitivity(sights, _suites(sights))
+    return Sensitivity(sights, _metric_sensitivities(sights))
 
 
-def _next_run(past: Matrix, min_effect: NDArray[np.float64]) -> Judged:
+def _next_run(past: RunMatrix, min_effect: NDArray[np.float64]) -> Judged:
     """The judgement on a run that is still to come."""
     rows = len(past.values)
     nobody = np.full((rows, 1), -1, dtype=np.int64)
@@ -100,17 +111,19 @@ def _next_run(past: Matrix, min_effect: NDArray[np.float64]) -> Judged:
     )
 
 
-def _suites(sights: Iterable[Sight]) -> list[SuiteSight]:
-    members: dict[tuple[Group, str], list[Sight]] = {}
+def _metric_sensitivities(sights: Iterable[SeriesSensitivity]) -> list[MetricSensitivity]:
+    members: dict[tuple[SeriesGroup, str], list[SeriesSensitivity]] = {}
     for sight in sights:
         members.setdefault((sight.series.group, sight.series.metric), []).append(sight)
-    return [_suite(group, metric, series) for (group, metric), series in members.items()]
+    return [_metric_sensitivity(group, metric, series) for (group, metric), series in members.items()]
 
 
-def _suite(group: Group, metric: str, series: Sequence[Sight]) -> SuiteSight:
+def _metric_sensitivity(
+    group: SeriesGroup, metric: str, series: Sequence[SeriesSensitivity]
+) -> MetricSensitivity:
     seen = [(one.noise or 0.0, one.detectable) for one in series if one.detectable is not None]
     noises, changes = zip(*seen, strict=True) if seen else ((), ())
-    return SuiteSight(
+    return MetricSensitivity(
         group,
         metric,
         len(series),
@@ -123,5 +136,171 @@ def _suite(group: Group, metric: str, series: Sequence[Sight]) -> SuiteSight:
     )
 
 
-def _share(log: float) -> float | None:
-    return None if isnan(log) else share(log)
+def _share_or_none(log: float) -> float | None:
+    return None if isnan(log) else share_of_log(log)
+
+
+FEWEST_RUNS = MIN_HISTORY + NEWEST
+"""Runs that a past must have for the newest of them to be judged."""
+MONTH = 30
+
+
+def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarms, Alarms]:
+    """The alarms of the past as it was, and of the same past shuffled, in which nothing changes.
+
+    Raises :class:`UsageError` where the past is too short.
+    """
+    found = run_matrix(points)
+    runs = found.values.shape[1]
+    if runs < FEWEST_RUNS:
+        msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
+        raise UsageError(msg)
+    past = Recorded(
+        values=log_values(found.values),
+        min_effect=np.array([log1p(rules[series].min_effect) for series in found.series]),
+        worse=np.array([rules[series].worse for series in found.series]),
+        jobs=found.jobs,
+        groups=found.groups,
+        sittings=found.sittings,
+        repetitions=Repetitions(
+            *(log_values(run_matrix(_extremes(points, one)).values) for one in (min, max))
+        ),
+    )
+    return replayed(past), false_alarms(past)
+
+
+def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Points:
+    """The points with the lowest or the highest of their repetitions, where there are enough to agree."""
+    return {
+        series: [
+            replace(
+                point,
+                value=choose(point.repetitions) if len(point.repetitions) >= FEWEST_REPETITIONS else None,
+            )
+            for point in row
+        ]
+        for series, row in points.items()
+    }
+
+
+def calibration_sentences(past: Alarms, shuffled: Alarms) -> list[str]:
+    """Both in words; better and worse together."""
+    false_month = MONTH * shuffled.proven / max(shuffled.runs, 1)
+    month = (
+        f"So a month of {MONTH} nights would have had {false_month:.2g} false changes that history alone proves, "
+        "better and worse together; only the worse ones fail a job."
+    )
+    return [
+        f"{past.runs} runs of the past, each judged by those before it: {_rates(past)}; real changes are among them.",
+        f"{shuffled.runs} times the same runs in another order, so that nothing has changed: {_rates(shuffled)}.",
+        month,
+    ]
+
+
+def _rates(alarms: Alarms) -> str:
+    runs = max(alarms.runs, 1)
+    share = alarms.candidates / max(alarms.judged, 1)
+    return (
+        f"{alarms.candidates / runs:.3g} candidates ({share:.2%} of {alarms.judged / runs:.0f} series) "
+        f"and {alarms.proven / runs:.2g} proven changes a run"
+    )
+
+
+_LISTED = 10
+_SUITE_COLUMNS = (
+    Column("benchmark"),
+    Column("machine"),
+    Column("metric"),
+    Column("series", "number"),
+    Column("judged", "number"),
+    Column("noise", "number"),
+    Column("detectable", "number"),
+    Column("of the worst", "number"),
+    Column("see what matters", "number"),
+)
+_SERIES_COLUMNS = (
+    Column("the series that see least"),
+    Column("runs", "number"),
+    Column("noise", "number"),
+    Column("detectable", "number"),
+    Column("matters", "number"),
+)
+
+
+def print_sensitivity(found: Sensitivity, out: TextIO) -> None:
+    """Print it. ``detectable`` is a change that two runs would make a candidate four times out of five."""
+    known = sorted(
+        (sight for sight in found.series if sight.detectable is not None),
+        key=lambda sight: sight.detectable or 0.0,
+        reverse=True,
+    )
+    with literal(out):
+        print_table(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites], out)
+        out.write("\n")
+        print_table(_SERIES_COLUMNS, [_series_row(sight) for sight in known[:_LISTED]], out)
+        out.flush()
+
+
+def _suite_row(suite: MetricSensitivity) -> tuple[str, ...]:
+    return (
+        suite.group.benchmark,
+        f"{suite.group.device} {suite.group.arch}".strip(),
+        suite.metric,
+        str(suite.series),
+        str(suite.judged),
+        _percent(suite.noise),
+        _percent(suite.detectable),
+        _percent(suite.worst),
+        f"{suite.enough:.0%}",
+    )
+
+
+def _series_row(sight: SeriesSensitivity) -> tuple[str, ...]:
+    return (
+        str(sight.series),
+        str(sight.history),
+        _percent(sight.noise),
+        _percent(sight.detectable),
+        _percent(sight.min_effect),
+    )
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{share:.1%}" if share <= HOPELESS else f"> {HOPELESS:.0%}"
+
+
+def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+    """Print how small a change the next run would show. Raises :class:`UsageError` where the past has no ratios."""
+    found = sensitivity_of(*_ratios(past, policy))
+    if json_output:
+        _print_json(found.as_json())
+    else:
+        print_sensitivity(found, sys.stdout)
+
+
+def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+    """Print how often the gate would have raised an alarm. Raises :class:`UsageError` where the past is too short."""
+    points, rules = _ratios(past, policy)
+    sys.stderr.write(f"judging {len(points)} series of {past.name} again and again: this takes a while\n")
+    replayed, shuffled = calibrate(points, rules)
+    if json_output:
+        _print_json({"replayed": asdict(replayed), "shuffled": asdict(shuffled)})
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in calibration_sentences(replayed, shuffled))
+
+
+def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
+    """The series that are judged by ratios, as far as they are comparable with their newest point, and their rules."""
+    points = newest_machine(past.points)
+    rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
+    ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
+    if not ratios:
+        msg = f"{past.name}: holds no series of numbers above zero; take records in first, or name another --against"
+        raise UsageError(msg)
+    return ratios, rules
+
+
+def _print_json(data: Any) -> None:
+    sys.stdout.write(f"{actions.inert_json(json.dumps(data, indent=1, allow_nan=False))}\n")

@@ -2,23 +2,114 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import config
-from torchperf_ci.compare.builds import compare_builds
-from torchperf_ci.compare.folders import compare_folders, holds_records
-from torchperf_ci.compare.question import Policy
-from torchperf_ci.environments.spec import names_commit
+from torchperf_ci.bench.pairs import on_same_cpus
+from torchperf_ci.compare import compared_builds
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy, judge_cases, suites
+from torchperf_ci.compare.compared_builds import known_to, one_sided_verdict, open_builds, selected_cases
+from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
+from torchperf_ci.compare.comparison_loop import (
+    BudgetAllocation,
+    PairRunner,
+    comparison_progress,
+    measure_rounds,
+)
+from torchperf_ci.compare.record_directories import compare_directories, holds_records
+from torchperf_ci.environments.build_environment import names_commit
 from torchperf_ci.errors import UsageError
+from torchperf_ci.interruption import Stopped
+from torchperf_ci.metrics import LATENCY
+from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.headline import GREEN, sign
-from torchperf_ci.verdicts.telling import tell
+from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdict_document import tell_verdicts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.compare.case_verdicts import SeriesNaming
+    from torchperf_ci.compare.compared_builds import ComparedBuild
     from torchperf_ci.config import Config
     from torchperf_ci.options import CompareOptions
-    from torchperf_ci.verdicts.verdict import Judgement
+
+
+LEAST_BUDGET, BUDGET_A_CASE = 600.0, 60.0
+"""Seconds, where nobody says: the one at least, the other for each case. Most comparisons end before."""
+
+
+def compare_builds(
+    options: CompareOptions,
+    config: Config,
+    policy: ComparisonPolicy,
+    publish: Callable[[Judgement], Judgement],
+) -> Judgement:
+    """Measure both builds and judge them; ``told`` what is known before anything else is taken away.
+
+    What was measured until a signal came is judged and told before :class:`Stopped` goes on.
+    """
+    min_effect = policy.rule(LATENCY).min_effect
+    with ExitStack() as stack:
+        base, head = open_builds(stack, options, config)
+        cases, naming = selected_cases(base, head, options, config), _series_naming(config, head)
+        scratch = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True)
+        )
+        runner = PairRunner(
+            *on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch)
+        )
+        of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
+        comparison = Comparison([ComparedCase(case) for case in of_both])
+        budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(of_both))
+        ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
+        controls = judge_controls(comparison, min_effect)
+        verdicts = [
+            *judge_cases(comparison, policy, naming, controls),
+            *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
+        ]
+        means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
+        notes = [*filter(None, [comparison.disturbed]), *ending, *map(str, controls.values())]
+        again = compared_builds.how_to_repeat(options, base, head)
+        judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
+        if stopped:
+            stopped.outcome = f"what was known until then is in {options.out}; to start anew"
+            raise stopped
+        return judgement
+
+
+def _measure_in_rounds(
+    comparison: Comparison, runner: PairRunner, budget: float, min_effect: float
+) -> tuple[list[str], Stopped | None]:
+    """Why the rounds ended, where that was not because everything was settled."""
+    allocation = BudgetAllocation(comparison.cases, min_effect)
+    try:
+        with closing(comparison_progress(len(comparison.cases), budget)) as shown:
+            measure_rounds(comparison, runner, budget, allocation, shown)
+    except Stopped as stopped:
+        comparison.stopped = True
+        return ["stopped from outside: this is what was known until then"], stopped
+    if comparison.out_of_time:
+        why = f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"
+        return [why], None
+    return [], None
+
+
+def _series_naming(config: Config, build: ComparedBuild) -> SeriesNaming:
+    machine, repo = build.under_test.device.identity(), os.environ.get("GITHUB_REPOSITORY", "")
+
+    def series(case: Case, metric: str) -> Series:
+        how = (case.workload, case.mode, case.dtype, case.backend)
+        return Series(repo, config.name, *how, machine.name, machine.type, metric)
+
+    return series
+
 
 DEFAULT_OUT = "verdicts.json"
 INCONCLUSIVE = 5
@@ -40,10 +131,10 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
     sides = {"base": options.base or "", "head": options.head or ""}
     records = [flag for flag, side in sides.items() if _are_records(side, repo)]
     out, json_output = Path(options.out or DEFAULT_OUT), options.json
-    policy = Policy(given, options.min_effect)
+    policy = ComparisonPolicy(given, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:
-        tell(judgement, out, json_output=json_output)
+        tell_verdicts(judgement, out, json_output=json_output)
         return judgement
 
     if len(records) == 1:
@@ -51,7 +142,7 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
         msg = f"--{flag} {sides[flag]} holds records, and records are only compared with records"
         raise UsageError(msg)
     if records:
-        return publish(compare_folders(Path(sides["base"]), Path(sides["head"]), policy))
+        return publish(compare_directories(Path(sides["base"]), Path(sides["head"]), policy))
     return compare_builds(options, given, policy, publish)
 
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from torchperf_ci.stats.effect import Effect
 
-Status = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
-STATUSES: tuple[Status, ...] = get_args(Status)
-Kind = Literal["operator", "kernel", "phase"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+BisectionStatus = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
+STATUSES: tuple[BisectionStatus, ...] = get_args(BisectionStatus)
+OperatorKind = Literal["operator", "kernel", "phase"]
+OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
 
 
 @dataclass(frozen=True)
-class Change:
+class SeriesEffect:
     """What a culprit did to one series: new over old in the metric's own direction, and what that rests on.
 
     ``log_ratios`` holds ln(new/old) of each pair of measurements, and ``effect`` follows from them alone.
@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Moved:
+class DependencyChange:
     """A dependency that came with another version, or was not there before (``old`` is empty), or went."""
 
     name: str
@@ -38,11 +38,11 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorCost:
     """What one operator, kernel or phase of a step takes: its own ms a step and calls a step; None where it is not."""
 
     name: str
-    kind: Kind
+    kind: OperatorKind
     old_ms: float | None
     new_ms: float | None
     old_count: float | None
@@ -50,7 +50,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Inside:
+class ProfileChange:
     """What moved inside a step of ``probe``, by profiles of the culprit and of what was before it.
 
     ``moved`` are those that changed by more than profiles of one build differ by, the largest change of time first,
@@ -59,7 +59,7 @@ class Inside:
     """
 
     probe: str
-    moved: tuple[Operator, ...] = ()
+    moved: tuple[OperatorCost, ...] = ()
     graph_breaks: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -80,14 +80,14 @@ class Culprit:
     set: tuple[str, ...]
     posterior: float
     effect: Effect
-    series: tuple[Change, ...] = ()
+    series: tuple[SeriesEffect, ...] = ()
     author: str = ""
     date: str = ""
     subject: str = ""
     pull_request: int | None = None
     url: str | None = None
-    moved: tuple[Moved, ...] = ()
-    inside: Inside | None = None
+    moved: tuple[DependencyChange, ...] = ()
+    inside: ProfileChange | None = None
     builds: tuple[int, int] | None = None
 
 
@@ -101,7 +101,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedCommit:
     """A commit that could not be measured."""
 
     commit: str
@@ -109,7 +109,7 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class PairMeasurement:
     """One pair of builds measured in turn: ln(head/base) of each series, here always positive where head is worse.
 
     ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate``, ``verify`` or ``control``, ``seconds``
@@ -134,7 +134,7 @@ class MachineTime:
 
 
 @dataclass(frozen=True)
-class Luck:
+class BuildSpread:
     """What luck makes of a build: ``spread``, the standard deviation of ln(time) among builds of one and the same code.
 
     ``source`` says whence that is known: ``rebuilds`` that were made here, ``history``, or what is ``expected`` of any.
@@ -145,7 +145,7 @@ class Luck:
 
 
 @dataclass(frozen=True)
-class Location:
+class Bisection:
     """A whole ``culprits.json``: what a bisection between the commits ``good`` and ``bad`` came to.
 
     ``why`` is one sentence: for ``inconclusive`` what it would take to conclude, for ``not-reproduced`` what was seen
@@ -158,7 +158,7 @@ class Location:
     ``luck`` is what builds differ by although nothing has changed; None where nothing is built, or nobody says.
     """
 
-    status: Status
+    status: BisectionStatus
     good: str
     bad: str
     why: str = ""
@@ -173,8 +173,8 @@ class Location:
     confirmed: Mapping[str, Effect] = field(default_factory=dict)
     culprits: tuple[Culprit, ...] = ()
     credible: tuple[Suspect, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    skipped: tuple[SkippedCommit, ...] = ()
+    moved: tuple[DependencyChange, ...] = ()
     notes: tuple[str, ...] = ()
-    luck: Luck | None = None
-    readings: tuple[Measurement, ...] = ()
+    luck: BuildSpread | None = None
+    readings: tuple[PairMeasurement, ...] = ()

@@ -1,24 +1,77 @@
-"""Environments that are made when they are first asked for, and kept while there is room for them."""
+"""Environments that are made when they are first asked for, kept while there is room, and compared byte for byte."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import shutil
 import tempfile
 from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from torchperf_ci.environments.contents import same_contents
-from torchperf_ci.environments.scratch import size
+from torchperf_ci.environments.revisions import disk_size
 from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from torchperf_ci.environments.environment import Environment
+    from torchperf_ci.environments.build_environment import BuildEnvironment
+
+
+CHUNK = 2**28
+"""Bytes of a file that are looked at together; few files have more."""
+
+# What says when something was compiled, or has digests of files with paths in them.
+_ABOUT = re.compile(r"\.pyc$|(^|/)RECORD$")
+# What is imported from the worktree itself, where the package was installed to be edited.
+_COMPILED = re.compile(r"\.(so(\.[0-9.]+)?|dylib|pyd)$")
+
+
+def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
+    """Whether what was built for two environments differs by nothing but the path of the folder that it was built in.
+
+    It is not known to be, where nothing was built.
+    """
+    files, others = _files(one), _files(other)
+    if not files or {*files} != {*others}:
+        return False
+    return all(_digest(files[name], one) == _digest(others[name], other) for name in files)
+
+
+def _files(environment: BuildEnvironment) -> dict[str, Path]:
+    """What was installed, by its path in the environment, and what was compiled in place."""
+    if environment.folder is None:
+        return {}
+    installed = _below(environment.folder / "env")
+    in_place = _below(environment.worktree) if environment.worktree else ()
+    return {
+        **{name: path for name, path in installed if not _ABOUT.search(name)},
+        **{f"worktree/{name}": path for name, path in in_place if _COMPILED.search(name)},
+    }
+
+
+def _below(folder: Path) -> Iterator[tuple[str, Path]]:
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), path
+
+
+def _digest(path: Path, environment: BuildEnvironment) -> bytes:
+    """Of the file's bytes, the folder's path in them left out."""
+    own = os.fsencode(environment.folder or "")
+    digest = hashlib.blake2b()
+    with path.open("rb") as file:
+        while part := file.read(CHUNK):
+            digest.update(part.replace(own, b""))
+    return digest.digest()
+
 
 Build = TypeVar("Build", bound="Hashable")
 
@@ -33,12 +86,12 @@ TRIES = 2
 
 @dataclass(frozen=True)
 class _Held:
-    environment: Environment
+    environment: BuildEnvironment
     closing: ExitStack
     size: int
 
 
-class Environments(Generic[Build]):
+class EnvironmentCache(Generic[Build]):
     """The environments of many builds (commits, nightlies) until the block ends, however it ends.
 
     ``opened`` makes one, for instance ``partial(environment.opened, builder=…)`` or ``Wheels(…).opened``; it is told
@@ -47,14 +100,14 @@ class Environments(Generic[Build]):
     """
 
     def __init__(
-        self, opened: Callable[..., AbstractContextManager[Environment]], limit: int | None = None
+        self, opened: Callable[..., AbstractContextManager[BuildEnvironment]], limit: int | None = None
     ) -> None:
         self._opened = opened
         self._limit = shutil.disk_usage(tempfile.gettempdir()).free // 2 if limit is None else limit
         self._held: dict[tuple[Build, int], _Held] = {}  # longest unused first
         self._failures: dict[tuple[Build, int], list[str]] = defaultdict(list)
 
-    def __enter__(self) -> Environments[Build]:
+    def __enter__(self) -> EnvironmentCache[Build]:
         return self
 
     def __exit__(
@@ -65,7 +118,7 @@ class Environments(Generic[Build]):
                 all_of_them.enter_context(held.closing)
             self._held.clear()
 
-    def get(self, build: Build, draw: int = 0) -> Environment:
+    def get(self, build: Build, draw: int = 0) -> BuildEnvironment:
         """The environment of a build, which stays at least until three others were asked for.
 
         ``draw`` is 0 for the first one that is made of it, and k for the k-th that is made anew. Raises
@@ -98,7 +151,7 @@ class Environments(Generic[Build]):
             environment = closing.enter_context(
                 self._opened(build, draw=draw) if draw else self._opened(build)
             )
-            taken = size(environment.folder) if environment.folder else 0
+            taken = disk_size(environment.folder) if environment.folder else 0
             return _Held(environment, closing.pop_all(), taken)
 
     def _make_room(self) -> None:

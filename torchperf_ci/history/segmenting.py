@@ -8,24 +8,35 @@ from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
-from torchperf_ci.history.found import Change, Name, Newest, Past, Word
-from torchperf_ci.history.levels import Step, amount_steps, ratio_steps
-from torchperf_ci.history.newest import newest_differing, newest_ratios
-from torchperf_ci.history.parts import Part, machine_changes, parts_of
-from torchperf_ci.history.settled import settled_steps
+from torchperf_ci.history.level_changes import (
+    ChangeWord,
+    LevelChange,
+    LevelStep,
+    MachinePart,
+    NewestRuns,
+    SeriesHistory,
+    SeriesName,
+    amount_steps,
+    machine_changes,
+    newest_differing,
+    newest_ratios,
+    parts_of,
+    ratio_steps,
+    settled_steps,
+)
 from torchperf_ci.metrics import UP
-from torchperf_ci.series.outcome import passed
-from torchperf_ci.stats.changepoints import MIN_EFFECT
+from torchperf_ci.series.outcomes import passed
+from torchperf_ci.stats.segmentation import MIN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from torchperf_ci.series.points import Point
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.series.series import Point
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunValue:
     """The value of one run, the median of its points, and the indices in the series of those that it stands for."""
 
     value: float
@@ -33,12 +44,12 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _PartRuns:
     """The runs of one part of a series that have a value, oldest first."""
 
-    name: Name
+    name: SeriesName
     rule: MetricRule
-    runs: Sequence[_Run]
+    runs: Sequence[_RunValue]
 
     @property
     def values(self) -> list[float]:
@@ -47,10 +58,10 @@ class _Row:
 
 
 def segment_all(
-    points: Mapping[Name, Sequence[Point]],
-    rule_of: Callable[[Name, Sequence[Point]], MetricRule],
+    points: Mapping[SeriesName, Sequence[Point]],
+    rule_of: Callable[[SeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
-) -> list[Past]:
+) -> list[SeriesHistory]:
     """The changes of level of each series by at least ``min_effect``, in the order of ``points``."""
     parts = {name: parts_of(row) for name, row in points.items()}
     rows = [
@@ -59,13 +70,13 @@ def segment_all(
         for rule in [rule_of(name, points[name])]
         for part in found
     ]
-    changes: dict[Name, list[Change]] = {name: [] for name in points}
+    changes: dict[SeriesName, list[LevelChange]] = {name: [] for name in points}
     found = list(_steps(rows, min_effect))
     for row, steps in found:
         changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
     newest = _newest([(row, steps) for row, steps in found if _is_current(row, points[row.name])], min_effect)
     return [
-        Past(
+        SeriesHistory(
             name,
             len(row),
             _with_recoveries(changes[name]),
@@ -76,23 +87,23 @@ def segment_all(
     ]
 
 
-def _row(name: Name, rule: MetricRule, points: Sequence[Point], part: Part) -> _Row:
+def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: MachinePart) -> _PartRuns:
     """Several points of one run are one value; of a file, each line is a run."""
     found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
     for index in part.indices:
         point = points[index]
         if (value := _value(point, rule)) is not None:
             found[index if isinstance(name, Path) else point.run].append((value, index))
-    return _Row(name, rule, [_run(known, rule) for known in found.values()])
+    return _PartRuns(name, rule, [_run(known, rule) for known in found.values()])
 
 
-def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _Run:
+def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _RunValue:
     """A count and an outcome is one that a point has, which then tells about it."""
     values = [value for value, _ in known]
     if rule.kind in ("count", "outcome"):
         value = median_low(values)
-        return _Run(value, [index for other, index in known if other == value])
-    return _Run(median(values), [index for _, index in known])
+        return _RunValue(value, [index for other, index in known if other == value])
+    return _RunValue(median(values), [index for _, index in known])
 
 
 def _value(point: Point, rule: MetricRule) -> float | None:
@@ -104,12 +115,14 @@ def _value(point: Point, rule: MetricRule) -> float | None:
     return point.value
 
 
-def _is_current(row: _Row, points: Sequence[Point]) -> bool:
+def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
     """Whether the newest run is one of this part."""
     return bool(row.runs) and row.runs[-1].indices[-1] == len(points) - 1
 
 
-def _newest(found: Sequence[tuple[_Row, Sequence[Step]]], min_effect: float) -> dict[Name, Newest]:
+def _newest(
+    found: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
+) -> dict[SeriesName, NewestRuns]:
     ratios = [(row, steps) for row, steps in found if row.rule.kind == "ratio"]
     proven = newest_ratios(
         [row.values for row, _ in ratios],
@@ -123,7 +136,7 @@ def _newest(found: Sequence[tuple[_Row, Sequence[Step]]], min_effect: float) -> 
     return {name: newest for name, newest in told.items() if newest}
 
 
-def _steps(rows: Sequence[_Row], min_effect: float) -> Iterable[tuple[_Row, Sequence[Step]]]:
+def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
     """The steps of all rows. Those that stand still, as most counts and outcomes do, are looked at one by one."""
     for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
         some = [row for row in rows if row.rule.kind == kind]
@@ -133,9 +146,9 @@ def _steps(rows: Sequence[_Row], min_effect: float) -> Iterable[tuple[_Row, Sequ
             yield row, settled_steps(row.values)
 
 
-def _change(row: _Row, step: Step, points: Sequence[Point]) -> Change:
+def _change(row: _PartRuns, step: LevelStep, points: Sequence[Point]) -> LevelChange:
     index, before = row.runs[step.place].indices[0], row.runs[step.place - 1].indices[-1]
-    return Change(
+    return LevelChange(
         index,
         _word(step, row.rule),
         step.old,
@@ -147,13 +160,13 @@ def _change(row: _Row, step: Step, points: Sequence[Point]) -> Change:
     )
 
 
-def _word(step: Step, rule: MetricRule) -> Word:
+def _word(step: LevelStep, rule: MetricRule) -> ChangeWord:
     if not rule.direction:
         return "changed"
     return "improved" if (step.new > step.old) == (rule.direction == UP) else "regressed"
 
 
-def _with_recoveries(changes: Iterable[Change]) -> list[Change]:
+def _with_recoveries(changes: Iterable[LevelChange]) -> list[LevelChange]:
     ordered = sorted(changes, key=lambda change: change.index)
     return [
         replace(change, recovered=_recovery(change, ordered[number + 1 :]))
@@ -163,7 +176,7 @@ def _with_recoveries(changes: Iterable[Change]) -> list[Change]:
     ]
 
 
-def _recovery(change: Change, later: Sequence[Change]) -> Point | None:
+def _recovery(change: LevelChange, later: Sequence[LevelChange]) -> Point | None:
     return next(
         (
             other.first

@@ -1,44 +1,353 @@
-"""Can this machine give trustworthy numbers, and what is to be done about it?"""
+"""Can this machine give trustworthy numbers, and what is to be done about it? Every check, one function each."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.checks import cpu, gpu, system
-from torchperf_ci.machine.checks.facts import Facts, gather
-from torchperf_ci.machine.checks.steadiness import device_steadiness, steadiness
 from torchperf_ci.machine.devices.cpu import Cpu
+from torchperf_ci.machine.examination import (
+    DoctorFinding,
+    MachineFacts,
+    device_steadiness,
+    gather_facts,
+    steadiness,
+)
+from torchperf_ci.machine.interference import LOAD_PER_THREAD, PRESSURE_LIMIT, STEAL_LIMIT
+from torchperf_ci.machine.tuning import DEEP_MICROSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.machine.checks.finding import Finding
-    from torchperf_ci.machine.devices.base import Device
-    from torchperf_ci.machine.noise import Exercise
+    from torchperf_ci.machine.devices.interface import Device, GpuCondition
+    from torchperf_ci.machine.examination import DeviceExercise, FindingLevel
+
+
+TUNE = "run with --tune (needs root)"
+
+
+def governor(facts: MachineFacts) -> DoctorFinding:
+    """Does the kernel change the clock with the load?"""
+    why = "other governors raise the clock only after load has begun, so that short steps run slower"
+    found = ", ".join(facts.host.governors)
+    if not found:
+        return DoctorFinding("governor", "ok", "the machine shows no frequency scaling", why)
+    if found == "performance":
+        return DoctorFinding("governor", "ok", "performance", why)
+    return DoctorFinding(
+        "governor", "warn", found, why, f"{TUNE}, or: cpupower frequency-set --governor performance"
+    )
+
+
+def turbo(facts: MachineFacts) -> DoctorFinding:
+    """May the clock exceed what the processor can sustain?"""
+    why = "a boosted clock depends on temperature and on what other cores do"
+    if facts.host.turbo is None:
+        return DoctorFinding("turbo", "ok", "the machine has no switch for it", why)
+    if not facts.host.turbo:
+        return DoctorFinding("turbo", "ok", "off", why)
+    return DoctorFinding("turbo", "warn", "on", why, f"{TUNE}, or switch it off in the firmware")
+
+
+def smt(facts: MachineFacts) -> DoctorFinding:
+    """Do two hardware threads share a core?"""
+    why = "a sibling on the same core takes up to half of it, whenever it has work"
+    processor = facts.host.processor
+    if processor.threads <= processor.cores:
+        return DoctorFinding("smt", "ok", f"one thread on each of {processor.cores} cores", why)
+    found = f"{processor.threads} threads on {processor.cores} cores"
+    return DoctorFinding("smt", "warn", found, why, f"{TUNE}, or switch it off in the firmware")
+
+
+def idle_states(facts: MachineFacts) -> DoctorFinding:
+    """Do idle cores sleep so deeply that waking up is felt?"""
+    why = f"waking from a state with more than {DEEP_MICROSECONDS} µs of latency delays small kernels"
+    deep = [
+        f"{state.name} ({state.latency_us} µs)"
+        for state in facts.host.idle_states
+        if state.latency_us > DEEP_MICROSECONDS and not state.disabled
+    ]
+    if not deep:
+        return DoctorFinding("idle states", "ok", "none is deep", why)
+    return DoctorFinding("idle states", "warn", ", ".join(deep), why, TUNE)
+
+
+def isolation(facts: MachineFacts) -> DoctorFinding:
+    """Are there CPUs that the kernel gives to nobody by itself?"""
+    why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
+    isolated, tickless = set(facts.host.isolated), set(facts.host.tickless)
+    if isolated and isolated <= tickless:
+        return DoctorFinding(
+            "isolation", "ok", f"{len(isolated)} CPUs are isolated and free of the tick", why
+        )
+    if isolated:
+        found, do = f"{len(isolated)} CPUs are isolated, but not free of the tick", "add nohz_full for them"
+    else:
+        found, do = "no CPU is isolated", "boot a dedicated runner with isolcpus= and nohz_full="
+    return DoctorFinding("isolation", "ok" if isolated else "warn", found, why, do)
+
+
+def numa(facts: MachineFacts) -> DoctorFinding:
+    """Is some memory farther away than other?"""
+    why = "memory of another node takes longer to reach, and a worker that moves leaves its memory behind"
+    nodes = facts.host.numa_nodes
+    if nodes == 1:
+        return DoctorFinding("numa", "ok", "one node", why)
+    do = "nothing, if the threads fit on one node: workers are pinned there"
+    return DoctorFinding("numa", "ok", f"{nodes} nodes", why, do)
+
+
+def heat(facts: MachineFacts) -> DoctorFinding:
+    """Has heat slowed a core down since boot?"""
+    why = "a core that is too hot lowers its clock"
+    events = facts.host.throttle_events
+    if not events:
+        return DoctorFinding("heat", "ok", "no core was slowed down since boot", why)
+    return DoctorFinding(
+        "heat", "warn", f"cores were slowed down {events} times since boot", why, "improve the cooling"
+    )
+
+
+CPU_CHECKS = (governor, turbo, smt, idle_states, isolation, numa, heat)
+
+
+COOL_MARGIN = 10
+"""Degrees below the slow-down temperature at which an idle GPU is too warm to begin."""
+HOT_CELSIUS = 75
+"""°C, where the GPU does not tell its own limit."""
+
+
+def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
+    """Everything about the GPU; nothing where there is none with tools of its own."""
+    condition = facts.condition
+    if condition is None:
+        return []
+    if condition.problem:
+        do = "install the vendor's driver and its Python package (nvidia-ml-py, or ROCm's amdsmi)"
+        why = "without them clocks, throttling, energy and other users of the GPU stay unseen"
+        return [DoctorFinding("gpu tools", "bad", condition.problem, why, do)]
+    return [
+        gpu_processes(condition),
+        clock_rights(facts),
+        *gpu_persistence(condition),
+        gpu_throttling(facts),
+        *gpu_temperature(condition),
+    ]
+
+
+def gpu_processes(condition: GpuCondition) -> DoctorFinding:
+    """Does anybody else compute on it?"""
+    why = "another process takes turns on the GPU and fills its memory and caches"
+    count = len(condition.processes)
+    if not count:
+        return DoctorFinding("gpu processes", "ok", "none", why)
+    found = f"{count} compute on it: {', '.join(map(str, condition.processes))}"
+    return DoctorFinding(
+        "gpu processes", "bad", found, why, "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
+    )
+
+
+def clock_rights(facts: MachineFacts) -> DoctorFinding:
+    """May the clock be held at one frequency?"""
+    why = "a free clock follows temperature and power from run to run"
+    if facts.administrator:
+        return DoctorFinding("gpu clock rights", "ok", "running as root: --tune can lock the clock", why)
+    do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
+    return DoctorFinding("gpu clock rights", "warn", "not root: the clock cannot be locked", why, do)
+
+
+def gpu_persistence(condition: GpuCondition) -> list[DoctorFinding]:
+    """Does the driver stay loaded between processes?"""
+    why = "otherwise the GPU starts anew, with cold clocks, for each process"
+    if condition.persistence is None:
+        return []
+    if condition.persistence:
+        return [DoctorFinding("gpu persistence", "ok", "on", why)]
+    return [
+        DoctorFinding(
+            "gpu persistence", "warn", "off", why, "run with --tune, or: nvidia-smi --persistence-mode=1"
+        )
+    ]
+
+
+def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
+    """Is its clock being held down right now?"""
+    why = "a throttled GPU measures its cooling and its power supply"
+    voiding, warning = facts.throttling.voiding, facts.throttling.warning
+    if voiding:
+        do = "improve the cooling or the power supply; samples taken now are void"
+        return DoctorFinding("gpu throttling", "bad", ", ".join(voiding), why, do)
+    if warning:
+        return DoctorFinding(
+            "gpu throttling", "warn", ", ".join(warning), why, "lock a lower clock: run with --tune"
+        )
+    if not facts.throttling.known:
+        return DoctorFinding(
+            "gpu throttling", "warn", "not told", why, "install a newer driver of the vendor"
+        )
+    return DoctorFinding("gpu throttling", "ok", "none", why)
+
+
+def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
+    """Is it warm already?"""
+    why = "leakage and throttling grow with temperature"
+    if condition.temperature is None:
+        return []
+    limit = condition.slowdown_temperature
+    found = f"{condition.temperature} °C" + (f", slows down at {limit} °C" if limit else "")
+    if condition.temperature < (limit - COOL_MARGIN if limit else HOT_CELSIUS):
+        return [DoctorFinding("gpu temperature", "ok", found, why)]
+    return [DoctorFinding("gpu temperature", "warn", found, why, "let it cool down, or improve the cooling")]
+
+
+GIB = 2**30
+ENOUGH_MEMORY = 4 * GIB
+ENOUGH_DISK = 5 * GIB
+CLOCK_STEP = 1e-6
+FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
+"""Read without entering the kernel; empty where the system does not say."""
+PAIRS = "measure in pairs: --anchor, or torchperf compare"
+
+
+def virtual_machine(facts: MachineFacts) -> DoctorFinding:
+    """Does a hypervisor share this machine out?"""
+    why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
+    host = facts.host
+    if not host.hypervisor:
+        return DoctorFinding("virtual machine", "ok", "bare metal", why)
+    maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
+    found = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
+    level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
+    return DoctorFinding("virtual machine", level, found, why, f"{PAIRS}; or use a bare-metal runner")
+
+
+def cpu_quota(facts: MachineFacts) -> DoctorFinding:
+    """Does a control group stop processes that have used up their share?"""
+    why = "whoever has used up a quota stands still until the next period, which shows as a slow step"
+    quota = facts.host.cpu_quota
+    if quota is None:
+        return DoctorFinding("cpu quota", "ok", "none", why)
+    do = "give the container CPUs (--cpuset-cpus) instead of a quota (--cpus)"
+    return DoctorFinding("cpu quota", "warn", f"{quota:g} CPUs", why, do)
+
+
+def other_load(facts: MachineFacts) -> DoctorFinding:
+    """Is somebody else at work?"""
+    why = "other work takes CPUs, caches and memory bandwidth"
+    host = facts.host
+    pressure = host.cpu_pressure or 0
+    found = (
+        f"load {host.load:.2f} on {host.processor.threads} CPUs, some task waited {pressure:.0%} of the time"
+    )
+    if pressure <= PRESSURE_LIMIT and host.load <= LOAD_PER_THREAD * host.processor.threads:
+        return DoctorFinding("other load", "ok", found, why)
+    do = f"stop other jobs on this machine, or {PAIRS}"
+    return DoctorFinding("other load", "bad" if pressure > PRESSURE_LIMIT else "warn", found, why, do)
+
+
+def memory(facts: MachineFacts) -> DoctorFinding:
+    """Is there memory to work with?"""
+    why = "a machine short of memory reclaims it while it measures, or ends the worker"
+    host = facts.host
+    if not host.memory_available:
+        return DoctorFinding("memory", "ok", f"{host.memory_total / GIB:.1f} GiB in all", why)
+    found = f"{host.memory_available / GIB:.1f} of {host.memory_total / GIB:.1f} GiB are free"
+    if host.memory_available >= ENOUGH_MEMORY:
+        return DoctorFinding("memory", "ok", found, why)
+    return DoctorFinding(
+        "memory", "warn", found, why, "stop what holds the memory, or select smaller workloads"
+    )
+
+
+def swap(facts: MachineFacts) -> DoctorFinding:
+    """Is memory on disk?"""
+    why = "what is swapped out comes back in the middle of a measurement"
+    used = facts.host.swap_used
+    if not used:
+        return DoctorFinding("swap", "ok", "none is used", why)
+    return DoctorFinding("swap", "warn", f"{used / GIB:.1f} GiB are used", why, "swapoff -a")
+
+
+def disk(facts: MachineFacts) -> DoctorFinding:
+    """Is there room for compiled code?"""
+    why = "the compiler's cache, a fresh one for each cold compilation, must fit"
+    found = f"{facts.disk_free / GIB:.1f} GiB are free for it"
+    if facts.disk_free >= ENOUGH_DISK:
+        return DoctorFinding("disk", "ok", found, why)
+    return DoctorFinding("disk", "warn", found, why, "free some space, or point TMPDIR elsewhere")
+
+
+def timer(facts: MachineFacts) -> DoctorFinding:
+    """Is the clock fine and cheap enough?"""
+    why = "steps of some microseconds are timed with it"
+    source = facts.host.clock_source
+    found = f"{source + ', ' if source else ''}steps of {facts.clock_step * 1e9:.0f} ns"
+    if source in FAST_CLOCKS and facts.clock_step <= CLOCK_STEP:
+        return DoctorFinding("timer", "ok", found, why)
+    do = "boot with the processor's own clock (clocksource=tsc on x86)"
+    return DoctorFinding("timer", "warn", found, why, do)
+
+
+def compiler(facts: MachineFacts) -> DoctorFinding:
+    """Can inductor compile for the CPU?"""
+    why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
+    found = (facts.compilers or {}).get("cxx")
+    if found:
+        return DoctorFinding("compiler", "ok", found, why)
+    return DoctorFinding(
+        "compiler", "bad", "no C++ compiler", why, "install g++ (on macOS: xcode-select --install)"
+    )
+
+
+def instruction_counts(facts: MachineFacts) -> DoctorFinding:
+    """May instructions be counted in hardware?"""
+    why = "instruction counts are the quiet metric where wall time on a CPU is hopeless"
+    level = facts.host.perf_event_paranoid
+    if level is None:
+        return DoctorFinding("instruction counts", "ok", "this system has no perf events", why)
+    if facts.host.hypervisor:
+        found = "a virtual machine has no hardware events, or few"
+        return DoctorFinding("instruction counts", "ok", found, why)
+    if level <= 2 or facts.administrator:  # perf_event_open(2): 2 allows one's own user code
+        return DoctorFinding("instruction counts", "ok", f"allowed (perf_event_paranoid is {level})", why)
+    found = f"not allowed (perf_event_paranoid is {level})"
+    return DoctorFinding("instruction counts", "warn", found, why, "sysctl kernel.perf_event_paranoid=2")
+
+
+SYSTEM_CHECKS = (
+    virtual_machine,
+    cpu_quota,
+    other_load,
+    memory,
+    swap,
+    disk,
+    timer,
+    compiler,
+    instruction_counts,
+)
 
 
 def examine(
-    device: Device | None = None, root: Path = Path("/"), exercise: Exercise | None = None
-) -> tuple[Finding, ...]:
+    device: Device | None = None, root: Path = Path("/"), exercise: DeviceExercise | None = None
+) -> tuple[DoctorFinding, ...]:
     """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing.
 
     ``exercise`` is how it fared when torch gave it work, where there was a torch.
     """
-    return diagnose(gather(device or Cpu(root), root, exercise))
+    return diagnose(gather_facts(device or Cpu(root), root, exercise))
 
 
-def diagnose(facts: Facts) -> tuple[Finding, ...]:
+def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
     """Judge what was gathered: the measured steadiness first, then what may explain it."""
     return (
         steadiness(facts),
         *device_steadiness(facts),
-        *gpu.gpu_findings(facts),
-        *(check(facts) for check in (*cpu.CHECKS, *system.CHECKS)),
+        *gpu_findings(facts),
+        *(check(facts) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
     )
 
 
-def verdict(findings: Sequence[Finding]) -> str:
+def verdict(findings: Sequence[DoctorFinding]) -> str:
     """One plain sentence."""
     bad = [finding.check for finding in findings if finding.level == "bad"]
     warned = [finding.check for finding in findings if finding.level == "warn"]

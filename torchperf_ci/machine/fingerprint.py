@@ -1,4 +1,4 @@
-"""What must be equal for two measurements to be compared, and what is recorded beside it."""
+"""What must be equal for two measurements to be compared, what is recorded beside it, and a record's ``runners``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.compilers import compilers
-from torchperf_ci.machine.host import Host, read_host
+from torchperf_ci.machine.host import Host, compilers, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.machine.devices.base import Device, Identity
+    from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
     from torchperf_ci.machine.tuning import TuningReport
+
 
 GIB = 2**30
 DIGEST_LENGTH = 12
@@ -52,7 +52,7 @@ class Fingerprint:
         }
 
 
-def take(
+def take_fingerprint(
     device: Device,
     torch_facts: Mapping[str, str],
     comparable_torch: Mapping[str, str],
@@ -86,7 +86,7 @@ def take(
     return Fingerprint(comparable, {name: v for name, v in observed.items() if name not in comparable})
 
 
-def _comparable(host: Host, identity: Identity, tuning: TuningReport | None) -> dict[str, str]:
+def _comparable(host: Host, identity: DeviceIdentity, tuning: TuningReport | None) -> dict[str, str]:
     applied = tuning.applied if tuning else {}
     return {
         "device": identity.name,
@@ -133,3 +133,31 @@ def _memory_class(total: int) -> int:
 
 def _switch(state: bool) -> str:
     return "on" if state else "off"
+
+
+MIB = 2**20
+
+
+def runner_entry(
+    identity: DeviceIdentity, fingerprint: Fingerprint, root: Path = Path("/")
+) -> dict[str, object]:
+    """Describe this machine and its device with the fields and types of the table ``oss_ci_benchmark_v3``.
+
+    Counts and ``…_in_gb`` are unsigned integers, whole GiB rounded down; ``avail_…`` means the total, as the
+    PyTorch benchmark infrastructure uses it, over all visible GPUs. ``extra_info`` holds the fingerprint.
+    """
+    host = read_host(root)
+    gpu_bytes = identity.gpu_memory_mib * MIB
+    return {
+        "name": identity.name,
+        "type": identity.type,
+        "cpu_info": f"{platform.machine()} {host.processor.model}",
+        "cpu_count": host.processor.cores,
+        "mem_info": f"{host.memory_total // MIB} MiB",
+        "avail_mem_in_gb": host.memory_total // GIB,
+        "gpu_info": identity.type if identity.gpu_count else "",
+        "gpu_count": identity.gpu_count,
+        "gpu_mem_info": f"{identity.gpu_memory_mib} MiB" if identity.gpu_memory_mib else "",
+        "avail_gpu_mem_in_gb": identity.gpu_count * gpu_bytes // GIB,
+        "extra_info": fingerprint.facts(),
+    }

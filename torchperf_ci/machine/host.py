@@ -1,18 +1,50 @@
-"""What the machine's kernel says about it, read once; everything that judges or records it works on this."""
+"""What this machine says about itself (processor, kernel, memory, compilers), for all that judge or record it."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
+import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.processor import Processor, cpuinfo, processor, sysctl
+from torchperf_ci.machine.devices.cpu import Processor, cpuinfo, read_processor, sysctl
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+
+VERSION_SECONDS = 10.0
+
+
+def compilers() -> Mapping[str, str]:
+    """Versions of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, in their words, where found."""
+    candidates = {
+        "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
+        "nvcc": ["nvcc"],
+    }
+    found = {
+        kind: next(filter(None, map(shutil.which, programs)), None) for kind, programs in candidates.items()
+    }
+    versions = {kind: _version(program) for kind, program in found.items() if program}
+    return {kind: version for kind, version in versions.items() if version}
+
+
+def _version(program: str) -> str:
+    """nvcc writes its release in the fourth line; the others all they say in the first."""
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    lines = answer.stdout.splitlines()
+    return next((line for line in lines if "release" in line), lines[0] if lines else "")
+
 
 KIB = 1024
 MICROSECOND = 1e-6
@@ -75,7 +107,7 @@ def read_host(root: Path = Path("/")) -> Host:
     ticks = cpu_ticks(root)
     pressure = text(root / "proc/pressure/cpu").partition("avg10=")[2].split(" ")[0]
     return Host(
-        processor=processor(root),
+        processor=read_processor(root),
         system="Linux",
         kernel=text(root / "proc/sys/kernel/osrelease"),
         boot_id=text(root / "proc/sys/kernel/random/boot_id"),
@@ -122,7 +154,7 @@ def throttle_events(root: Path) -> int:
 
 def _read_apple() -> Host:
     return Host(
-        processor=processor(),
+        processor=read_processor(),
         system="Darwin",
         kernel=platform.release(),
         boot_id=sysctl("kern.bootsessionuuid"),

@@ -1,22 +1,260 @@
-"""Make the machine steadier while it measures, as far as it allows, and put everything back afterwards."""
+"""Make the machine steadier while it measures: quiet CPUs, and settings that are changed and put back afterwards."""
 
 from __future__ import annotations
 
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from torchperf_ci.machine.devices.base import Refusal, VendorToolError
-from torchperf_ci.machine.knobs import host_changes
-from torchperf_ci.machine.restore import CannotRestoreError, restoring
+from torchperf_ci.errors import NotRestoredError
+from torchperf_ci.machine.devices.interface import TuningChange, TuningRefusal, VendorToolError
+from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.machine.devices.base import Change, Device
-    from torchperf_ci.machine.restore import Restorer
+    from torchperf_ci.machine.devices.interface import Device
+
+
+NODES = Path("sys/devices/system/node")
+PCI_DEVICES = Path("sys/bus/pci/devices")
+
+_held: set[str] = set()
+"""The names of the CPUs that this process has taken: the system gives them back when it ends, however it does."""
+
+
+def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
+    """The ``count`` quietest CPUs for a worker on ``device``; empty where there are too few, or no pinning.
+
+    One thread gets a CPU that the kernel keeps free of other work (``isolcpus``), where there is one. Several never do:
+    the kernel does not balance threads over isolated CPUs, and all would stay on one. CPUs that another torchperf has
+    taken come last.
+    """
+    if sys.platform != "linux":
+        return ()
+    isolated = set(numbers(text(root / CPUS / "isolated")))
+    node = number(root / PCI_DEVICES / device.identity().facts.get("gpu_pci", "none") / "numa_node")
+    # The kernel leaves isolated CPUs out of the affinity that processes start with.
+    reserved = [cpu for cpu in quietest_first(isolated, root, node) if count == 1 and _may_use(cpu)]
+    allowed = os.sched_getaffinity(0) & set(online_cpus(root)) - isolated
+    chosen = _free_first(reserved or quietest_first(allowed, root, node), count, root)
+    return tuple(sorted(chosen)) if len(chosen) == count else ()
+
+
+def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
+    """The first ``count`` that this process can take for itself; where all are taken, each process shares others."""
+    mine: list[int] = []
+    for cpu in cpus:
+        if len(mine) < count and _take(cpu, root):
+            mine.append(cpu)
+    taken = [cpu for cpu in cpus if cpu not in mine]
+    first = os.getpid() % len(taken) if taken else 0
+    return [*mine, *taken[first:], *taken[:first]][:count]
+
+
+def _take(cpu: int, root: Path) -> bool:
+    """Take the CPU for as long as this process lives, by a name that only one socket of this network can have."""
+    name = f"\0torchperf {root} cpu {cpu}"
+    if name not in _held:
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(name)
+        except OSError:
+            holder.close()
+            return False
+        holder.detach()  # open for as long as the process lives
+        _held.add(name)
+    return True
+
+
+def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:
+    """``cpus``, the quietest first.
+
+    One CPU a core comes before its siblings, NUMA node ``near`` before the others, one node before the next,
+    and within a node the machine's first core comes last, because interrupts and daemons live there.
+    """
+    nodes = {
+        cpu: node
+        for node in numbers(text(root / NODES / "online"))
+        for cpu in numbers(text(root / NODES / f"node{node}" / "cpulist"))
+    }
+
+    def disturbance(cpu: int) -> tuple[int, bool, int, bool, int]:
+        siblings, node = _siblings(root, cpu), nodes.get(cpu, 0)
+        return siblings.index(cpu), node != near, node, 0 in siblings, cpu
+
+    return sorted(cpus, key=disturbance)
+
+
+def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs of the same core, this one among them."""
+    listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
+    return listed if cpu in listed else (cpu,)
+
+
+def _may_use(cpu: int) -> bool:
+    """Whether a container's CPU set lets this process onto ``cpu``: only trying tells."""
+    if sys.platform != "linux":
+        return False
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError:
+        return False
+    os.sched_setaffinity(0, before)
+    return True
+
+
+DEEP_MICROSECONDS = 10
+"""Waking from states with a longer exit latency is felt by kernels of that length."""
+
+
+def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
+    """What can be done to the host, in this order.
+
+    Each is found when its turn comes: once the siblings are off, the others concern the CPUs that are left.
+    """
+    yield _smt(root)
+    yield _governor(root)
+    yield _turbo(root)
+    yield _idle_states(root)
+
+
+def _smt(root: Path) -> TuningChange | TuningRefusal:
+    control = root / CPUS / "smt/control"
+    state = text(control)
+    if state not in ("on", "off", "forceoff"):
+        return TuningRefusal("smt", f"the kernel says {state!r}" if state else "no switch for it here")
+    return _written("smt", "off", "off", [control] if state == "on" else [])
+
+
+def _governor(root: Path) -> TuningChange | TuningRefusal:
+    files = cpu_files(root, "cpufreq/scaling_governor")
+    if not files:
+        return TuningRefusal("governor", "no frequency scaling here, as in most virtual machines")
+    return _written("governor", "performance", "performance", files)
+
+
+def _turbo(root: Path) -> TuningChange | TuningRefusal:
+    """A boosted clock depends on temperature and on what the neighbouring cores do."""
+    for name, off in (("intel_pstate/no_turbo", "1"), ("cpufreq/boost", "0")):
+        if (root / CPUS / name).exists():
+            return _written("turbo", "off", off, [root / CPUS / name])
+    return TuningRefusal("turbo", "no switch for it here, as in most virtual machines")
+
+
+def _idle_states(root: Path) -> TuningChange | TuningRefusal:
+    states = cpu_files(root, "cpuidle/state*")
+    deep = [state for state in states if (number(state / "latency") or 0) > DEEP_MICROSECONDS]
+    if not deep:
+        return TuningRefusal("deep_idle_states", "there are none here")
+    return _written("deep_idle_states", "off", "1", [state / "disable" for state in deep])
+
+
+def _written(name: str, value: str, content: str, files: Sequence[Path]) -> TuningChange:
+    """Write ``content`` to each of the files that hold something else."""
+    changed = [path for path in files if text(path) != content]
+
+    def apply() -> None:
+        for path in changed:
+            path.write_text(content)
+
+    return TuningChange(name, value, [{"kind": "file", "path": str(path)} for path in changed], apply)
+
+
+PROGRAM = Path(__file__).with_name("restorer.py")
+ANSWER_SECONDS = 30.0
+RUNNER_MARK = "RUNNER_TRACKING_ID"
+"""By this variable a GitHub runner finds, and ends, what a job left running."""
+SILENT = "the restoring process does not answer"
+
+
+class CannotRestoreError(Exception):
+    """A state could not be brought back, so it must not be changed; the message says why."""
+
+
+class Restorer:
+    """Remembers states of the machine; restores them when told, or when this process dies in any way.
+
+    It is a process in a session of its own, so that neither Ctrl-C nor the end of a cancelled job reaches it
+    before its work is done.
+    """
+
+    def __init__(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name != RUNNER_MARK}
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            env=environment,
+        )
+        self._input = cast("IO[bytes]", self._process.stdin)
+        self._output = cast("IO[bytes]", self._process.stdout)
+        self._received = b""
+        self._answers = True
+
+    def remember(self, state: Mapping[str, str]) -> None:
+        """Remember one state, as the restorer's page describes it; raises :class:`CannotRestoreError`."""
+        answer = self._ask(state) if self._answers else {}
+        # An answer that comes too late would be taken for that to the next question.
+        self._answers = bool(answer)
+        if not answer.get("ok"):
+            raise CannotRestoreError(str(answer.get("why", SILENT)))
+
+    def restore(self) -> None:
+        """Bring every state back; raises :class:`NotRestoredError` for what stayed changed."""
+        self._input.close()
+        answer = self._receive()
+        while answer and "failed" not in answer:
+            answer = self._receive()
+        self._output.close()
+        if answer:
+            self._process.wait(ANSWER_SECONDS)
+        if failed := answer.get("failed", [SILENT]):
+            msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
+            raise NotRestoredError(msg)
+
+    def _ask(self, state: Mapping[str, str]) -> Mapping[str, Any]:
+        try:
+            self._input.write(json.dumps(dict(state)).encode() + b"\n")
+        except BrokenPipeError:
+            return {}
+        return self._receive()
+
+    def _receive(self) -> Mapping[str, Any]:
+        """One answer; empty if none comes in time."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while b"\n" not in self._received:
+            left = max(deadline - time.monotonic(), 0)
+            if not select.select([self._output], [], [], left)[0]:
+                return {}
+            received = os.read(self._output.fileno(), 2**16)
+            if not received:
+                return {}
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return cast("Mapping[str, Any]", json.loads(line))
+
+
+@contextmanager
+def restoring() -> Iterator[Restorer]:
+    """A restorer for the length of the block; at its end everything comes back."""
+    restorer = Restorer()
+    try:
+        yield restorer
+    finally:
+        restorer.restore()
 
 
 @dataclass(frozen=True)
@@ -33,28 +271,28 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
 
     A process of its own restores everything when the block ends, and when this process dies, be it by
     SIGKILL. Take the fingerprint inside the block. Raises
-    :class:`torchperf_ci.machine.restore.NotRestoredError` at the end if something stayed changed.
+    :class:`torchperf_ci.machine.tuning.NotRestoredError` at the end if something stayed changed.
     """
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
     with restoring() as restorer:
         for step in chain(host_changes(root), device.changes()):
-            outcome = step if isinstance(step, Refusal) else _attempt(step, restorer)
-            if isinstance(outcome, Refusal):
+            outcome = step if isinstance(step, TuningRefusal) else _attempt(step, restorer)
+            if isinstance(outcome, TuningRefusal):
                 refused[outcome.name] = outcome.why
             else:
                 applied[outcome.name] = outcome.value
         yield TuningReport(applied, refused)
 
 
-def _attempt(change: Change, restorer: Restorer) -> Change | Refusal:
+def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningRefusal:
     """Make the change, if it can be taken back and is allowed."""
     try:
         for state in change.undo:
             restorer.remember(state)
         change.apply()
     except OSError as error:
-        return Refusal(change.name, error.strerror or str(error))
+        return TuningRefusal(change.name, error.strerror or str(error))
     except (CannotRestoreError, VendorToolError) as error:
-        return Refusal(change.name, str(error))
+        return TuningRefusal(change.name, str(error))
     return change

@@ -1,14 +1,16 @@
-"""The options of ``check``, ``baseline update`` and ``history``."""
+"""The options of the commands that judge, plan and report: ``check``, ``history``, ``plan``, ``report``, ``watch``."""
 
 from __future__ import annotations
 
+import datetime
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.common import CONFIG, JSON
 from torchperf_ci.options.keeping import STORE
-from torchperf_ci.options.option import option, shared
-from torchperf_ci.options.values import moment, share, truth
+from torchperf_ci.options.measuring import CONFIG, JSON
+from torchperf_ci.options.option import full_sha, moment, option, positive, positive_int, share, shared, truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,3 +126,155 @@ class HistoryOptions:
         "--since", "Changes from this time on: Unix seconds, or a date in UTC", moment, metavar="TIME"
     )
     json: bool = shared(JSON)
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of ``torchperf plan``."""
+
+    config: str | None = shared(CONFIG)
+    costs: str | None = option(
+        "--costs",
+        "Write to this file what each case has cost in the last runs, for `torchperf run --costs`",
+        metavar="FILE",
+    )
+    store: str | None = shared(STORE)
+    verdicts: Sequence[str] = option(
+        "--verdicts",
+        "Files of verdicts: plan the bisections of what regressed, not what is measured",
+        metavar="FILE",
+        many=True,
+    )
+    records: str | None = option(
+        "--records",
+        "Directory with a folder torchperf-records-NAME of records for each job NAME that has measured",
+        metavar="DIR",
+    )
+    budget: float | None = option(
+        "--budget",
+        "Seconds of machine time for all bisections together",
+        positive,
+        metavar="SECONDS",
+        default="18000",
+    )
+    out: str | None = option(
+        "--out",
+        "Directory for a file of verdicts for each bisection",
+        metavar="DIR",
+        default="torchperf-bisections",
+    )
+    json: bool = option("--json", "Print the matrix as one line of JSON instead of a table", truth)
+
+
+def night(value: str) -> str:
+    """A date such as 2026-08-31."""
+    year, month, day = map(int, value.split("-"))
+    return datetime.date(year, month, day).isoformat()
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The options of ``torchperf report``."""
+
+    verdicts: Sequence[str] = option(
+        "--verdicts", "Files of verdicts, from check or compare", metavar="FILE", many=True
+    )
+    culprits: Sequence[str] = option(
+        "--culprits", "Files of culprits, from bisect", metavar="FILE", many=True
+    )
+    to: str | None = option(
+        "--to",
+        "summary (of the job; elsewhere it is printed), comment (one on the pull request, updated), issues (one a "
+        "cause, opened, updated and closed), or a directory for report.md and report.html",
+        metavar="summary|comment|issues|DIR",
+        default="summary",
+    )
+    unjudged: bool = option(
+        "--unjudged",
+        "Nothing was judged: an earlier comment says so from now on, and none is made",
+        truth,
+    )
+    config: str | None = shared(CONFIG)
+    repo: str | None = option(
+        "--repo",
+        "owner/name whose pull request or issues these are",
+        metavar="REPO",
+        default="the config's issues.repo for issues, else the job's repository",
+    )
+    night: str | None = option(
+        "--night",
+        "The night that is reported: issues count nights, and the same one again changes nothing",
+        night,
+        metavar="DATE",
+        default="today, in UTC",
+    )
+    pull_request: int | None = option(
+        "--pull-request", "Number of the pull request", positive_int, metavar="N", default="the job's"
+    )
+    head_sha: str | None = option(
+        "--head-sha",
+        "Commit that was measured: only a pull request whose head it still is gets the comment",
+        full_sha,
+        metavar="SHA",
+        default="the job's",
+    )
+    head_repository: str | None = option(
+        "--head-repository", "owner/name that this commit is in", metavar="REPO", default="the job's"
+    )
+    head_branch: str | None = option(
+        "--head-branch", "Branch that this commit is on", metavar="NAME", default="the job's"
+    )
+    dry_run: bool = option(
+        "--dry-run", "Write the comment or the issues to --out, and ask GitHub nothing", truth
+    )
+    out: str | None = option(
+        "--out",
+        "Where comment.md or issue-*.md are written in a dry run, and where there is no GITHUB_TOKEN",
+        metavar="DIR",
+        default="torchperf-report",
+    )
+    on_failure: str | None = option(
+        "--on-failure",
+        "warn: exit with 0 even where GitHub could not be told",
+        metavar="error|warn",
+        default="error",
+        choices=("error", "warn"),
+    )
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(value: str) -> timedelta:
+    """A length of time above 0, such as 90m, 36h or 2d."""
+    found = re.fullmatch(r"(\d{1,4})([mhd])", value)
+    if not found or not int(found[1]):
+        raise ValueError
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """The options of ``torchperf watch``."""
+
+    workflow: str | None = option(
+        "--workflow",
+        "File in .github/workflows whose schedule is watched",
+        metavar="FILE",
+        default="nightly.yml",
+    )
+    within: timedelta | None = option(
+        "--within",
+        "How long ago a run that worked may have begun: the schedule's interval and some hours of patience",
+        duration,
+        metavar="TIME",
+        default="36h",
+    )
+    branch: str | None = option("--branch", "Only its runs on this branch", metavar="NAME", default="all")
+    repo: str | None = option(
+        "--repo",
+        "owner/name of the workflow and of the issue",
+        metavar="REPO",
+        default="the job's repository",
+    )
+    dry_run: bool = option("--dry-run", "Ask GitHub, print the issue, and change nothing", truth)

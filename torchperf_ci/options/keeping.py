@@ -1,13 +1,12 @@
-"""The options of ``upload``, ``receive``, ``ingest`` and ``query``."""
+"""The options of the commands that keep records: ``upload``, ``receive``, ``ingest`` and ``query``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.common import CONFIG, JSON
-from torchperf_ci.options.option import Option, option, shared
-from torchperf_ci.options.values import address, moment, positive, positive_int, truth
+from torchperf_ci.options.measuring import CONFIG, JSON
+from torchperf_ci.options.option import Option, address, moment, option, positive, positive_int, shared, truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places.access import Access
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
-    from torchperf_ci.places.base import Place
+    from torchperf_ci.places.place import RecordPlace
 
 
-def open_place(target: str, access: Access | None = None) -> Place:
+def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
     """The place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
 
     Nothing is reached yet. Raises :class:`UsageError` where ``target`` is none of these.
     """
-    access = access or Access()
+    access = access or PlaceAccess()
     if target.startswith("s3://"):
         from torchperf_ci.places.s3 import S3Place
 

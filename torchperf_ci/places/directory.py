@@ -8,9 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
-from torchperf_ci.places.base import Place, Put
-from torchperf_ci.places.content import same_content
-from torchperf_ci.places.keys import check_keys
+from torchperf_ci.places.place import PutResult, RecordPlace, check_keys, same_content
 from torchperf_ci.records.files import read_regular
 from torchperf_ci.records.limits import MAX_BYTES
 
@@ -21,14 +19,14 @@ TEMPORARY = "~"
 """How temporary names end; no key does."""
 
 
-class DirectoryPlace(Place):
+class DirectoryPlace(RecordPlace):
     """One file an object, at the key's path below the directory, which is made when the first is put."""
 
     def __init__(self, directory: str | Path) -> None:
         self._root = Path(directory)
         self.name = str(directory)
 
-    def put(self, key: str, body: bytes) -> Put:
+    def put(self, key: str, body: bytes) -> PutResult:
         check_keys([key])
         path = self._root / key
         try:
@@ -41,7 +39,7 @@ class DirectoryPlace(Place):
             msg = f"{path}: cannot be written: {error.strerror}; choose a directory that is writable and has hard links"
             raise NotDeliveredError(msg) from error
 
-    def _compare(self, path: Path, body: bytes) -> Put:
+    def _compare(self, path: Path, body: bytes) -> PutResult:
         if same_content(body, read_regular(path, MAX_BYTES)):
             return "already there"
         msg = f"{path}: other content is already kept there; it was not overwritten"

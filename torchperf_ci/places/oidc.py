@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from types_boto3_sts import STSClient
 
-    from torchperf_ci.places.access import Access
+    from torchperf_ci.places.place import PlaceAccess
 
 TIMEOUT = 15.0
 """Seconds that one answer may take."""
@@ -40,7 +40,7 @@ class WebIdentity(CredentialProvider):
 
     METHOD = CANONICAL_NAME = "custom-github-oidc"
 
-    def __init__(self, role: str, access: Access) -> None:
+    def __init__(self, role: str, access: PlaceAccess) -> None:
         super().__init__()
         self._role, self._access = role, access
 

@@ -9,24 +9,29 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+import boto3
+import botocore.session
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.credentials import CredentialResolver
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import ConnectionError as UnreachableError
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import (
     ConflictError,
+    CredentialsError,
     NotDeliveredError,
     PlaceUnreadableError,
     TorchperfError,
     UnfitObjectError,
     UsageError,
 )
-from torchperf_ci.places.base import Outcome, Place, Put
-from torchperf_ci.places.content import is_gzip, same_content
-from torchperf_ci.places.keys import check_keys
-from torchperf_ci.places.s3_client import WORKERS, OutOfTimeError, make_client, until
-from torchperf_ci.places.s3_errors import S3_ERRORS, code, explain, is_refusal
+from torchperf_ci.places.oidc import WebIdentity
+from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, is_gzip, same_content
 from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes
 
 if TYPE_CHECKING:
@@ -34,22 +39,145 @@ if TYPE_CHECKING:
 
     from types_boto3_s3 import S3Client
 
-    from torchperf_ci.places.access import Access
+    from torchperf_ci.places.place import PlaceAccess
+
+
+WORKERS = 16
+"""Requests at a time: they wait for the network most of the time."""
+CONNECTIONS = 64
+"""Connections that stay open: of WORKERS, or of a receiver, which puts for as many clients at a time."""
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 30.0
+ATTEMPTS = 5
+
+_deadline: ContextVar[Deadline | None] = ContextVar("_deadline", default=None)
+
+
+class OutOfTimeError(Exception):
+    """The deadline passed before the next attempt."""
+
+
+def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
+    """A client for any number of threads, and whether it is anonymous since no credentials were found.
+
+    A role is assumed here. Raises :class:`CredentialsError`.
+    """
+    session = botocore.session.Session()
+    if access.role:
+        identity = WebIdentity(access.role, access)
+        session.register_component("credential_provider", CredentialResolver([identity]))
+    try:
+        anonymous = session.get_credentials() is None
+        client = boto3.Session(botocore_session=session).client(
+            "s3", region_name=access.region, endpoint_url=access.endpoint, config=_config(anonymous=anonymous)
+        )
+    except (BotoCoreError, ValueError) as error:
+        msg = f"S3 cannot be used with these settings: {error}; correct the AWS_* variables, profile or endpoint"
+        raise CredentialsError(msg) from error
+    client.meta.events.register("before-send.s3", _stop_when_late)
+    return client, anonymous
+
+
+def _config(*, anonymous: bool) -> Config:
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        max_pool_connections=CONNECTIONS,
+    )
+    return config.merge(Config(signature_version=UNSIGNED)) if anonymous else config
+
+
+@contextmanager
+def requests_until(deadline: Deadline) -> Iterator[None]:
+    """No attempt of a request, the first or a further one, is begun inside after ``deadline``."""
+    token = _deadline.set(deadline)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def _stop_when_late(**_event: Any) -> None:
+    """Raise :class:`OutOfTimeError`, which botocore does not try again, between its own attempts."""
+    deadline = _deadline.get()
+    if deadline and not deadline.left:
+        raise OutOfTimeError
+
+
+S3_ERRORS = (ClientError, BotoCoreError, OutOfTimeError)
+
+_EXPIRED = "the credentials have expired: renew them, or give a role, whose credentials are renewed in time"
+_WRONG = "the credentials are wrong: correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role"
+_REGION = "the bucket lies in another region: give its region"
+_BUSY = "the service is overloaded: try again later"
+_ADVICE = {
+    "AccessDenied": "the credentials in use are not allowed {action} there: grant it, or give a role that has it",
+    "NoSuchBucket": "there is no such bucket: create it, or correct its name",
+    "NoSuchKey": "there is no such object",
+    "InvalidAccessKeyId": _WRONG,
+    "SignatureDoesNotMatch": _WRONG,
+    "ExpiredToken": _EXPIRED,
+    "InvalidToken": _EXPIRED,
+    "TokenRefreshRequired": _EXPIRED,
+    "RequestTimeTooSkewed": "the clock of this machine is wrong: set it",
+    "PermanentRedirect": _REGION,
+    "AuthorizationHeaderMalformed": _REGION,
+    "NotImplemented": "this S3 knows no conditional put, without which writers overwrite each other: use another",
+    "SlowDown": _BUSY,
+    "ServiceUnavailable": _BUSY,
+    "InternalError": _BUSY,
+}
+_ANONYMOUS = (
+    "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
+)
+
+
+def error_code(error: Exception) -> str:
+    """S3's word for the error, ``PreconditionFailed`` say; empty for what is no answer of S3."""
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the credentials in use are not allowed to do that."""
+    return error_code(error) in {"AccessDenied", "403"}
+
+
+def explain_s3_error(error: Exception, where: str, action: str, *, anonymous: bool) -> str:
+    """One sentence: where ``action`` (``s3:PutObject``) failed, why, and what to do."""
+    if isinstance(error, ClientError):
+        advice = _ADVICE.get("AccessDenied" if is_refusal(error) else error_code(error), "").format(
+            action=action
+        )
+        if anonymous and is_refusal(error):
+            advice = _ANONYMOUS
+        message = error.response.get("Error", {}).get("Message", "").rstrip(".")
+        return (
+            f"{where}: {action} was refused: {error_code(error)} ({message}){'; ' if advice else ''}{advice}"
+        )
+    if isinstance(error, OutOfTimeError):
+        return f"{where}: not done when the time was up; try again later, or allow more time"
+    if isinstance(error, NoCredentialsError):
+        return f"{where}: {_ANONYMOUS}"
+    if isinstance(error, (HTTPClientError, UnreachableError)):
+        return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
+    return f"{where}: {error}"
+
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
 
 
-class S3Place(Place):
+class S3Place(RecordPlace):
     """The objects of a bucket below a prefix, which is not part of their keys here."""
 
-    def __init__(self, bucket: str, prefix: str, access: Access) -> None:
+    def __init__(self, bucket: str, prefix: str, access: PlaceAccess) -> None:
         self._bucket, self._prefix, self._access = bucket, f"{prefix}/" if prefix else "", access
         self._lock = threading.Lock()
         self._made: tuple[S3Client, bool] | None = None
         self.name = f"s3://{bucket}/{self._prefix}".rstrip("/")
 
     @classmethod
-    def at(cls, target: str, access: Access) -> S3Place:
+    def at(cls, target: str, access: PlaceAccess) -> S3Place:
         """The place at ``s3://BUCKET[/PREFIX]``; raises :class:`UsageError`."""
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
@@ -60,11 +188,11 @@ class S3Place(Place):
             check_keys([prefix])
         return cls(bucket, prefix, access)
 
-    def put(self, key: str, body: bytes) -> Put:
+    def put(self, key: str, body: bytes) -> PutResult:
         check_keys([self._prefix + key])
         return self._put(key, body, Deadline.after(self._access.deadline))
 
-    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, Outcome]:
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)
         try:
@@ -72,7 +200,7 @@ class S3Place(Place):
         except NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
-        def outcome(key: str) -> Outcome:
+        def outcome(key: str) -> PutOutcome:
             try:
                 return self._put(key, bodies[key], deadline)
             except (ConflictError, NotDeliveredError) as error:
@@ -94,12 +222,15 @@ class S3Place(Place):
 
     def get(self, key: str) -> bytes:
         deadline = Deadline.after(self._access.deadline)
-        with self._explained(PlaceUnreadableError, f"{self.name}/{key}", "s3:GetObject"), until(deadline):
+        with (
+            self._explained(PlaceUnreadableError, f"{self.name}/{key}", "s3:GetObject"),
+            requests_until(deadline),
+        ):
             return self._read(key)
 
-    def _put(self, key: str, body: bytes, deadline: Deadline) -> Put:
+    def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
-        with self._explained(NotDeliveredError, where, "s3:PutObject"), until(deadline):
+        with self._explained(NotDeliveredError, where, "s3:PutObject"), requests_until(deadline):
             written = self._create(key, body, deadline)
         return "written" if written else self._compare(key, body, deadline)
 
@@ -114,18 +245,18 @@ class S3Place(Place):
                     Bucket=self._bucket, Key=self._prefix + key, Body=body, IfNoneMatch="*", **headers
                 )
             except ClientError as error:
-                if code(error) == "PreconditionFailed":
+                if error_code(error) == "PreconditionFailed":
                     return False
-                if code(error) != "ConditionalRequestConflict":
+                if error_code(error) != "ConditionalRequestConflict":
                     raise
             else:
                 return True
         raise OutOfTimeError
 
-    def _compare(self, key: str, body: bytes, deadline: Deadline) -> Put:
+    def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         try:
-            with until(deadline):
+            with requests_until(deadline):
                 kept = self._read(key)
         except UnfitObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
@@ -161,4 +292,4 @@ class S3Place(Place):
             raise kind(self._explain(error, where, action)) from error
 
     def _explain(self, error: Exception, where: str, action: str) -> str:
-        return explain(error, where, action, anonymous=bool(self._made and self._made[1]))
+        return explain_s3_error(error, where, action, anonymous=bool(self._made and self._made[1]))

@@ -1,4 +1,4 @@
-"""Read regular files and nothing else; put a file in its place whole, or not at all.
+"""Read regular files and nothing else; put a file in its place whole, or not at all; the folders that torchperf makes.
 
 Whoever may put files into a directory that is read, a program that is measured or the job of a stranger, must not
 choose what is read: a link may lead to another process's environment, and a pipe has no end.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+
 LINK = "it is a link, not a regular file"
 _IRREGULAR = "it is no regular file"
 _NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -32,7 +33,7 @@ def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
     """
     if within is None:
         return open(path, "rb", opener=_open)  # Path.open has no opener
-    folder = _folder(within, path.relative_to(within).parts[:-1])
+    folder = _open_folder(within, path.relative_to(within).parts[:-1])
     try:
         return open(path, "rb", opener=lambda _, flags: _open(path.name, flags, folder))
     finally:
@@ -66,7 +67,7 @@ def is_irregular(path: Path) -> bool:
     return False
 
 
-def _folder(root: Path, below: tuple[str, ...]) -> int:
+def _open_folder(root: Path, below: tuple[str, ...]) -> int:
     """A descriptor of a folder below ``root``, on the way to which nothing is a link."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in below:
@@ -124,3 +125,34 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+OWN_FOLDER = ".torchperf"
+
+
+def make_own_folder(path: Path) -> None:
+    """Make the folder ``path`` with all above it. One of :data:`OWN_FOLDER` on the way ignores itself, as caches do.
+
+    Raises :class:`OSError`.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    own = next((folder for folder in (path, *path.parents) if folder.name == OWN_FOLDER), None)
+    # Nobody's work fails for it: it may be there already, or the disk may be full.
+    with suppress(OSError):
+        if own:
+            with (own / ".gitignore").open("x", encoding="utf-8") as file:
+                file.write("# Made by torchperf, for itself.\n*\n")
+
+
+ARTIFACT_PREFIX = "torchperf-records-"
+"""Of an artifact with records, before the name of the job that measured them."""
+
+
+def job_folder(root: Path, job: str, jobs: int) -> Path:
+    """The folder of ``job``, one of so many, below ``root``.
+
+    Of a single job it is ``root`` itself where that has no such folder: ``actions/download-artifact`` makes none where
+    it downloads one artifact.
+    """
+    folder = root / f"{ARTIFACT_PREFIX}{job}"
+    return root if jobs == 1 and not folder.is_dir() else folder

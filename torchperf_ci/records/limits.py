@@ -42,7 +42,7 @@ def mebibytes(size: int) -> str:
 
 
 @contextmanager
-def at_most(cpu_seconds: float) -> Iterator[None]:
+def cpu_limit(cpu_seconds: float) -> Iterator[None]:
     """Inside, :func:`checkpoint` raises once this thread has computed for so long.
 
     Its own time is counted, not that of the clock: a busy machine makes nobody's records refused.
@@ -55,7 +55,7 @@ def at_most(cpu_seconds: float) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise :class:`OverLimitError` where the time of :func:`at_most` is up; called wherever there is a loop."""
+    """Raise :class:`OverLimitError` where the time of :func:`cpu_limit` is up; called wherever there is a loop."""
     end = _cpu_end.get()
     if end is not None and time.thread_time() > end:
         msg = "takes too long to check; split it"

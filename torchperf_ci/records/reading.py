@@ -1,23 +1,39 @@
-"""Read a records file of any form, and never lose a good record because of a bad neighbour."""
+"""Read a records file of any form, lose no good record because of a bad neighbour, and set aside what is refused."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError, TorchperfError
-from torchperf_ci.records.checking import check
-from torchperf_ci.records.files import read_regular
+from torchperf_ci.records.files import open_regular, read_regular, replace_file
 from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes, check_values, checkpoint
-from torchperf_ci.records.parsing import Broken, Element, whole
-from torchperf_ci.records.problems import Problem, Severity, path_text
-from torchperf_ci.records.rescue import recover
+from torchperf_ci.records.parser import Broken, Element, recover, whole
+from torchperf_ci.records.schema import Problem, Severity, check_record, path_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+
+_OWN_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
+"""One of them is in each of these files, beside its ``version``, and none in a record."""
+
+
+def is_own_file(reading: RecordsReading) -> bool:
+    """Whether a file is verdicts, culprits, costs or a baseline, which no reader of records takes for bad ones."""
+    if reading.records or len(reading.refused) != 1:
+        return False
+    try:
+        found = json.loads(reading.refused[0].text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "version" in found and any(name in found for name in _OWN_MEMBERS)
+
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _TOLD = 300
@@ -27,7 +43,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedRecord:
     """A good record, where it begins, and its text as it stands in the file."""
 
     record: dict[str, Any]
@@ -38,7 +54,7 @@ class Located:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedElement:
     """An element that is no good record: its text as it stands in the file, and every reason.
 
     Bytes that are not UTF-8 are lone surrogates in ``text`` (Python's ``surrogateescape``): nothing is lost.
@@ -52,11 +68,11 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Reading:
+class RecordsReading:
     """All that a file holds, in its order: good records, refused elements, and the problems of both."""
 
-    records: tuple[Located, ...]
-    refused: tuple[Refused, ...]
+    records: tuple[LocatedRecord, ...]
+    refused: tuple[RefusedElement, ...]
     problems: tuple[Problem, ...]
     limit: str = ""
     """Of the limits of :mod:`torchperf_ci.records.limits`, that which made a file be refused as a whole."""
@@ -67,7 +83,7 @@ class Reading:
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
 
 
-def read(path: Path, within: Path | None = None) -> Reading:
+def read_records(path: Path, within: Path | None = None) -> RecordsReading:
     """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped. It must be a regular file.
 
     Raises :class:`RecordsError` where the file itself cannot be read; whatever it holds ends in the result. So does a
@@ -77,18 +93,18 @@ def read(path: Path, within: Path | None = None) -> Reading:
         content = read_regular(path, MAX_BYTES, within)
     except OSError as error:
         if within is not None:
-            return unreadable(str(path), error)
+            return unreadable_file(str(path), error)
         message = f"{path}: cannot be read: {error.strerror}; check the path and its permissions"
         raise RecordsError(message) from error
-    return parse(content, str(path))
+    return parse_records(content, str(path))
 
 
-def unreadable(name: str, error: OSError) -> Reading:
+def unreadable_file(name: str, error: OSError) -> RecordsReading:
     """What there is of a file of a directory that cannot be read."""
-    return unread(name, f"cannot be read: {error.strerror}")
+    return refused_file(name, f"cannot be read: {error.strerror}")
 
 
-def parse(content: bytes, name: str) -> Reading:
+def parse_records(content: bytes, name: str) -> RecordsReading:
     """Read the content of a records file, which messages call ``name``.
 
     Whatever is wrong with it ends in the result: no file stops those that are read beside it. Only memory that runs out
@@ -97,27 +113,27 @@ def parse(content: bytes, name: str) -> Reading:
     try:
         return _parsed(content, name)
     except OverLimitError as error:
-        return replace(unread(name, str(error)), limit=str(error))
+        return replace(refused_file(name, str(error)), limit=str(error))
     except (TorchperfError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  # a bug of ours, and the others' records are worth more than a traceback
         reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[:_TOLD]
         text = content.decode("utf-8", "surrogateescape")
-        return replace(unread(name, reason), refused=(Refused(name, 1, "$", (reason,), text),))
+        return replace(refused_file(name, reason), refused=(RefusedElement(name, 1, "$", (reason,), text),))
 
 
-def unread(name: str, reason: str) -> Reading:
+def refused_file(name: str, reason: str) -> RecordsReading:
     """What there is of a file that is refused as a whole. Its text stays where it is."""
-    return Reading((), (), (Problem(name, 1, "$", reason, "refused"),))
+    return RecordsReading((), (), (Problem(name, 1, "$", reason, "refused"),))
 
 
-def _parsed(content: bytes, name: str) -> Reading:
+def _parsed(content: bytes, name: str) -> RecordsReading:
     check_bytes(len(content))
     unpacked, damage = _unpack(content)
     begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
     text = str(memoryview(unpacked)[begin:], "utf-8", "surrogateescape")
     check_values(text)
-    reader = _Reader(name, text)
+    reader = _PieceSorter(name, text)
     for piece in _pieces(text):
         checkpoint()
         reader.take(piece)
@@ -125,18 +141,18 @@ def _parsed(content: bytes, name: str) -> Reading:
         reader.note(len(text), "$", damage, "refused")
     if not (reader.records or reader.problems):
         reader.note(len(text), "$", "holds no record", "flag")
-    return Reading(tuple(reader.records), tuple(reader.refused), tuple(reader.problems))
+    return RecordsReading(tuple(reader.records), tuple(reader.refused), tuple(reader.problems))
 
 
-class _Reader:
+class _PieceSorter:
     """Sorts the pieces of one text into records, refused elements and problems."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
         self._text = text
         self._counted = 0, 1
-        self.records: list[Located] = []
-        self.refused: list[Refused] = []
+        self.records: list[LocatedRecord] = []
+        self.refused: list[RefusedElement] = []
         self.problems: list[Problem] = []
 
     def take(self, piece: Element | Broken) -> None:
@@ -150,7 +166,7 @@ class _Reader:
         self.problems.append(Problem(self._file, self._line(position), path, reason, severity))
 
     def _take_element(self, element: Element) -> None:
-        findings = check(element.value)
+        findings = check_record(element.value)
         for finding in findings:
             self.note(
                 element.start, element.path + path_text(finding.steps), finding.reason, finding.severity
@@ -163,7 +179,7 @@ class _Reader:
         if isinstance(element.value, dict) and not reasons:
             text = self._text[element.start : element.end]
             self.records.append(
-                Located(element.value, self._file, self._line(element.start), element.path, text)
+                LocatedRecord(element.value, self._file, self._line(element.start), element.path, text)
             )
         else:
             self._refuse(element, reasons)
@@ -171,7 +187,9 @@ class _Reader:
     def _refuse(self, piece: Element | Broken, reasons: tuple[str, ...]) -> None:
         text = self._text[piece.start : piece.end]
         if text:
-            self.refused.append(Refused(self._file, self._line(piece.start), piece.path, reasons, text))
+            self.refused.append(
+                RefusedElement(self._file, self._line(piece.start), piece.path, reasons, text)
+            )
 
     def _line(self, position: int) -> int:
         """Counted on from where it was asked for last, which is near: pieces come in their order."""
@@ -203,3 +221,32 @@ def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
         except (EOFError, OSError, zlib.error) as error:
             return unpacked, f"the gzip data is damaged or cut off ({error}); records may be missing"
     return unpacked, None
+
+
+def add_to_quarantine(path: Path, refused: Iterable[RefusedElement]) -> None:
+    """Add ``refused`` to the quarantine file at ``path``, JSONEachRow with the fields of :class:`Refused`.
+
+    What the file already holds stays, and is not added twice. Nothing refused leaves it as it is, or absent.
+    Raises :class:`OutputDirectoryError` or :class:`RecordsError`, with the file as it was.
+    """
+    kept = _quarantined_lines(path)
+    known = set(kept)
+    # Escaped to ASCII, so that bytes which are not UTF-8 come back from the file as they were.
+    added = [
+        line for line in dict.fromkeys(json.dumps(asdict(item)) for item in refused) if line not in known
+    ]
+    if added:
+        replace_file(path, "".join(f"{line}\n" for line in [*kept, *added]))
+
+
+def _quarantined_lines(path: Path) -> list[str]:
+    try:
+        with open_regular(path) as file:
+            return [line for line in file.read().decode().split("\n") if line]
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        message = (
+            f"{path}: the earlier quarantine cannot be read: {error}; move it away, or name another file"
+        )
+        raise RecordsError(message) from error

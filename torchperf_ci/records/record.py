@@ -1,4 +1,4 @@
-"""Build one v3 record from typed parts.
+"""Build v3 records from typed parts, and write them to a file.
 
 The parts are those of the table ``benchmark.oss_ci_benchmark_v3``; what is not given is left out of the
 record, and the database then fills in its own empty value. Every ``extra_info`` is a ``Map(String, String)``
@@ -10,7 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.schema import check_record, path_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
 
 ExtraInfo = Mapping[str, object]
 
@@ -69,7 +77,7 @@ class Dependency:
     extra_info: ExtraInfo = field(default_factory=dict)
 
 
-def record(
+def build_record(
     *,
     benchmark: Benchmark,
     model: Model,
@@ -78,7 +86,7 @@ def record(
     dependencies: Mapping[str, Dependency] | None = None,
     runners: Sequence[Mapping[str, object]] | None = None,
 ) -> dict[str, Any]:
-    """Return the v3 record of one metric of one model, ready for :func:`torchperf_ci.records.writing.write`.
+    """Return the v3 record of one metric of one model, ready for :func:`torchperf_ci.records.record.write_records`.
 
     ``runners=None`` leaves the key out, and whoever uploads the record describes the machine; an empty
     sequence is kept and says that there is none to describe.
@@ -102,7 +110,7 @@ def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
 
     A value of ``None`` is left out: the database reads an absent key as the empty string anyway.
     """
-    return {_text(key): _string(value) for key, value in extra_info.items() if value is not None}
+    return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
 def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, Any]:
@@ -137,9 +145,28 @@ def _number(value: float) -> float:
 
 
 def _string(value: object) -> str:
-    return _text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return _utf8_text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _text(text: str) -> str:
+def _utf8_text(text: str) -> str:
     """Text that UTF-8 can hold: a process's output may carry bytes that Python decoded as lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write ``records`` to ``path``, whole or not at all.
+
+    Raises ``ValueError`` for a record that the database would refuse or that holds a number which is not
+    finite: that is the caller's mistake. Raises :class:`OutputDirectoryError` where the file cannot be
+    written.
+    """
+    lines = [_checked_line(index, record) for index, record in enumerate(records)]
+    replace_file(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
+
+
+def _checked_line(index: int, record: Mapping[str, Any]) -> str:
+    refused = [finding for finding in check_record(dict(record)) if finding.severity == "refused"]
+    if refused:
+        message = f"record $[{index}]{path_text(refused[0].steps)}: {refused[0].reason}"
+        raise ValueError(message)
+    return json.dumps(record, ensure_ascii=False, allow_nan=False)

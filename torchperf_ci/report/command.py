@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import os
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.showing import headline as culprits_headline
+from torchperf_ci.culprits.culprit_document import bisection_headline as culprits_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
-from torchperf_ci.report.destinations import summary
-from torchperf_ci.report.destinations.outside import server
-from torchperf_ci.report.document import document
-from torchperf_ci.report.told import read
+from torchperf_ci.report.inputs import read_inputs
+from torchperf_ci.report.output import github_server, report_markdown
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
     from torchperf_ci.options import ReportOptions
-    from torchperf_ci.report.told import Told
+    from torchperf_ci.report.inputs import ReportInputs
+
+
+SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
+"""The same step may have said something before."""
+
+
+def tell_in_summary(text: str) -> None:
+    """Add ``text`` to the summary."""
+    if actions.in_actions():
+        actions.append_summary(text)
+        return
+    with actions.literal():
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 _WORDS = ("summary", "comment", "issues")
@@ -29,13 +42,13 @@ _WORDS = ("summary", "comment", "issues")
 def report_command(options: ReportOptions) -> int:
     """Tell those who must know. What the verdicts say does not make it fail: that is for the command that judged."""
     _check_destination(options.to)
-    told = read(options)
+    told = read_inputs(options)
     if told.judgements:
         say(headline(told.judgements))
     for location in told.locations:
         say(f"bisection: {culprits_headline(location)}")
     try:
-        _tell(told, options)
+        _tell_destination(told, options)
     except NotDeliveredError as error:
         if options.on_failure != "warn":
             raise
@@ -52,20 +65,20 @@ def _check_destination(to: str | None) -> None:
         raise UsageError(msg)
 
 
-def _tell(told: Told, options: ReportOptions) -> None:
+def _tell_destination(told: ReportInputs, options: ReportOptions) -> None:
     """The destinations are imported on use: only GitHub needs its client, and only a page its renderer."""
     match options.to:
         case "comment":
-            from torchperf_ci.report.destinations import comment
+            from torchperf_ci.report import pull_request_comment
 
-            comment.tell(told, options)
+            pull_request_comment.tell_in_comment(told, options)
         case "issues":
-            from torchperf_ci.report.destinations import issues
+            from torchperf_ci.report import issue_report
 
-            issues.tell(told, options)
+            issue_report.tell_in_issues(told, options)
         case "summary" | None:
-            summary.tell(document(told, summary.ROOM, server(os.environ)))
+            tell_in_summary(report_markdown(told, SUMMARY_ROOM, github_server(os.environ)))
         case folder:
-            from torchperf_ci.report.destinations import folder as page
+            from torchperf_ci.report import report_page as page
 
-            page.tell(told, Path(folder), options)
+            page.write_page(told, Path(folder), options)

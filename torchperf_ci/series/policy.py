@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci import config
-    from torchperf_ci.series.series import Point
+    from torchperf_ci.series.points import Point
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class MetricRule:
         return {DOWN: 1, UP: -1}.get(self.direction, 0)
 
 
-def rule(
+def rule_of_metric(
     metric: str, policy: Mapping[str, config.Rule], target: float = 0.0, level: float | None = None
 ) -> MetricRule:
     """The rule of a metric. ``policy`` is the configuration's, by the metric's whole name.

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.changepoints import change_points
-from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.gate import Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
-from torchperf_ci.stats.single_run import Repetitions
+from torchperf_ci.stats.segmentation import change_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Is one build slower than another? All that is known of a case: its pairs, base against itself, the other cases.
 
-The sequential test of :mod:`torchperf_ci.stats.sprt`, scaled by the autocorrelation of pairs, and two ways
+The sequential test of :mod:`torchperf_ci.stats.sequential_test`, scaled by the autocorrelation of pairs, and two ways
 to an earlier end: pairs that agree beside pairs of base against itself, and an interval that holds no change that
 matters.
 """
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from torchperf_ci.stats.autocorrelation import (
+    PairSeries,
+    increase_beyond_autocorrelation,
+    pair_autocorrelation,
+)
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.stats.noise import FLOOR
-from torchperf_ci.stats.normal import student_of_score
-from torchperf_ci.stats.pair_memory import Row, increase_beyond_memory, pair_memory
-from torchperf_ci.stats.sprt import ALPHA, BETA, FEWEST_PAIRS, LOOKS, Decision, boundaries, decide
+from torchperf_ci.stats.noise import FLOOR, student_of_score
+from torchperf_ci.stats.sequential_test import ALPHA, BETA, FEWEST_PAIRS, LOOKS, Decision, boundaries, decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +44,7 @@ OFTEN = 10.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class PairReading:
     """One pair's log-ratio; a control is base against itself."""
 
     log_ratio: float
@@ -49,8 +52,8 @@ class Reading:
 
 
 def judge_pairs(
-    readings: Sequence[Reading],
-    others: Sequence[Sequence[Reading]],
+    readings: Sequence[PairReading],
+    others: Sequence[Sequence[PairReading]],
     min_effect: float,
     cases: int,
     *,
@@ -61,9 +64,9 @@ def judge_pairs(
     ``others`` are the readings of the session's other cases, ``cases`` the number that share alpha. There must be a
     reading that is no control. The ``last`` look need not allow for more: there a 95% interval shows no change.
     """
-    row, rest = _row(tuple(readings)), [_row(tuple(other)) for other in others if other]
+    row, rest = _pair_series(tuple(readings)), [_pair_series(tuple(other)) for other in others if other]
     pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
-    worth = pair_memory([row, *rest]).worth(row.times[row.groups == 0])
+    worth = pair_autocorrelation([row, *rest]).worth(row.times[row.groups == 0])
     decision = decide(pairs, min_effect, cases=cases, worth=worth)
     if pairs.size < FEWEST_PAIRS:
         decision = replace(decision, effect=student_effect(pairs, 0.95, worth))
@@ -90,20 +93,22 @@ def student_effect(log_ratios: Floats, confidence: float, worth: float = 1.0) ->
 
 
 @lru_cache(maxsize=1024)
-def _row(readings: tuple[Reading, ...]) -> Row:
+def _pair_series(readings: tuple[PairReading, ...]) -> PairSeries:
     """The same object for the same readings, so that it is weighed once."""
     values = np.array([reading.log_ratio for reading in readings])
     groups = np.array([-1 if reading.control else 0 for reading in readings], np.intp)
-    return Row(values, np.arange(float(values.size)), groups)
+    return PairSeries(values, np.arange(float(values.size)), groups)
 
 
 def _is_beyond_memory(
-    row: Row, rest: Sequence[Row], decision: Decision, min_effect: float, cases: int
+    row: PairSeries, rest: Sequence[PairSeries], decision: Decision, min_effect: float, cases: int
 ) -> bool:
     sign = 1 if decision.word == "increase" else -1
     confirm, _ = boundaries(cases)
     turned = replace(row, values=sign * row.values)
-    return increase_beyond_memory(turned, math.log1p(min_effect), pair_memory(rest)) >= confirm
+    return (
+        increase_beyond_autocorrelation(turned, math.log1p(min_effect), pair_autocorrelation(rest)) >= confirm
+    )
 
 
 def _beside(

@@ -6,26 +6,109 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.stats.fdr import adjusted
-from torchperf_ci.stats.machine_offsets import machine_offsets
-from torchperf_ci.stats.noise import level_and_sigma
-from torchperf_ci.stats.normal import score_of_tail, tail_probability
-from torchperf_ci.stats.past import NEWEST, is_one_sitting, of_current_level, past, without_gaps
-from torchperf_ci.stats.single_run import Repetitions, single_run_scores, smallest_proof
-from torchperf_ci.stats.window import LATE, Runs, Window, past_memory, past_tails, settled_deviations, window
+from torchperf_ci.stats.newest_runs import (
+    LATE,
+    GateRuns,
+    Window,
+    machine_offsets,
+    past_autocorrelation,
+    past_tails,
+    settled_deviations,
+    window,
+)
+from torchperf_ci.stats.noise import level_and_sigma, row_median, score_of_tail, tail_probability
+from torchperf_ci.stats.past import NEWEST, is_one_session, of_current_level, past, without_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.stats.tails import Tails
+    from torchperf_ci.stats.noise import Tails
 
     Floats = NDArray[np.float64]
+
+
+def adjusted(p: NDArray[np.float64], fewest: int = 0) -> NDArray[np.float64]:
+    """The smallest false-discovery rate at which each test would be a discovery, shape as ``p``; NaN is no test. Fewer
+    tests than ``fewest`` count as so many, the others of which are no discoveries.
+
+    Benjamini & Hochberg, *Journal of the Royal Statistical Society B* 57, 1995. The rate also holds for positively
+    dependent tests, as those of one machine are (Benjamini & Yekutieli, *Annals of Statistics* 29, 2001).
+    """
+    q = np.full(p.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    ranked = p[order] * max(order.size, fewest) / np.arange(1, order.size + 1)
+    q[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return q
+
+
+FEWEST_REPETITIONS = 3
+"""Processes that must agree."""
+SINGLE_RUN_HISTORY = 10
+"""Runs of the past without which one run proves nothing."""
+LEAST_FACTOR = 1.5
+"""The smallest factor that one run can prove."""
+BEYOND = 2.0
+"""So many times as far as any run of any series has ever been off. A spike may hit all processes of a run."""
+MOVED = 2.33
+"""Score from which on a series counts as moved: 1 of 100 on either side does without a reason."""
+MOVED_MANY, MOVED_SHARE = 4, 1 / 3
+"""Of a job's series, at least so many and more than such a share have moved: it may be the machine."""
+
+
+class Repetitions(NamedTuple):
+    """The lowest and the highest repetition of the newest run, as logarithms, shape (series,), NaN where there are
+    fewer than :data:`FEWEST_REPETITIONS`."""
+
+    lowest: Floats
+    highest: Floats
+
+
+def single_run_scores(
+    newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """The scores that the newest run alone gives to a rise and to a fall, NaN where it cannot be proof.
+
+    They are those of the repetition that speaks least for it, which must be off by ``least``. ``jobs``, shape
+    (series,), are those of the newest run: where many series of a job have moved at once, nobody can tell from
+    one run whether the code or the machine did it.
+    """
+    may = (newest.history >= SINGLE_RUN_HISTORY) & ~_moved_together(newest.score, jobs)
+
+    rise, fall = repetitions.lowest - newest.old, repetitions.highest - newest.old
+    score_of_rise, score_of_fall = (
+        tails.score(change / newest.sigma, newest.freedom) / newest.spread for change in (rise, fall)
+    )
+    return (
+        np.where(may & (rise >= least), score_of_rise, np.nan),
+        np.where(may & (-fall >= least), -score_of_fall, np.nan),
+    )
+
+
+def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
+    """The smallest change, as a logarithm, that one run can prove of each series, of which ``settled``, shape (series,
+    runs), are runs of the past."""
+    known = settled[~np.isnan(settled).all(axis=1)]
+    seen = np.abs(known - row_median(known)[:, None])
+    farthest = np.nanmax(seen) if seen.size else 0.0
+    return np.maximum(min_effect, max(np.log(LEAST_FACTOR), BEYOND * farthest))
+
+
+def _moved_together(scores: Floats, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a series belongs to a job of which many have moved, up or down."""
+    judged = ~np.isnan(scores)
+    _, job = np.unique(jobs, return_inverse=True)
+    moved = np.bincount(job, weights=judged & (np.abs(np.nan_to_num(scores)) >= MOVED))
+    known = np.bincount(job, weights=judged)
+    together = (moved >= MOVED_MANY) & (moved > MOVED_SHARE * known)
+    return np.asarray(together[job])
+
 
 LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004, LATE: 0.0005}
 """How many of the newest runs are set against those before, and the tail probability that makes a candidate.
@@ -34,7 +117,7 @@ Together they make candidates of 4% of what has not changed, at most. Most is gi
 """
 LATE_FROM = 2.0
 """The longest window is looked at only where the one before has this score: it is for late proof."""
-OVERLAP = 2.5
+WINDOW_OVERLAP = 2.5
 """The smallest of the five windows' tail probabilities counts this often, not five times: they share runs."""
 FEWEST_TESTS = 10
 """A family of fewer tests is judged as if it had so many: who has one series asks each night, and as many nights are a
@@ -49,7 +132,7 @@ TOO_SMALL = 0.001
 
 
 @dataclass(frozen=True)
-class Side:
+class GateSide:
     """One direction of change; arrays of shape (series,).
 
     ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
@@ -82,8 +165,8 @@ class Judged:
     sigma: Floats
     detectable: Floats
     offset: Floats
-    up: Side
-    down: Side
+    up: GateSide
+    down: GateSide
 
     @property
     def change(self) -> Floats:
@@ -121,10 +204,10 @@ def judge(
         offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
         whole, values = whole - offsets, values - offsets
     deviations = settled_deviations(values)
-    tails, memory = past_tails(deviations), past_memory(deviations)
+    tails, memory = past_tails(deviations), past_autocorrelation(deviations)
     settled = past(values, NEWEST)
-    is_one = is_one_sitting(settled, past(sittings, NEWEST), sittings[:, -1:])
-    windows = _windows(Runs(values, whole, sittings, is_one, memory), tails)
+    is_one = is_one_session(settled, past(sittings, NEWEST), sittings[:, -1:])
+    windows = _windows(GateRuns(values, whole, sittings, is_one, memory), tails)
     rise, fall = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
@@ -158,7 +241,7 @@ def judge(
     )
 
 
-def _windows(runs: Runs, tails: Tails) -> Sequence[Window]:
+def _windows(runs: GateRuns, tails: Tails) -> Sequence[Window]:
     """One for each of the levels."""
     windows = [window(runs, count, tails) for count in LEVELS if count != LATE]
     rows = np.flatnonzero(np.abs(windows[-1].score) >= LATE_FROM)
@@ -183,7 +266,7 @@ def _single(
 
 def _sides(
     windows: Sequence[Window], least: Sequence[Floats], rise: Floats, fall: Floats, worse: NDArray[np.int64]
-) -> tuple[Side, Side]:
+) -> tuple[GateSide, GateSide]:
     """Up and down; ``rise`` and ``fall`` are what one run alone says of them."""
     looks_up, tail_up = _evidence(windows, least, 1, rise)
     looks_down, tail_down = _evidence(windows, least, -1, fall)
@@ -194,12 +277,12 @@ def _sides(
     )
 
 
-def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> Side:
+def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> GateSide:
     proven = candidate & (rate <= FALSE_DISCOVERIES)
     excursion = seen[0]
     for one in seen[1:]:  # that of the longest window counts
         excursion = np.where(one > 0, one, excursion)
-    return Side(candidate, proven, rate, np.where((candidate & ~proven)[:, None], excursion, 0))
+    return GateSide(candidate, proven, rate, np.where((candidate & ~proven)[:, None], excursion, 0))
 
 
 def _evidence(
@@ -222,7 +305,7 @@ def _evidence(
             best = np.fmax(best, np.where(may_matter | np.isnan(agreed), agreed, -np.inf))
     # With the fewest runs of a past there are none to set several new ones against: judged, and nothing is proven.
     best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(np.fmax(best, single), -np.inf))
-    return candidate, np.minimum(OVERLAP * tail_probability(best), 1.0)
+    return candidate, np.minimum(WINDOW_OVERLAP * tail_probability(best), 1.0)
 
 
 def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -235,7 +318,7 @@ def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats
     return np.where(turned, second, first), np.where(turned, first, second)
 
 
-def _choice(windows: Sequence[Window], up: Side, down: Side, single: Floats) -> NDArray[np.intp]:
+def _choice(windows: Sequence[Window], up: GateSide, down: GateSide, single: Floats) -> NDArray[np.intp]:
     """The window that tells best of a change, and the newest run alone where there is none to tell of."""
     strength = np.array([np.abs(np.nan_to_num(one.score)) for one in windows])
     strength[0] = np.where(up.proven | down.proven, np.nan_to_num(single, nan=-1.0), strength[0])

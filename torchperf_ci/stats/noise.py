@@ -1,20 +1,56 @@
-"""How far the values of a series lie apart from run to run, whatever steps and spikes there are between them.
+"""How far values lie apart from run to run, and how surprising a deviation of so many σ is.
 
 Arrays have the shape (series, runs), oldest first, and NaN where there is no value.
+
+Benchmarks have heavier tails than the normal distribution, and spikes that no formula knows. Thousands of series with
+dozens of runs each show how often which deviation happens where nothing has changed.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from statistics import NormalDist, median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+_inverse = np.frompyfunc(NormalDist().inv_cdf, 1, 1)
+
+
+def tail_probability(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(Z > score) of a standard normal Z; NaN stays NaN."""
+    return np.asarray(_erfc(scores / math.sqrt(2)), dtype=np.float64) / 2
+
+
+def score_of_tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The score that a standard normal exceeds with each probability, which lies between 0 and 1, both excluded."""
+    return -np.asarray(_inverse(probabilities), dtype=np.float64)
+
+
+def score_of_student(t: NDArray[np.float64], df: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """The normal score with the same tail as ``t`` under Student's distribution with ``df`` degrees of freedom.
+
+    Good to 0.02 from 3 degrees of freedom on and |t| up to 10 (Wallace, *Annals of Mathematical Statistics* 30, 1959).
+    """
+    magnitude = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
+    return np.asarray(np.sign(t) * magnitude)
+
+
+def student_of_score(score: NDArray[np.float64], df: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """The inverse of :func:`score_of_student`."""
+    plain = score * (8 * df + 3) / (8 * df + 1)
+    return np.asarray(np.sign(score) * np.sqrt(df * np.expm1(plain**2 / df)))
+
 
 MAD_TO_SIGMA = 1.482602218505602
 """σ of a normal distribution whose median absolute deviation is 1: 1/Φ⁻¹(¾)."""
@@ -50,7 +86,7 @@ def level_and_sigma(log_values: Floats) -> tuple[Floats, Floats]:
 def successive_sigma(values: Floats) -> Floats:
     """σ of each series, shape (series,), from the differences of successive values, which have no gaps; at least
     :data:`FLOOR`."""
-    return np.asarray(np.maximum(spread(np.abs(np.diff(values, axis=1))) / np.sqrt(2), FLOOR))
+    return np.asarray(np.maximum(robust_scale(np.abs(np.diff(values, axis=1))) / np.sqrt(2), FLOOR))
 
 
 def row_median(values: Floats) -> Floats:
@@ -85,7 +121,7 @@ def _quantile(ordered: Floats, count: NDArray[np.int64], share: float) -> Floats
     return np.asarray(below + (place - lower) * (ordered[rows, upper] - below))
 
 
-def spread(deviations: Floats) -> Floats:
+def robust_scale(deviations: Floats) -> Floats:
     """σ of each row from absolute deviations, at least one of them not NaN: their median, or their mean where more than
     half are 0 (values on a coarse grid)."""
     typical = row_median(deviations) * MAD_TO_SIGMA
@@ -93,3 +129,65 @@ def spread(deviations: Floats) -> Floats:
     if coarse.any():
         typical[coarse] = np.nanmean(deviations[coarse], axis=1) * MEAN_DEVIATION_TO_SIGMA
     return typical
+
+
+WIDE = 0.10
+"""From here on the typical case says that its machine is not steady: docs/how-it-is-measured.md has the figures."""
+
+
+def relative_spread(values: Sequence[float]) -> float | None:
+    """The largest over the smallest, less 1; None where there are fewer than two, or one is not above 0."""
+    return max(values) / min(values) - 1 if len(values) > 1 and min(values) > 0 else None
+
+
+def wide_spread(cases: Iterable[Sequence[float]]) -> float | None:
+    """The median of the cases' spreads where that is wide, else None."""
+    spreads = [found for values in cases if (found := relative_spread(values)) is not None]
+    typical = median(spreads) if spreads else 0.0
+    return typical if typical > WIDE else None
+
+
+PRIOR_DF = 4.0
+"""Student's distribution that is believed before anything is seen: tails about as heavy as those of benchmarks are."""
+PRIOR_WEIGHT = 500.0
+"""How many observations that belief is worth."""
+MOST_SCORE = 4.5
+"""No single run counts for more than this score (1 in 300,000), however far it is off."""
+_KNOTS = np.concatenate([np.linspace(0.0, 4.0, 81), np.geomspace(4.2, 200.0, 80)])
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Normal scores of upward and downward deviations at fixed knots."""
+
+    up: NDArray[np.float64]
+    down: NDArray[np.float64]
+
+    def score(self, z: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Deviations of ``z`` σ as scores, standard normal where nothing has changed, at most :data:`MOST_SCORE`.
+
+        ``df``, of a shape that fits ``z``, are the degrees of freedom of the σ that z was divided by: with few,
+        Student's distribution may be the wider of the two, and then counts.
+        """
+        seen = np.where(z >= 0, np.interp(z, _KNOTS, self.up), -np.interp(-z, _KNOTS, self.down))
+        student = score_of_student(z, df)
+        return np.clip(np.where(np.abs(student) < np.abs(seen), student, seen), -MOST_SCORE, MOST_SCORE)
+
+    def deviation(self, score: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How many σ a value must be off, up or down alike, to have this ``score``, which is positive."""
+        seen = np.maximum(np.interp(score, self.up, _KNOTS), np.interp(score, self.down, _KNOTS))
+        return np.asarray(np.maximum(seen, student_of_score(score, df)))
+
+
+def learn_tails(deviations: NDArray[np.float64]) -> Tails:
+    """Tails from deviations of the past, in σ, of any shape; NaN is left out."""
+    known = np.sort(deviations[~np.isnan(deviations)])
+    return Tails(_scores(known), _scores(-known[::-1]))
+
+
+def _scores(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
+    beyond = ordered.size - np.searchsorted(ordered, _KNOTS, side="left")
+    believed = tail_probability(score_of_student(_KNOTS, PRIOR_DF))
+    seen = (beyond + PRIOR_WEIGHT * believed) / (ordered.size + PRIOR_WEIGHT)
+    scores = np.maximum(score_of_tail(np.clip(seen, 1e-15, 1 - 1e-9)), 0.0)
+    return np.maximum.accumulate(scores)

@@ -4,21 +4,112 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import re
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.records.own_folder import make_folder
-from torchperf_ci.store.dsn import DATABASE, PASSWORD, Embedded, Server, parse_dsn
+from torchperf_ci.records.files import make_own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from clickhouse_connect.driver.client import Client
+
+
+DATABASE = "benchmark"
+PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
+DSN_FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
+_PORT, _SECURE_PORT = 8123, 8443
+_ENCODED = (
+    "it has host and port in another form, or a password with characters to write as %20 (space) or %2F (/)"
+)
+
+
+@dataclass(frozen=True)
+class EmbeddedStore:
+    """A database in a directory of this machine."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"chdb://{self.path}"
+
+
+@dataclass(frozen=True)
+class StoreServer:
+    """A server's HTTP interface. Its text holds no password."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    secure: bool
+    password: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return f"clickhouse://{self.host}:{self.port}/{self.database}"
+
+
+def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStore | StoreServer:
+    """Read a DSN; a password comes from ``TORCHPERF_STORE_PASSWORD`` where it is not in it.
+
+    A path is relative to the working directory, unless it begins with a third slash: ``chdb:///data/store``.
+    Raises :class:`UsageError`, which never repeats a password.
+    """
+    scheme, _, rest = dsn.partition("://")
+    if scheme == "chdb" and rest and "?" not in rest:
+        return EmbeddedStore(Path(rest).absolute())
+    if scheme == "clickhouse":
+        return _store_server(dsn, environ.get(PASSWORD, ""))
+    if scheme == "chdb" and not rest:
+        msg = f"the store's address names no directory; give {DSN_FORMS}"
+        raise UsageError(msg)
+    what = f"a store that begins with {scheme[:20]!r}" if rest else "a store without a kind"
+    msg = f"{what} is not known; give {DSN_FORMS}"
+    raise UsageError(msg)
+
+
+def _store_server(dsn: str, password: str) -> StoreServer:
+    try:
+        url = urlsplit(dsn)
+        port = url.port
+    except ValueError:  # whose text may quote a password that came apart
+        msg = f"the store's address cannot be read: {_ENCODED}; give {DSN_FORMS}"
+        raise UsageError(msg) from None
+    secure = _is_secure(url)
+    if not url.hostname:
+        msg = f"the store's address names no host; give {DSN_FORMS}"
+        raise UsageError(msg)
+    return StoreServer(
+        host=url.hostname,
+        port=port or (_SECURE_PORT if secure else _PORT),
+        user=unquote(url.username or "default"),
+        database=url.path.strip("/") or DATABASE,
+        secure=secure,
+        password=unquote(url.password or "") or password,
+    )
+
+
+def _is_secure(url: SplitResult) -> bool:
+    """What ``secure`` says, else whether the port is the usual one for TLS. Raises :class:`UsageError`."""
+    options = dict(parse_qsl(url.query))
+    said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
+    if options or said not in {"true", "false"}:
+        msg = (
+            "the store's address cannot be read: after the question mark stands secure=true or secure=false, nothing "
+            f"else; give {DSN_FORMS}"
+        )
+        raise UsageError(msg)
+    return said == "true"
+
 
 CONNECT_TIMEOUT = 10
 STATEMENT_TIMEOUT = 600
@@ -27,8 +118,10 @@ BUSY_TIMEOUT = 60.0
 """Most seconds to wait for another process to let go of an embedded database, which has one user at a time."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_CHUNK = 1 << 20
-_WHAT = re.compile(r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$")
+_CHUNK_SIZE = 1 << 20
+_ERROR_TEXT = re.compile(
+    r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
+)
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
 _ACCESS_DENIED = {497}
 
@@ -50,11 +143,11 @@ class RefusedStatementError(StoreError):
 class Store:
     """An open store. ``name`` says which, without a password. Close it: an embedded database has one user at a time."""
 
-    def __init__(self, client: Client, location: Embedded | Server) -> None:
+    def __init__(self, client: Client, location: EmbeddedStore | StoreServer) -> None:
         self._client = client
         self._location = location
         self.name = str(location)
-        self.embedded = isinstance(location, Embedded)
+        self.embedded = isinstance(location, EmbeddedStore)
 
     def __enter__(self) -> Store:
         return self
@@ -73,7 +166,7 @@ class Store:
     @property
     def database(self) -> str:
         """The database that holds the results, whether it is there yet or not."""
-        return self._location.database if isinstance(self._location, Server) else DATABASE
+        return self._location.database if isinstance(self._location, StoreServer) else DATABASE
 
     def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         """The rows that a query gives. Parameters are bound by the engine: ``{name:Type}``."""
@@ -94,7 +187,7 @@ class Store:
     def stream(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
         """What a query gives, in one of ClickHouse's formats, piece by piece."""
         with self._explained(), self._client.raw_stream(sql, dict(parameters), fmt=form) as stream:
-            while piece := stream.read(_CHUNK):
+            while piece := stream.read(_CHUNK_SIZE):
                 yield piece
 
     @contextmanager
@@ -126,16 +219,16 @@ def connect(dsn: str) -> Store:
         raise UsageError(msg) from error
     # Whatever goes wrong is told once, by our own error.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
-    return _connect_embedded(location) if isinstance(location, Embedded) else _connect_server(location)
+    return _connect_embedded(location) if isinstance(location, EmbeddedStore) else _connect_server(location)
 
 
-def _connect_embedded(location: Embedded) -> Store:
+def _connect_embedded(location: EmbeddedStore) -> Store:
     """The engine itself keeps a second process out; how often to try is ours."""
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
-        make_folder(location.path)
+        make_own_folder(location.path)
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
         raise StoreError(msg) from error
@@ -159,7 +252,7 @@ def _connect_embedded(location: Embedded) -> Store:
                 raise _refusal(location, error) from error
 
 
-def _wait_for_other(location: Embedded, deadline: float, error: Exception) -> bool:
+def _wait_for_other(location: EmbeddedStore, deadline: float, error: Exception) -> bool:
     """Wait until no other process has the database, and tell whether one had it. Raises where that takes too long."""
     was_held = False
     while _is_held(location.path):
@@ -186,7 +279,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def _connect_server(location: Server) -> Store:
+def _connect_server(location: StoreServer) -> Store:
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
@@ -210,7 +303,7 @@ def _connect_server(location: Server) -> Store:
     return Store(client, location)
 
 
-def _refusal(location: Embedded | Server, error: Exception) -> RefusedStatementError:
+def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:
     code = getattr(error, "code", None) or 0
     advice = ""
     if code in _AUTHENTICATION_FAILED:
@@ -222,7 +315,7 @@ def _refusal(location: Embedded | Server, error: Exception) -> RefusedStatementE
 
 def _first_line(error: BaseException) -> str:
     """What went wrong, without what the engine puts around it: the statement, its own stack."""
-    match = _WHAT.match(str(error).partition("\n")[0])
+    match = _ERROR_TEXT.match(str(error).partition("\n")[0])
     return match[1][:300].rstrip(". ") if match else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""What ``torchperf ingest`` and ``torchperf query`` do with their options."""
+"""What ``torchperf ingest`` and ``torchperf query`` do with their options, and the query itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +15,69 @@ from torchperf_ci.console import UNLIMITED, print_table, say
 from torchperf_ci.document import Column
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.records.columns import LATEST
-from torchperf_ci.store.dsn import Server, parse_dsn
-from torchperf_ci.store.ingest import ingest_file, ingest_place
-from torchperf_ci.store.migrating import open_existing, open_store
-from torchperf_ci.store.of_place import access, is_remote
-from torchperf_ci.store.outcome import Outcome
-from torchperf_ci.store.query import Question, ask
+from torchperf_ci.records.schema import LATEST_SECOND
+from torchperf_ci.store.client import StoreServer, parse_dsn, statement
+from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
+from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
     from torchperf_ci.options import IngestOptions, QueryOptions
     from torchperf_ci.store.client import Store
+
+
+FORMATS: Mapping[str, str] = {
+    "table": "JSONEachRow",
+    "json": "JSONEachRow",
+    "jsoneachrow": "JSONEachRow",
+    "csv": "CSVWithNames",
+    "parquet": "Parquet",
+}
+"""What a user may ask for, and what the engine is asked for."""
+
+
+@dataclass(frozen=True)
+class StoreQuery:
+    """Which points; an empty value asks for all of them.
+
+    ``start`` ≤ t < ``stop`` in Unix seconds, 0 for no limit. ``device`` and the names are compared whole, ``arch`` is a
+    part of its text, ``commit`` its beginning; ``branch`` is the same with and without ``refs/heads/``.
+    """
+
+    repo: str = ""
+    benchmark: str = ""
+    start: int = 0
+    stop: int = 0
+    models: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    device: str = ""
+    arch: str = ""
+    branch: str = ""
+    commit: str = ""
+
+
+def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> Iterator[bytes]:
+    """The points, oldest first, as one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
+
+    Raises :class:`StoreUnreachableError` or :class:`StoreError`.
+    """
+    lists = {"models": list(question.models), "metrics": list(question.metrics)}
+    pieces = store.stream(statement("series"), asdict(question) | lists, FORMATS[form])
+    return _as_json_list(pieces) if form == "json" else pieces
+
+
+def _as_json_list(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines of JSON as one JSON list; the engine's own would begin anew with each of its blocks."""
+    rest, before = b"", b"[\n"
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        if lines:
+            yield before + b",\n".join(lines)
+            before = b",\n"
+    yield b"[]\n" if before == b"[\n" else b"\n]\n"
+
 
 _SHOWN = 20
 _FIELDS = ("benchmark", "model", "mode", "dtype", "backend", "device", "arch", "metric")
@@ -38,38 +88,38 @@ def ingest_command(options: IngestOptions) -> int:
     """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
     settings = config.find(options.config)
     dsn = options.store or settings.store
-    if not options.src and isinstance(location := parse_dsn(dsn), Server):
+    if not options.src and isinstance(location := parse_dsn(dsn), StoreServer):
         sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
         return 0
     sources = options.src or [_uploaded(settings)]
     with open_store(dsn) as store:
         outcomes = [(source, _ingest(store, source, settings.upload.role)) for source in sources]
         name = store.name
-    _tell(sum((outcome for _, outcome in outcomes), Outcome()), name)
+    _report_ingested(sum((outcome for _, outcome in outcomes), IngestOutcome()), name)
     for source in (source for source, outcome in outcomes if outcome.is_empty):
         may_be_new = not options.src or is_remote(source)
-        _tell_missing(source, options.if_no_files_found or ("warn" if may_be_new else "error"))
+        _report_missing(source, options.if_no_files_found or ("warn" if may_be_new else "error"))
     return 0
 
 
 def query_command(options: QueryOptions) -> int:
     """Print the points that are asked for."""
-    question = Question(**{name: given for name in vars(Question()) if (given := vars(options)[name])})
+    question = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
     if question.stop and question.start >= question.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
     with open_existing(_dsn(options)) as store:
         try:
-            _print(store, question, options.format or "table")
+            _print_points(store, question, options.format or "table")
         except BrokenPipeError:  # whoever reads has seen enough, as head has
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _print(store: Store, question: Question, form: str) -> None:
-    pieces = ask(store, question, form)
+def _print_points(store: Store, question: StoreQuery, form: str) -> None:
+    pieces = run_query(store, question, form)
     if form == "table":
-        _show(json.loads(line) for line in _lines(pieces))
+        _print_table(json.loads(line) for line in _lines(pieces))
     else:
         sys.stdout.buffer.writelines(pieces)
     sys.stdout.flush()
@@ -91,17 +141,17 @@ def _uploaded(settings: Config) -> str:
     raise UsageError(msg)
 
 
-def _ingest(store: Store, source: str, role: str | None) -> Outcome:
+def _ingest(store: Store, source: str, role: str | None) -> IngestOutcome:
     """A directory is known by its real path, so that it is the same from wherever it is taken in."""
     if is_remote(source):
-        return ingest_place(store, open_place(source, access(role)))
+        return ingest_place(store, open_place(source, place_access(role)))
     path = Path(source).resolve()
     if not path.exists():
-        return Outcome()
+        return IngestOutcome()
     return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
 
 
-def _tell_missing(source: str, how: str) -> None:
+def _report_missing(source: str, how: str) -> None:
     """Say that a source has nothing. Raises :class:`RecordsError` where that is an error."""
     is_gone = not is_remote(source) and not Path(source).exists()
     why = "there is no such directory or file" if is_gone else "holds no record"
@@ -114,7 +164,7 @@ def _tell_missing(source: str, how: str) -> None:
         actions.annotate([actions.Annotation("warning", text, title="torchperf ingest")])
 
 
-def _tell(outcome: Outcome, store: str) -> None:
+def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     sys.stderr.write(
         f"{outcome.records} records of {outcome.objects} objects taken into {store}; "
         f"{outcome.known} objects were there already\n"
@@ -142,7 +192,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield from lines
 
 
-def _show(points: Iterable[Mapping[str, Any]]) -> None:
+def _print_table(points: Iterable[Mapping[str, Any]]) -> None:
     """One line a point where programs read it, so that they can cut and sort."""
     rows = [list(_cells(point)) for point in points]
     print_table(_COLUMNS, rows, sys.stdout, width=None if sys.stdout.isatty() else UNLIMITED)
@@ -150,7 +200,7 @@ def _show(points: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _cells(point: Mapping[str, Any]) -> Iterator[str]:
-    when = datetime.datetime.fromtimestamp(min(point["timestamp"], LATEST), datetime.timezone.utc)
+    when = datetime.datetime.fromtimestamp(min(point["timestamp"], LATEST_SECOND), datetime.timezone.utc)
     yield f"{when:%Y-%m-%d %H:%M}"
     yield point["commit"][:10]
     yield from (point[field] for field in _FIELDS)

@@ -8,27 +8,50 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.keys import check_keys
+from torchperf_ci.places.place import check_keys
 from torchperf_ci.records.limits import MAX_BYTES
-from torchperf_ci.records.own_files import is_own_file
-from torchperf_ci.records.reading import Refused, parse, unread
+from torchperf_ci.records.reading import RefusedElement, is_own_file, parse_records, refused_file
 from torchperf_ci.store.client import RefusedStatementError
-from torchperf_ci.store.incoming import Incoming
-from torchperf_ci.store.outcome import Outcome
-from torchperf_ci.store.s3 import Listed, S3Reader
+from torchperf_ci.store.loading import Incoming, ListedObject, S3Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.places.base import Place
-    from torchperf_ci.records.reading import Located, Reading
+    from torchperf_ci.places.place import RecordPlace
+    from torchperf_ci.records.reading import LocatedRecord, RecordsReading
     from torchperf_ci.store.client import Store
+
+
+@dataclass(frozen=True)
+class IngestOutcome:
+    """Counts, and what needs somebody's attention. Outcomes of several batches add up.
+
+    ``conflicts`` are keys under which other content is kept already; ``refused`` says of each refused element in
+    ``file`` which object it was in.
+    """
+
+    objects: int = 0
+    """Objects that are new in the store, and how many records they have."""
+    records: int = 0
+    known: int = 0
+    """Objects that were there already, with the same content."""
+    conflicts: tuple[str, ...] = field(default=())
+    refused: tuple[RefusedElement, ...] = field(default=())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing at all: neither a record nor anything that was meant to be one."""
+        return self == IngestOutcome()
+
+    def __add__(self, other: IngestOutcome) -> IngestOutcome:
+        return IngestOutcome(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
 
 BATCH_OBJECTS = 2000
 BATCH_BYTES = 16 << 20
@@ -42,7 +65,7 @@ _DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 34
 
 
 @dataclass(frozen=True)
-class Object:
+class IncomingObject:
     """An object to take in. ``tag`` stands for its content; ``unfit`` says why it has none."""
 
     key: str
@@ -51,7 +74,7 @@ class Object:
     unfit: str = ""
 
     @classmethod
-    def of(cls, key: str, body: bytes) -> Object:
+    def of(cls, key: str, body: bytes) -> IncomingObject:
         """An object whose tag is the digest of its body."""
         return cls(key, f"sha256:{hashlib.sha256(body).hexdigest()}", body)
 
@@ -66,20 +89,20 @@ def is_records(key: str) -> bool:
     return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _objects(place: Place, prefix: str = "") -> Iterator[Object]:
+def _objects(place: RecordPlace, prefix: str = "") -> Iterator[IncomingObject]:
     """All objects of a place that may hold records; ``prefix`` is put before their keys."""
     for key in filter(is_records, place.keys()):
         yield _object(place, key, prefix)
 
 
-def _object(place: Place, key: str, prefix: str = "") -> Object:
+def _object(place: RecordPlace, key: str, prefix: str = "") -> IncomingObject:
     try:
-        return Object.of(prefix + key, place.get(key))
+        return IncomingObject.of(prefix + key, place.get(key))
     except UnfitObjectError as error:
-        return Object(prefix + key, f"unfit:{error.reason}", b"", error.reason)
+        return IncomingObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
-def ingest_place(store: Store, place: Place) -> Outcome:
+def ingest_place(store: Store, place: RecordPlace) -> IngestOutcome:
     """Take in all objects of a place that hold records; torchperf's own files, such as verdicts, are none.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
@@ -87,29 +110,29 @@ def ingest_place(store: Store, place: Place) -> Outcome:
     """
     if place.name.startswith("s3://"):
         return _S3Ingest(store, place).run()
-    return _ingest(store, place.name, _objects(place))
+    return _ingest_objects(store, place.name, _objects(place))
 
 
-def ingest_file(store: Store, path: Path) -> Outcome:
+def ingest_file(store: Store, path: Path) -> IngestOutcome:
     """Take in one file as an object of the directory that it is in."""
     folder = str(path.absolute().parent)
-    return _ingest(store, folder, [_object(open_place(folder), path.name)])
+    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)])
 
 
-def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> Outcome:
+def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
     """Take in objects, ``(key, body)``, of what rows shall name as their bucket; raises as :func:`ingest_place`."""
-    return _ingest(store, bucket, (Object.of(key, body) for key, body in objects))
+    return _ingest_objects(store, bucket, (IncomingObject.of(key, body) for key, body in objects))
 
 
-def _ingest(store: Store, bucket: str, objects: Iterable[Object]) -> Outcome:
-    taking = _Ingest(store, bucket)
-    outcome = Outcome()
+def _ingest_objects(store: Store, bucket: str, objects: Iterable[IncomingObject]) -> IngestOutcome:
+    taking = _BatchIngest(store, bucket)
+    outcome = IngestOutcome()
     for batch in _batches(objects):
         outcome += taking.take(batch)
     return outcome
 
 
-class _Ingest:
+class _BatchIngest:
     """Takes batches of objects of one bucket."""
 
     def __init__(self, store: Store, bucket: str) -> None:
@@ -117,24 +140,26 @@ class _Ingest:
         self._bucket = bucket
         self.incoming = Incoming(store, bucket)
 
-    def take(self, batch: Sequence[Object]) -> Outcome:
+    def take(self, batch: Sequence[IncomingObject]) -> IngestOutcome:
         """Take in objects whose bodies are at hand."""
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
-        outcome = Outcome(known=len(batch) - len(new))
+        outcome = IngestOutcome(known=len(batch) - len(new))
         for part in self._parts(new):
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
             outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
         return outcome
 
-    def _parts(self, objects: Iterable[Object]) -> Iterator[list[tuple[Object, Reading]]]:
+    def _parts(
+        self, objects: Iterable[IncomingObject]
+    ) -> Iterator[list[tuple[IncomingObject, RecordsReading]]]:
         """What objects hold, as many at a time as memory should take; nothing of those that hold nothing."""
-        part: list[tuple[Object, Reading]] = []
+        part: list[tuple[IncomingObject, RecordsReading]] = []
         size = 0
         for item in objects:
             name = f"{self._bucket}/{item.key}"
-            reading = unread(name, item.unfit) if item.unfit else parse(item.body, name)
+            reading = refused_file(name, item.unfit) if item.unfit else parse_records(item.body, name)
             if is_own_file(reading) or not (reading.records or _all_refused(reading)):
                 continue
             part.append((item, reading))
@@ -152,7 +177,7 @@ class _Ingest:
             (key, tag) for key, tag in self._store.rows(sql, {"bucket": self._bucket, "keys": list(keys)})
         }
 
-    def _load(self, readings: Mapping[str, Reading]) -> list[tuple[str, Refused]]:
+    def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
         """Add all good records of some objects to the incoming ones; return the rest, with their objects' keys."""
         refused = [(key, item) for key, reading in readings.items() for item in _all_refused(reading)]
         lines = {
@@ -168,8 +193,8 @@ class _Ingest:
         return refused
 
     def _load_slowly(
-        self, readings: Mapping[str, Reading], lines: Mapping[str, list[bytes]]
-    ) -> list[tuple[str, Refused]]:
+        self, readings: Mapping[str, RecordsReading], lines: Mapping[str, list[bytes]]
+    ) -> list[tuple[str, RefusedElement]]:
         """One record after the other, since the engine refuses one that our own checks let through."""
         refused, good = [], []
         for key, reading in readings.items():
@@ -183,7 +208,7 @@ class _Ingest:
         self.incoming.add_lines(good)
         return refused
 
-    def _line(self, key: str, item: Located) -> bytes:
+    def _line(self, key: str, item: LocatedRecord) -> bytes:
         """The record's own text, to the last digit, with the object that it came from."""
         meta = json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
         if "_meta" in item.record:
@@ -192,7 +217,7 @@ class _Ingest:
         members = item.text.removeprefix("{").lstrip()
         return f'{{"_meta":{meta}{"" if members.startswith("}") else ","}{members}'.encode()
 
-    def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, Refused]]) -> Outcome:
+    def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, RefusedElement]]) -> IngestOutcome:
         """Publish what is in the incoming table, keep what was refused, and remember which objects are done.
 
         In this order: killed in between, the next ingest finds the rows kept and the same, and does the rest.
@@ -203,7 +228,7 @@ class _Ingest:
         settled = tags.keys() - set(conflicts)
         self._insert("torchperf_refused", [_kept(key, item) for key, item in refused if key in settled])
         self.remember({key: tags[key] for key in settled})
-        return Outcome(
+        return IngestOutcome(
             objects=len(new),
             records=sum(arrival.records for arrival in new),
             known=len(arrivals) - len(new) - len(conflicts),
@@ -226,36 +251,36 @@ class _Ingest:
 class _S3Ingest:
     """Takes the objects of a bucket: the engine reads the clean ones by itself, batch by batch."""
 
-    def __init__(self, store: Store, place: Place) -> None:
+    def __init__(self, store: Store, place: RecordPlace) -> None:
         self._store = store
         self._place = place
         self._reader = S3Reader(place.name, embedded=store.embedded)
-        self._taking = _Ingest(store, self._reader.bucket)
+        self._taking = _BatchIngest(store, self._reader.bucket)
 
-    def run(self) -> Outcome:
+    def run(self) -> IngestOutcome:
         try:
             listed = [item for item in self._reader.listed(self._store) if is_records(item.key)]
         except RefusedStatementError:
             return self._through_us()
-        outcome = Outcome()
+        outcome = IngestOutcome()
         for batch in _batches(listed):
             known = self._taking.known([item.key for item in batch])
             new = [item for item in batch if (item.key, item.tag) not in known]
-            outcome += self._take(new) + Outcome(known=len(batch) - len(new))
+            outcome += self._take(new) + IngestOutcome(known=len(batch) - len(new))
         return outcome
 
-    def _through_us(self) -> Outcome:
+    def _through_us(self) -> IngestOutcome:
         """The engine does not get at the bucket: a server without rights to it, or without a way to it."""
         prefix = self._reader.prefix
-        outcome = Outcome()
+        outcome = IngestOutcome()
         for batch in _batches(_objects(self._place, prefix)):
             outcome += self._taking.take(batch)
         return outcome
 
-    def _take(self, batch: Sequence[Listed]) -> Outcome:
+    def _take(self, batch: Sequence[ListedObject]) -> IngestOutcome:
         """All at once; where one is not clean, half by half down to that one, which our own reader takes apart."""
         if not batch:
-            return Outcome()
+            return IngestOutcome()
         if self._add(batch):
             return self._taking.settle({item.key: item.tag for item in batch}, [])
         if len(batch) > 1:
@@ -267,7 +292,7 @@ class _S3Ingest:
             self._taking.remember({item.key: item.tag})
         return outcome
 
-    def _add(self, batch: Sequence[Listed]) -> bool:
+    def _add(self, batch: Sequence[ListedObject]) -> bool:
         self._taking.incoming.clear()
         if any(item.size > MAX_BYTES for item in batch):
             return False
@@ -278,7 +303,7 @@ class _S3Ingest:
             return False
 
 
-_Item = TypeVar("_Item", Object, Listed)
+_Item = TypeVar("_Item", IncomingObject, ListedObject)
 
 
 def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
@@ -295,24 +320,24 @@ def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
         yield batch
 
 
-def _all_refused(reading: Reading) -> list[Refused]:
+def _all_refused(reading: RecordsReading) -> list[RefusedElement]:
     """The refused elements, and what was refused without leaving any text: the end of an object that was cut off."""
     told = {reason for item in reading.refused for reason in item.reasons}
     rest = [
-        Refused(problem.file, problem.line, problem.path, (problem.reason,), "")
+        RefusedElement(problem.file, problem.line, problem.path, (problem.reason,), "")
         for problem in reading.problems
         if problem.severity == "refused" and not told & {problem.reason, f"{problem.path}: {problem.reason}"}
     ]
     return [*reading.refused, *rest]
 
 
-def _refused_by_engine(item: Located, error: RefusedStatementError) -> Refused:
-    return Refused(
+def _refused_by_engine(item: LocatedRecord, error: RefusedStatementError) -> RefusedElement:
+    return RefusedElement(
         item.file, item.line, item.path, (f"{item.path}: the database refuses it: {error}",), item.text
     )
 
 
-def _kept(key: str, item: Refused) -> dict[str, object]:
+def _kept(key: str, item: RefusedElement) -> dict[str, object]:
     found = asdict(item)
     del found["file"]
     return {"key": key, **found}

@@ -6,8 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchperf_ci.suite.layers import Residual, SelfAttention, transformer_block
-from torchperf_ci.suite.training import adamw, cross_entropy
+from torchperf_ci.suite.building_blocks import (
+    Residual,
+    SelfAttention,
+    adamw,
+    cross_entropy,
+    transformer_block,
+)
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchperf_ci.suite.layers import mlp
-from torchperf_ci.suite.training import binary_cross_entropy, mean_square, momentum_sgd
+from torchperf_ci.suite.building_blocks import binary_cross_entropy, mean_square, mlp, momentum_sgd
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 

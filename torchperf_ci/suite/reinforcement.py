@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from torchperf_ci.suite.layers import mlp
-from torchperf_ci.suite.training import adamw, mean
+from torchperf_ci.suite.building_blocks import adamw, mean, mlp
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchperf_ci.suite.training import adamw, cross_entropy, mean_square
+from torchperf_ci.suite.building_blocks import adamw, cross_entropy, mean_square
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 _INFERENCE = ("inference",)

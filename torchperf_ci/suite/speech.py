@@ -8,8 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchperf_ci.suite.layers import Residual, SelfAttention, Transpose, mlp, transformer_block
-from torchperf_ci.suite.training import adamw, cross_entropy, mean_square
+from torchperf_ci.suite.building_blocks import (
+    Residual,
+    SelfAttention,
+    Transpose,
+    adamw,
+    cross_entropy,
+    mean_square,
+    mlp,
+    transformer_block,
+)
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 

@@ -10,8 +10,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from torchperf_ci.suite.layers import Residual, transformer_block
-from torchperf_ci.suite.training import ADAM_EPSILON, adamw, cross_entropy, mean, momentum_sgd
+from torchperf_ci.suite.building_blocks import (
+    ADAM_EPSILON,
+    Residual,
+    adamw,
+    cross_entropy,
+    mean,
+    momentum_sgd,
+    transformer_block,
+)
 from torchperf_ci.suite.workload import Task, per_device, workload
 
 

@@ -10,26 +10,25 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.errors import RecordsError, UsageError
-from torchperf_ci.places.access import Access
-from torchperf_ci.upload.metadata import gather
-from torchperf_ci.upload.preparation import Prepared, prepare
-from torchperf_ci.upload.reporting import Delivery, Report
-from torchperf_ci.upload.showing import tell
-from torchperf_ci.upload.source import SUFFIXES, read_source
+from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.upload.completion import PreparedUpload, prepare
+from torchperf_ci.upload.metadata import gather_metadata
+from torchperf_ci.upload.payload import SUFFIXES, read_source
+from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool
-from torchperf_ci.upload.targets import address, is_api, open_target
+from torchperf_ci.upload.targets import is_api, open_target, target_address
 
 if TYPE_CHECKING:
     from torchperf_ci.config import Config
     from torchperf_ci.errors import TorchperfError
     from torchperf_ci.options import UploadOptions
-    from torchperf_ci.upload.source import Source
-    from torchperf_ci.upload.spool import Batch
+    from torchperf_ci.upload.payload import RecordsSource
+    from torchperf_ci.upload.spool import SpooledBatch
     from torchperf_ci.upload.targets import Target
 
 
 @dataclass(frozen=True)
-class Way:
+class UploadRoute:
     """Where records go to, the flags that lead there, and where they wait."""
 
     to: str
@@ -37,15 +36,15 @@ class Way:
     spool: Spool
     flags: tuple[str, ...] = ()
 
-    def deliver(self, batch: Batch) -> tuple[Delivery, ...]:
+    def deliver(self, batch: SpooledBatch) -> tuple[Delivery, ...]:
         """Send a batch, and forget of it what is kept."""
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
         return tuple(Delivery(payload, outcomes[payload.key]) for payload in batch.payloads)
 
-    def report(self) -> Report:
+    def report(self) -> UploadReport:
         """One that has nothing to tell yet."""
-        return Report(self.spool.target, self.spool.root, self.spool.quarantine, reaching=self.flags)
+        return UploadReport(self.spool.target, self.spool.root, self.spool.quarantine, reaching=self.flags)
 
 
 def upload_command(options: UploadOptions) -> int:
@@ -68,13 +67,13 @@ def upload_command(options: UploadOptions) -> int:
             )
     error = _error(report, options)
     missing_matters = options.if_no_files_found == "warn"
-    tell(report, error, json_output=options.json, missing_matters=missing_matters)
+    print_report(report, error, json_output=options.json, missing_matters=missing_matters)
     if error:
         raise error
     return 0
 
 
-def _error(report: Report, options: UploadOptions) -> TorchperfError | None:
+def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | None:
     """What the command ends with."""
     fails = options.on_failure or ("warn-invalid" if options.dry_run else "error")
     failure = report.failure(invalid=fails == "error") if fails != "warn" else None
@@ -83,7 +82,7 @@ def _error(report: Report, options: UploadOptions) -> TorchperfError | None:
     return failure
 
 
-def _way(to: str | None, options: UploadOptions, settings: Config) -> Way:
+def _way(to: str | None, options: UploadOptions, settings: Config) -> UploadRoute:
     if not to:
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
@@ -92,7 +91,7 @@ def _way(to: str | None, options: UploadOptions, settings: Config) -> Way:
     # Without these the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
     flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
-    return Way(to, target, Spool(root, address(to)), tuple(flags))
+    return UploadRoute(to, target, Spool(root, target_address(to)), tuple(flags))
 
 
 def _default_spool() -> Path:
@@ -106,14 +105,14 @@ def _default_spool() -> Path:
     return root
 
 
-def _access(options: UploadOptions, settings: Config) -> Access:
-    return Access(
-        deadline=options.deadline or Access.deadline,
+def _access(options: UploadOptions, settings: Config) -> PlaceAccess:
+    return PlaceAccess(
+        deadline=options.deadline or PlaceAccess.deadline,
         region=options.region,
         endpoint=options.endpoint,
         role=options.role or settings.upload.role,
-        session_name=options.role_session_name or Access.session_name,
-        duration=options.role_duration or Access.duration,
+        session_name=options.role_session_name or PlaceAccess.session_name,
+        duration=options.role_duration or PlaceAccess.duration,
         git_token=os.environ.get("GITHUB_TOKEN", ""),
         mask=actions.mask,
     )
@@ -131,21 +130,23 @@ def _folder(options: UploadOptions) -> Path | None:
     return Path(given.pop()) if given else None
 
 
-def _resume(way: Way, *, dry_run: bool) -> tuple[Delivery, ...]:
+def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
     pending = way.spool.pending()
     if dry_run:
         return tuple(Delivery(payload) for batch in pending for payload in batch.payloads)
     return tuple(delivery for batch in pending for delivery in way.deliver(batch))
 
 
-def _upload(folder: Path, way: Way, options: UploadOptions, settings: Config) -> Report:
+def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Config) -> UploadReport:
     source = read_source(folder)
     if source.is_empty:
         missing = f"{actions.one_line(folder)}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)
     if options.resume and way.spool.knows(source.digest):
-        return _about(source, Prepared((), tuple(source.refused), tuple(source.problems("refused"))), way)
-    metadata = gather(options, os.environ, source.digest, settings.name)
+        return _about(
+            source, PreparedUpload((), tuple(source.refused), tuple(source.problems("refused"))), way
+        )
+    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     send = _plan if options.dry_run else _send
     deliveries = send(source, prepared, way)
@@ -163,17 +164,17 @@ def _nothing_in(folder: Path) -> str:
     return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
 
 
-def _plan(_source: Source, prepared: Prepared, _way: Way) -> tuple[Delivery, ...]:
+def _plan(_source: RecordsSource, prepared: PreparedUpload, _way: UploadRoute) -> tuple[Delivery, ...]:
     return tuple(Delivery(payload) for payload in prepared.payloads)
 
 
-def _send(source: Source, prepared: Prepared, way: Way) -> tuple[Delivery, ...]:
+def _send(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
     """Nothing leaves before everything is on disk: what is refused, and what is sent."""
     way.spool.set_aside(prepared.refused)
     return way.deliver(way.spool.keep(source.digest, prepared.payloads)) if prepared.payloads else ()
 
 
-def _about(source: Source, prepared: Prepared, way: Way) -> Report:
+def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> UploadReport:
     return replace(
         way.report(),
         refused=prepared.faults,

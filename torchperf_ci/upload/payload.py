@@ -1,4 +1,4 @@
-"""What goes over the wire: one object a file, or as few requests as an upload API takes.
+"""What is sent: the record files of a directory, as one object a file or as few requests as an upload API takes.
 
 The same records and metadata always make the same bytes, so that a repetition is known as one.
 """
@@ -6,22 +6,194 @@ The same records and metadata always make the same bytes, so that a repetition i
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.upload.keys import commit_key, file_key
+from torchperf_ci.actions import one_line
+from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.files import open_regular, read_limited
+from torchperf_ci.records.limits import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes
+from torchperf_ci.records.reading import (
+    RecordsReading,
+    RefusedElement,
+    is_own_file,
+    parse_records,
+    refused_file,
+    unreadable_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.records.schema import Problem, Severity
+
+
+SUFFIXES = (".json", ".json.gz")
+
+
+@dataclass(frozen=True)
+class RecordsFile:
+    """One file: its name, when it was last changed (Unix time in seconds), and what it holds."""
+
+    name: str
+    timestamp: int
+    reading: RecordsReading
+
+
+@dataclass(frozen=True)
+class RecordsSource:
+    """All files of a directory, and a digest of their names and bytes."""
+
+    files: tuple[RecordsFile, ...]
+    digest: str
+
+    @property
+    def refused(self) -> list[RefusedElement]:
+        """What is no good record."""
+        return [refused for file in self.files for refused in file.reading.refused]
+
+    def problems(self, severity: Severity) -> list[Problem]:
+        """What is wrong, in the order of the files."""
+        problems = (problem for file in self.files for problem in file.reading.problems)
+        return [problem for problem in problems if problem.severity == severity]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a record nor anything that was meant to be one."""
+        return not (any(file.reading.records for file in self.files) or self.problems("refused"))
+
+
+def read_source(folder: Path) -> RecordsSource:
+    """Read the ``*.json`` and ``*.json.gz`` of ``folder``; a missing folder is empty.
+
+    Hidden files and folders are left out, and so are files of torchperf's own, such as verdicts. A file that cannot be
+    read, or is none, is refused, as is what is beyond the limits. Raises :class:`RecordsError` where ``folder`` itself
+    cannot be read.
+    """
+    files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
+    for number, path in enumerate(_paths(folder)):
+        if number == MAX_FILES:
+            more = refused_file(
+                one_line(folder), f"holds more than {MAX_FILES:,} files; the others are left out"
+            )
+            files.append(RecordsFile(folder.name, 0, more))
+            break
+        content, timestamp, reading = _read_file(path, folder, room)
+        if is_own_file(reading):
+            continue
+        digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+        files.append(RecordsFile(path.name, timestamp, reading))
+        room -= reading.size
+    return RecordsSource(tuple(files), digest.hexdigest())
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    if folder.exists() and not folder.is_dir():
+        msg = f"{one_line(folder)}: is no directory; give the one that holds the record files"
+        raise RecordsError(msg)
+    try:
+        found = sorted(folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        msg = f"{one_line(folder)}: cannot be read: {error.strerror}; check its permissions"
+        raise RecordsError(msg) from error
+    named = (path for path in found if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
+    return (path for path in named if path.is_symlink() or not path.is_dir())
+
+
+def _read_file(path: Path, folder: Path, room: int) -> tuple[bytes, int, RecordsReading]:
+    """The content of a file, when it was changed, and what it holds."""
+    name = one_line(path)
+    if room <= 0:
+        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
+        return b"", 0, refused_file(name, reason)
+    try:
+        with open_regular(path, folder) as file:
+            content, changed = read_limited(file, MAX_BYTES), os.fstat(file.fileno()).st_mtime
+    except OSError as error:
+        return b"", 0, unreadable_file(name, error)
+    # Archives that forget times say 1970, or the day before it elsewhere on earth; the column has no sign.
+    return content, max(0, int(changed)), parse_records(content, name)
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_PART = 120
+_LONGEST_PATH = 400
+"""Of a repository or a branch: keys have 1,024 characters for both, and for four parts more."""
+
+_MARK = 8
+"""Hexadecimal digits that tell two names apart which only differ in what a key cannot hold."""
+
+
+def file_key(record: Mapping[str, Any], file: str) -> str:
+    """``v3/{repo}/{workflow_id}/{job_id}/{file}``, for the records of one file.
+
+    ``record`` is complete. One of ServiceLab has the ids of its experiment and its trial instead.
+    """
+    workflow = record["workflow_id"] or record.get("servicelab_experiment_id")
+    job = record["job_id"] or record.get("servicelab_trial_id")
+    return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(job), distinct(file)])
+
+
+def commit_key(record: Mapping[str, Any], model: str = "", part: int = 1) -> str:
+    """``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results[_{model}].json``, as an upload API is given.
+
+    ``record`` is complete. Content that is too large for one request goes on in ``….part2.json``, and so on.
+    """
+    branch = str(record["head_branch"]).removeprefix("refs/heads/")
+    suffix = f"_{safe(model)}" if model else ""
+    number = f".part{part}" if part > 1 else ""
+    name = f"benchmark_results{suffix}{number}.json"
+    return "/".join(
+        [
+            "v3",
+            _path(record["repo"]),
+            _path(branch),
+            safe(record["head_sha"]),
+            safe(device_type(record)),
+            name,
+        ]
+    )
+
+
+def device_type(record: Mapping[str, Any]) -> str:
+    """The hardware that queries go by: of the record's first runner, or what the benchmark says of it."""
+    first = next(iter(record.get("runners") or []), None) or {}
+    about = (record.get("benchmark") or {}).get("extra_info") or {}
+    return str(first.get("type") or about.get("arch") or first.get("cpu_info") or "unknown")
+
+
+def safe(name: object) -> str:
+    """``name`` as one part of a key: what is not a letter, a digit or ``. _ -`` becomes ``_``."""
+    replaced = _UNSAFE.sub("_", str(name))[:_LONGEST_PART].lstrip(".")
+    return replaced or "_"
+
+
+def distinct(file: str) -> str:
+    """:func:`safe`, with a mark of ``file`` where something was replaced: two files never get one key."""
+    if safe(file) == file:
+        return file
+    mark = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:_MARK]
+    suffix = next((suffix for suffix in (".json.gz", ".json") if file.endswith(suffix)), "")
+    return f"{safe(file.removesuffix(suffix))}-{mark}{suffix}"
+
+
+def _path(name: object) -> str:
+    path = "/".join(safe(part) for part in str(name).split("/") if part) or "_"
+    return path if len(path) <= _LONGEST_PATH else distinct(path.replace("/", " "))
+
 
 API_LIMIT = 6_000_000
 """Bytes of a request's JSON that an upload API takes: AWS Lambda's limit, in the smaller reading of "6 MB"."""
 ENVELOPE = 8_192
 """Of these, room for credentials, key and punctuation."""
-_ROOM = API_LIMIT - ENVELOPE
+_ROOM_FOR_RECORDS = API_LIMIT - ENVELOPE
 
-Record = dict[str, Any]
+CompleteRecord = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,11 +209,11 @@ class Payload:
 class Oversized:
     """A record that no request has room for, and the size that it would have in one, in bytes."""
 
-    record: Record
+    record: CompleteRecord
     size: int
 
 
-def objects(files: Mapping[str, Sequence[Record]]) -> list[Payload]:
+def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]:
     """One object for the complete records of each file: JSONEachRow, gzipped."""
     return [
         Payload(file_key(records[0], name), _gzipped(_rows(records)), len(records))
@@ -50,34 +222,40 @@ def objects(files: Mapping[str, Sequence[Record]]) -> list[Payload]:
     ]
 
 
-def requests(records: Iterable[Record], model: str = "") -> tuple[list[Payload], list[Oversized]]:
+def pack_requests(
+    records: Iterable[CompleteRecord], model: str = ""
+) -> tuple[list[Payload], list[Oversized]]:
     """The content of each request to an upload API, JSONEachRow: one for each commit and hardware, or more by size."""
     payloads: list[Payload] = []
     oversized: list[Oversized] = []
     for group in _grouped(records, model).values():
         sizes = [_size_in_request(_row(record)) for record in group]
-        fitting = [(record, size) for record, size in zip(group, sizes, strict=True) if size <= _ROOM]
+        fitting = [
+            (record, size) for record, size in zip(group, sizes, strict=True) if size <= _ROOM_FOR_RECORDS
+        ]
         oversized += [
-            Oversized(record, size) for record, size in zip(group, sizes, strict=True) if size > _ROOM
+            Oversized(record, size)
+            for record, size in zip(group, sizes, strict=True)
+            if size > _ROOM_FOR_RECORDS
         ]
         for part, chunk in enumerate(_chunks(fitting), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
     return payloads, oversized
 
 
-def _grouped(records: Iterable[Record], model: str) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = {}
+def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[CompleteRecord]]:
+    groups: dict[str, list[CompleteRecord]] = {}
     for record in records:
         groups.setdefault(commit_key(record, model), []).append(record)
     return groups
 
 
-def _chunks(sized: Iterable[tuple[Record, int]]) -> Iterator[list[Record]]:
+def _chunks(sized: Iterable[tuple[CompleteRecord, int]]) -> Iterator[list[CompleteRecord]]:
     """The records in their order, in lists that each fit into one request."""
-    chunk: list[Record] = []
+    chunk: list[CompleteRecord] = []
     used = 0
     for record, size in sized:
-        if chunk and used + size > _ROOM:
+        if chunk and used + size > _ROOM_FOR_RECORDS:
             yield chunk
             chunk, used = [], 0
         chunk.append(record)
@@ -91,11 +269,11 @@ def _size_in_request(row: str) -> int:
     return len(json.dumps(row + "\n", ensure_ascii=False).encode()) - len('""')
 
 
-def _rows(records: Iterable[Record]) -> bytes:
+def _rows(records: Iterable[CompleteRecord]) -> bytes:
     return "".join(f"{_row(record)}\n" for record in records).encode()
 
 
-def _row(record: Record) -> str:
+def _row(record: CompleteRecord) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -8,23 +8,89 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import zipfile
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
-from torchperf_ci.records.files import is_irregular, open_regular, read_limited, replace_by, replace_file
+from torchperf_ci.records.files import (
+    is_irregular,
+    make_own_folder,
+    open_journal,
+    open_regular,
+    read_limited,
+    replace_by,
+    replace_file,
+)
 from torchperf_ci.records.limits import MAX_BYTES
-from torchperf_ci.records.own_folder import make_folder
-from torchperf_ci.records.quarantine import quarantine
+from torchperf_ci.records.reading import add_to_quarantine
 from torchperf_ci.upload.payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.records.reading import Refused
+    from torchperf_ci.records.reading import RefusedElement
+
+
+Event = Literal["sending", "kept", "refused"]
+_MEMBERS = ("url", "key", "content", "event")
+
+
+class SentRequests:
+    """A file of one line an event, appended and synced before and after each request.
+
+    ``sending`` stays the last event of a request whose outcome is not known: a time-out, a server's failure, or the
+    end of this process.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        self._path = path
+        self._url = url
+        self._last = dict(self._read())
+
+    def note(self, key: str, body: bytes, event: Event) -> None:
+        """Remember what happens to ``body`` under ``key``."""
+        line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
+        make_own_folder(self._path.parent)
+        with open_journal(self._path) as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._last[key, line["content"]] = event
+
+    def may_be_there(self, key: str, body: bytes) -> bool:
+        """Whether this very content was sent to this key before, and not refused."""
+        return self._last.get((key, _body_digest(body))) in {"sending", "kept"}
+
+    def _read(self) -> list[tuple[tuple[str, str], str]]:
+        try:
+            with open_regular(self._path) as file:
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            msg = f"{self._path}: cannot be read: {error.strerror}; move it out of the spool"
+            raise RecordsError(msg) from error
+        events = [event for line in lines if (event := _decoded(line)).get("url") == self._url]
+        return [((event["key"], event["content"]), event["event"]) for event in events]
+
+
+def _decoded(line: str) -> dict[str, str]:
+    """The event; empty for a line that a kill cut short, and for any other that is none."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in _MEMBERS)
+    return event if whole else {}
+
+
+def _body_digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
 
 QUARANTINE = "quarantine.jsonl"
 _ABOUT = "about.json"
@@ -33,7 +99,7 @@ _NAME_LENGTH = 16
 
 
 @dataclass(frozen=True)
-class Batch:
+class SpooledBatch:
     """What one upload has still to deliver. ``source`` is a digest of the files that it was made of."""
 
     path: Path
@@ -63,30 +129,30 @@ class Spool:
         """The file for what was refused."""
         return self.root / QUARANTINE
 
-    def set_aside(self, refused: Iterable[Refused]) -> None:
+    def set_aside(self, refused: Iterable[RefusedElement]) -> None:
         """Add what is refused to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
         self._make_root()
-        quarantine(self.quarantine, refused)
+        add_to_quarantine(self.quarantine, refused)
 
-    def keep(self, source: str, payloads: Sequence[Payload]) -> Batch:
+    def keep(self, source: str, payloads: Sequence[Payload]) -> SpooledBatch:
         """Put a new batch on disk, whole or not at all. Raises :class:`OutputDirectoryError`."""
-        identity = [self.target, *(f"{payload.key} {_digest(payload.body)}" for payload in payloads)]
-        path = self.root / f"{_digest(*identity)[:_NAME_LENGTH]}.zip"
-        batch = Batch(path, source, tuple(payloads))
+        identity = [self.target, *(f"{payload.key} {_spool_digest(payload.body)}" for payload in payloads)]
+        path = self.root / f"{_spool_digest(*identity)[:_NAME_LENGTH]}.zip"
+        batch = SpooledBatch(path, source, tuple(payloads))
         self._write(batch)
         return batch
 
-    def pending(self) -> list[Batch]:
+    def pending(self) -> list[SpooledBatch]:
         """Batches for this target, oldest first. Raises :class:`RecordsError` for one that cannot be read."""
         batches = [self._read(path) for path in sorted(self.root.glob("*.zip"), key=_age)]
         return [batch for batch in batches if batch]
 
-    def settle(self, batch: Batch, kept: Iterable[str]) -> None:
+    def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
         """Forget what is ``kept`` at the target; when that is all, remember that ``batch.source`` is delivered."""
         done = set(kept)
         left = tuple(payload for payload in batch.payloads if payload.key not in done)
         if left:
-            self._write(Batch(batch.path, batch.source, left))
+            self._write(SpooledBatch(batch.path, batch.source, left))
             return
         self._receipt(batch.source).parent.mkdir(exist_ok=True)
         replace_file(
@@ -106,9 +172,9 @@ class Spool:
         return found
 
     def _receipt(self, source: str) -> Path:
-        return self.root / _DELIVERED / f"{_digest(self.target, source)[:_NAME_LENGTH]}.json"
+        return self.root / _DELIVERED / f"{_spool_digest(self.target, source)[:_NAME_LENGTH]}.json"
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: SpooledBatch) -> None:
         about = {"target": self.target, "source": batch.source, "records": batch.records}
         self._make_root()
         try:
@@ -119,12 +185,12 @@ class Spool:
 
     def _make_root(self) -> None:
         try:
-            make_folder(self.root)
+            make_own_folder(self.root)
         except OSError as error:
             msg = f"{self.root}: cannot be made: {error.strerror}; name a writable directory with --spool"
             raise OutputDirectoryError(msg) from error
 
-    def _read(self, path: Path) -> Batch | None:
+    def _read(self, path: Path) -> SpooledBatch | None:
         """The batch, or None if it goes elsewhere or another uploader has just delivered it."""
         try:
             with open_regular(path) as file, zipfile.ZipFile(file) as packed:
@@ -139,7 +205,7 @@ class Spool:
         except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
             msg = f"{path}: is no batch of torchperf, or damaged ({error}); move it out of the spool"
             raise RecordsError(msg) from error
-        return Batch(path, about["source"], tuple(payloads))
+        return SpooledBatch(path, about["source"], tuple(payloads))
 
 
 def _content(packed: zipfile.ZipFile, name: str) -> bytes:
@@ -161,7 +227,7 @@ def _age(path: Path) -> tuple[float, str]:
         return 0.0, path.name
 
 
-def _digest(*parts: str | bytes) -> str:
+def _spool_digest(*parts: str | bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part

@@ -1,24 +1,288 @@
-"""``--to``: everything that records can be sent to, behind one small interface."""
+"""``--to``: everything that records can be sent to: an upload API, a store, or a place.
+
+The API keeps what nobody has kept before and answers 409 otherwise. Only ``"same": true`` in that answer's body says
+that the content is equal; of a server that does not say so, nothing but what we sent ourselves is known.
+"""
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import re
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
-from torchperf_ci.errors import UsageError
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.access import UploaderCredentials
-from torchperf_ci.store.dsn import Embedded, parse_dsn
-from torchperf_ci.upload.lambda_api import LambdaApi
-from torchperf_ci.upload.tried import Tried
+from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.store.client import EmbeddedStore, StoreServer, connect, parse_dsn
+from torchperf_ci.store.ingest import ingest_objects
+from torchperf_ci.store.migrations import migrate
+from torchperf_ci.upload.payload import API_LIMIT
+from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from email.message import Message
 
-    from torchperf_ci.places.access import Access
-    from torchperf_ci.places.base import Outcome
+    from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult
+    from torchperf_ci.store.ingest import IngestOutcome as Ingested
+
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_ANSWER_LIMIT = 64 * 1024
+_TOLD = 200
+"""Characters of a server's message that are repeated to people."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A status, what the body says where it is a JSON object, and the seconds after which to come back."""
+
+    status: int
+    body: dict[str, Any]
+    wait: float = 0.0
+
+    @property
+    def message(self) -> str:
+        """The server's own words, on one line."""
+        return " ".join(str(self.body.get("message", "")).split())[:_TOLD]
+
+
+def checked_url(url: str) -> str:
+    """``url``, if a password may be sent there. Raises :class:`UsageError`."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        msg = "the upload API's address is no URL; give https://HOST/PATH"
+        raise UsageError(msg) from None
+    if parts.username or parts.password or parts.query or parts.fragment:
+        msg = "credentials do not belong into a URL: set UPLOADER_USERNAME and UPLOADER_PASSWORD; nor does ?…"
+        raise UsageError(msg)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
+        msg = f"{url}: would send the password in the clear; give an https:// URL"
+        raise UsageError(msg)
+    return url
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become a GET elsewhere; so the redirect itself is the answer."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def post_json(url: str, content: bytes, seconds: float) -> HttpAnswer:
+    """The answer, whatever its status. Each step of the exchange may take ``seconds``.
+
+    Raises :class:`OSError` or :class:`http.client.HTTPException` where there is no answer.
+    """
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(url, content, headers, method="POST")  # noqa: S310  # see checked_url
+    # A proxy would see the password that goes to this machine in the clear.
+    direct = [urllib.request.ProxyHandler({})] if url.startswith("http://") else []
+    try:
+        with urllib.request.build_opener(_NoRedirect, *direct).open(request, timeout=seconds) as response:
+            return _answer(response.status, response.headers, response.read(_ANSWER_LIMIT))
+    except urllib.error.HTTPError as error:
+        with error:
+            return _answer(error.code, error.headers, error.read(_ANSWER_LIMIT))
+
+
+def never_arrived(error: Exception) -> bool:
+    """Whether there was no connection to send anything over."""
+    inner = getattr(error, "reason", error)
+    return isinstance(inner, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError)
+
+
+def failure_reason(error: Exception) -> str:
+    """The innermost reason, in few words."""
+    inner = getattr(error, "reason", error)
+    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+
+
+def _answer(status: int, headers: Message, content: bytes) -> HttpAnswer:
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = None
+    wait = headers.get("retry-after") or ""
+    return HttpAnswer(
+        status, body if isinstance(body, dict) else {}, float(wait) if wait.isdecimal() else 0.0
+    )
+
+
+_SECONDS_A_REQUEST = 30.0
+_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+_NOT_RUN = {429}
+"""Answers in the API's place: nothing of the request can have been kept."""
+_ADVICE = {
+    400: "the API does not understand the request; is this the URL of an upload API?",
+    401: "it got no credentials; set UPLOADER_USERNAME and UPLOADER_PASSWORD",
+    403: "it does not accept the credentials; check UPLOADER_USERNAME and UPLOADER_PASSWORD",
+    404: "there is no upload API at this URL",
+    413: "the content is too large for this API; upload to its bucket instead",
+    422: "it refuses the records",
+}
+
+
+class UploadApi:
+    """Where objects can be put and never read; ``name`` is its URL."""
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Callable[[], UploaderCredentials],
+        tried: Callable[[str], SentRequests],
+        seconds: float,
+    ) -> None:
+        self.name = checked_url(url)
+        self._credentials = credentials
+        self._tried = tried
+        self._seconds = seconds
+
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
+        """Send each body, under one deadline; one that fails does not stop the others."""
+        try:
+            sender = _UploadApiSender(self.name, self._credentials(), self._tried(self.name), self._seconds)
+        except CredentialsError as error:
+            return dict.fromkeys(bodies, error)
+        return {key: sender.outcome(key, body) for key, body in bodies.items()}
+
+
+class _UploadApiSender:
+    """One delivery, with its credentials, its memory and its deadline."""
+
+    def __init__(
+        self, url: str, credentials: UploaderCredentials, tried: SentRequests, seconds: float
+    ) -> None:
+        self._url = url
+        self._credentials = credentials
+        self._tried = tried
+        self._seconds = seconds
+        self._deadline = Deadline.after(seconds)
+
+    def outcome(self, key: str, body: bytes) -> PutOutcome:
+        try:
+            return self._put(key, body)
+        except (ConflictError, NotDeliveredError) as error:
+            return error
+
+    def _put(self, key: str, body: bytes) -> PutResult:
+        request = self._request(key, body)
+        problem = "the time was up before its turn"
+        for _ in self._deadline.tries():
+            if not self._deadline.left:
+                break
+            sent_before = self._tried.may_be_there(key, body)
+            self._tried.note(key, body, "sending")
+            answer = self._ask(request)
+            if isinstance(answer, Exception):
+                problem = f"it cannot be reached ({failure_reason(answer)})"
+                self._forget(key, body, never_arrived(answer) and not sent_before)
+                continue
+            if answer.status not in _TRY_AGAIN:
+                return self._settle(key, body, answer, sent_before=sent_before)
+            problem = f"it answered {answer.status} {answer.message}".rstrip()
+            self._forget(key, body, answer.status in _NOT_RUN and not sent_before)
+            time.sleep(min(answer.wait, self._deadline.left))
+        msg = f"{key}: {self._url} did not keep it within {self._seconds:g} s: {problem}"
+        raise NotDeliveredError(msg)
+
+    def _ask(self, request: bytes) -> HttpAnswer | OSError | http.client.HTTPException:
+        try:
+            return post_json(self._url, request, min(_SECONDS_A_REQUEST, self._deadline.left))
+        except (OSError, http.client.HTTPException) as error:
+            return error
+
+    def _forget(self, key: str, body: bytes, unsent: bool) -> None:
+        """Nothing of this was sent after all: a later 409 is about somebody else."""
+        if unsent:
+            self._tried.note(key, body, "refused")
+
+    def _settle(self, key: str, body: bytes, answer: HttpAnswer, *, sent_before: bool) -> PutResult:
+        """What a definite answer means."""
+        if answer.status == http.client.OK:
+            self._tried.note(key, body, "kept")
+            return "written"
+        if answer.status == http.client.CONFLICT and answer.body.get("same", sent_before):
+            self._tried.note(key, body, "kept")
+            return "already there"
+        self._tried.note(key, body, "refused")
+        raise self._refusal(key, answer)
+
+    def _refusal(self, key: str, answer: HttpAnswer) -> ConflictError | NotDeliveredError:
+        if answer.status == http.client.CONFLICT:
+            return ConflictError(
+                f"{key}: {self._url} keeps something else under this key, which was not overwritten; "
+                "give this upload a key of its own with --model"
+            )
+        kind = CredentialsError if answer.status in {401, 403} else NotDeliveredError
+        advice = _ADVICE.get(answer.status, "look into its logs")
+        told = f" ({answer.message})" if answer.message else ""
+        return kind(f"{key}: {self._url} answered {answer.status}{told}: {advice}")
+
+    def _request(self, key: str, body: bytes) -> bytes:
+        content = {
+            "username": self._credentials.username,
+            "password": self._credentials.password,
+            "s3_path": key,
+            "content": body.decode(),
+        }
+        request = json.dumps(content, ensure_ascii=False).encode()
+        if len(request) >= API_LIMIT:
+            msg = f"{key}: its request has {len(request)} bytes, and {self._url} takes less than {API_LIMIT}"
+            raise NotDeliveredError(msg)
+        return request
+
+
+BUCKET = "torchperf-upload"
+"""``_meta.bucket`` of rows that came straight from an uploader; ``_meta.key`` is as in any other place."""
+
+
+class StoreTarget:
+    """``chdb://…`` or ``clickhouse://…``; ``mask`` is told the password. Raises :class:`UsageError` for neither."""
+
+    def __init__(self, dsn: str, mask: Callable[[str], None]) -> None:
+        location = parse_dsn(dsn)
+        if isinstance(location, StoreServer):
+            mask(location.password)
+        self._dsn = dsn
+        self._name = str(location)
+
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
+        """Ingest all bodies under their keys; an object is kept whole or not at all."""
+        try:
+            with connect(self._dsn) as store:
+                migrate(store)
+                ingested = ingest_objects(store, BUCKET, bodies.items())
+        except NotDeliveredError as error:
+            return dict.fromkeys(bodies, error)
+        except StoreError as error:
+            return dict.fromkeys(bodies, NotDeliveredError(str(error)))
+        return self._outcomes(bodies, ingested)
+
+    def _outcomes(self, bodies: Mapping[str, bytes], ingested: Ingested) -> dict[str, PutOutcome]:
+        outcomes: dict[str, PutOutcome] = dict.fromkeys(
+            bodies, "written" if ingested.objects else "already there"
+        )
+        for key in (conflict.removeprefix(f"{BUCKET}/") for conflict in ingested.conflicts):
+            msg = f"{key}: {self._name} keeps something else under this key, which was not overwritten"
+            outcomes[key] = ConflictError(msg)
+        for refused in ingested.refused:
+            key = refused.file.removeprefix(f"{BUCKET}/")
+            outcomes[key] = NotDeliveredError(f"{key}: {self._name} refuses a record: {refused.reasons[0]}")
+        return outcomes
+
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")
@@ -30,13 +294,13 @@ _FORMS = (
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
 """From the colon that is none of a port to the last @: what has to be encoded in it is not always encoded."""
 _QUERY = re.compile(r"([?#&])(?!secure=(?:true|false)(?:&|$))([^=&]*=)?[^&]*")
-_TRIED = "requests.jsonl"
+_SENT_REQUESTS = "requests.jsonl"
 
 
 class Target(Protocol):
     """Somewhere to send objects to."""
 
-    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, Outcome]:
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Send each body under its key, under one deadline; one that fails does not stop the others."""
 
 
@@ -45,29 +309,27 @@ def is_api(to: str) -> bool:
     return to.startswith(_API)
 
 
-def address(to: str) -> str:
+def target_address(to: str) -> str:
     """``to`` for the spool and for people: without a password, and a path independent of where one stands."""
-    if to.startswith(_STORE) and isinstance(location := parse_dsn(to), Embedded):
+    if to.startswith(_STORE) and isinstance(location := parse_dsn(to), EmbeddedStore):
         return str(location)
     if "://" in to or to.startswith("branch:"):
         return _QUERY.sub(r"\1\2***", _PASSWORD.sub(r"\1@", to))
     return str(Path(to).absolute())
 
 
-def open_target(to: str, access: Access, spool: Path) -> Target:
+def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
     """The target called ``to``; nothing is reached yet. Raises :class:`UsageError` where there is no such kind."""
     if is_api(to):
-        return LambdaApi(
+        return UploadApi(
             to,
             lambda: UploaderCredentials.of(os.environ, access.mask),
-            lambda url: Tried(spool / _TRIED, url),
+            lambda url: SentRequests(spool / _SENT_REQUESTS, url),
             access.deadline,
         )
     if to.startswith(_STORE):
-        from torchperf_ci.upload.into_store import StoreTarget
-
         return StoreTarget(to, access.mask)
     if "://" in to and not to.startswith(_PLACE):
-        msg = f"{address(to)!r} is nothing that records can be sent to: give {_FORMS}"
+        msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"
         raise UsageError(msg)
     return open_place(to, access)

@@ -1,16 +1,157 @@
-"""The mark of judgements, and the sentence beside it: the same in every report."""
+"""The mark of judgements, and the sentence beside it, the same in every report: how many of what, and is that enough?
+
+Enough is at least half of the series, and at least half of those that are times: memory that stays the same says
+nothing of speed that nobody could tell.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass
+from math import inf, log
+from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.verdicts.coverage import coverage, is_enough
-from torchperf_ci.verdicts.groups import counted, grouped
+from torchperf_ci.metrics import is_latency
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
+
+
+VerdictGroup = Literal[
+    "regressed", "broken", "candidate", "improved", "fixed", "unchanged", "unjudged", "missing", "new"
+]
+COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
+    "regressed": ("regressed", "regressed"),
+    "broken": ("broken", "broken"),
+    "candidate": ("looks worse without proof yet", "look worse without proof yet"),
+    "improved": ("improved", "improved"),
+    "fixed": ("fixed", "fixed"),
+    "unchanged": ("unchanged", "unchanged"),
+    "unjudged": ("could not be judged", "could not be judged"),
+    "missing": ("missing", "missing"),
+    "new": ("new", "new"),
+}
+"""What a group is called after the number of its verdicts, one and several; those that matter most come first."""
+
+
+def group_of(verdict: Verdict) -> VerdictGroup:
+    """The one group that a verdict is in."""
+    if verdict.candidate and not verdict.is_red:
+        return "candidate"
+    if verdict.verdict == "noisy" or verdict.verdict == "not-comparable":  # so that mypy narrows
+        return "unjudged"
+    return verdict.verdict
+
+
+def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
+    """Every group in the order of :data:`COUNTED`, in each the largest change first."""
+    found: dict[VerdictGroup, list[Verdict]] = {group: [] for group in COUNTED}
+    for verdict in sorted(verdicts, key=_size_of_change, reverse=True):
+        found[group_of(verdict)].append(verdict)
+    return found
+
+
+def count_verdicts(verdicts: Iterable[Verdict]) -> str:
+    """Everything counted: ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty for nothing."""
+    found = grouped(verdicts)
+    return ", ".join(
+        f"{len(found[group])} {many if len(found[group]) > 1 else one}"
+        for group, (one, many) in COUNTED.items()
+        if found[group]
+    )
+
+
+def _size_of_change(verdict: Verdict) -> float:
+    if verdict.effect is None:
+        return 0.0
+    return abs(log(verdict.effect.ratio)) if verdict.effect.ratio > 0 else inf
+
+
+JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
+_OPEN: tuple[VerdictWord, ...] = ("missing", "noisy", "not-comparable", "new")
+_QUIETER = "a quieter machine (torchperf doctor says what disturbs it)"
+_TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
+    "check": {
+        "noisy": f"more runs, or {_QUIETER}",
+        "not-comparable": "more runs on the machine of this one, or this run on the machine of the past",
+        "missing": "what the reasons of the missing ones ask for",
+        "new": "more runs of what is new",
+    },
+    "compare": {
+        "noisy": f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases",
+        "not-comparable": "both sides measured under the same conditions",
+        "missing": "what the reasons of the missing ones ask for",
+        "new": "a base that has what is new",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Series that were ``judged`` and that were not. In a first run all is new, which is neither."""
+
+    judged: int
+    unjudged: int
+    is_first: bool
+    is_enough: bool
+
+
+def coverage(judgement: Judgement) -> Coverage:
+    """That of one file."""
+    verdicts = judgement.verdicts
+    judged, is_first = _judged(verdicts), is_first_run(verdicts)
+    left = [one for one in verdicts if not (is_first and one.verdict == "new")]
+    times = [one for one in verdicts if is_latency(one.series.metric)]
+    enough = judged > 0 and 2 * judged >= len(verdicts) and 2 * _judged(times) >= len(times)
+    return Coverage(judged, len(left) - judged, is_first, enough)
+
+
+def is_first_run(verdicts: Sequence[Verdict]) -> bool:
+    """Whether there is no past of anything: all is new, but for what could not be measured."""
+    words = {one.verdict for one in verdicts}
+    return "new" in words and words <= {"new", "missing"}
+
+
+def is_enough(judgements: Sequence[Judgement]) -> bool:
+    """Whether each file has enough that was judged, those of a first run apart; False where nothing else is there."""
+    known = [one for one in map(coverage, judgements) if not one.is_first]
+    return bool(known) and all(one.is_enough for one in known)
+
+
+def shortfall(judgement: Judgement) -> str:
+    """In one sentence how little was judged, and why; empty where it was enough, and in a first run."""
+    found = coverage(judgement)
+    if found.is_enough or found.is_first or not judgement.verdicts:
+        return ""
+    times = [one for one in judgement.verdicts if is_latency(one.series.metric)]
+    of_all = f"{found.judged} of {len(judgement.verdicts)} series were judged"
+    of_times = (
+        f", and {_judged(times)} of {len(times)} times" if 0 < len(times) < len(judgement.verdicts) else ""
+    )
+    return f"Only {of_all}{of_times}: {'; '.join(_reasons(judgement.verdicts))}."
+
+
+def what_it_takes(judgement: Judgement) -> str:
+    """What it would take to judge the rest."""
+    known = _TAKES.get(judgement.command, _TAKES["check"])
+    counted = Counter(one.verdict for one in judgement.verdicts if one.verdict in _OPEN)
+    return "; ".join(known[word] for word, _ in counted.most_common())
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """By word, the most common reason."""
+    found = {word: Counter(one.why for one in verdicts if one.verdict == word) for word in _OPEN}
+    for word, reasons in sorted(found.items(), key=lambda item: item[1].total(), reverse=True):
+        if reasons:
+            why, _ = reasons.most_common(1)[0]
+            yield f"{reasons.total()} {word} ({'' if len(reasons) == 1 else 'such as: '}{why})"
+
+
+def _judged(verdicts: Sequence[Verdict]) -> int:
+    return sum(one.verdict in JUDGED for one in verdicts)
+
 
 GREEN, LITTLE = "✅", "⚪"
 FIRST_JUDGED = "sixth"
@@ -19,7 +160,7 @@ FIRST_JUDGED = "sixth"
 
 def sign(judgements: Sequence[Judgement]) -> str:
     """❌ where something is red, ⚠️ where something looks worse, ✅ where enough was judged, else ⚪."""
-    found = grouped(_verdicts(judgements))
+    found = grouped(_all_verdicts(judgements))
     if found["regressed"] or found["broken"]:
         return "❌"
     if found["candidate"]:
@@ -29,15 +170,15 @@ def sign(judgements: Sequence[Judgement]) -> str:
 
 def headline(judgements: Sequence[Judgement]) -> str:
     """One sentence that counts everything; where nothing stands out, it first says that little was judged if it was."""
-    verdicts = _verdicts(judgements)
+    verdicts = _all_verdicts(judgements)
     if not verdicts:
         return "nothing was judged"
     if all(coverage(one).is_first for one in judgements if one.verdicts):
         return _first_run(judgements, verdicts)
-    return f"{'little could be judged: ' if sign(judgements) == LITTLE else ''}{counted(verdicts)}"
+    return f"{'little could be judged: ' if sign(judgements) == LITTLE else ''}{count_verdicts(verdicts)}"
 
 
-def news(judgement: Judgement) -> str:
+def new_series(judgement: Judgement) -> str:
     """What becomes of series that are new beside others; empty where there are none, and where it is the headline."""
     new = [one for one in judgement.verdicts if is_only_new(one, judgement)]
     return _are_new(len(new), judged=True) if new and not coverage(judgement).is_first else ""
@@ -51,7 +192,7 @@ def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:
 def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> str:
     new = [one for one in verdicts if one.verdict == "new"]
     said = _are_new(len(new), judged=all(one.command == "check" for one in judgements))
-    rest = counted(one for one in verdicts if one.verdict != "new")
+    rest = count_verdicts(one for one in verdicts if one.verdict != "new")
     return f"{said}; {rest}" if rest else said
 
 
@@ -60,5 +201,5 @@ def _are_new(count: int, *, judged: bool) -> str:
     return f"{said}; from the {FIRST_JUDGED} run on {they} judged" if judged else said
 
 
-def _verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:
+def _all_verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:
     return [verdict for judgement in judgements for verdict in judgement.verdicts]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from torchperf_ci.bench.worker import agreement as module
-from torchperf_ci.bench.worker.agreement import agreement
-from torchperf_ci.bench.worker.errors import UnsupportedError
-from torchperf_ci.bench.worker.step import Request, Step, build
+from torchperf_ci.bench.worker import correctness as module
+from torchperf_ci.bench.worker.correctness import agreement_with_eager
+from torchperf_ci.bench.worker.step import BuiltStep, StepRequest, build_step
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, Workload, workload
 
@@ -31,15 +31,17 @@ def function(name: str, model: Callable[..., object], *inputs: torch.Tensor) -> 
     return workload(name, "a plain function", modes=("inference",))(lambda _: Task(model, inputs))
 
 
-def stepped(which: Workload, mode: str, dtype: str, forward: Callable[..., object] | None = None) -> Step:
-    step = build(which, Request(mode, dtype, "eager", 8), device_of("cpu"))
+def stepped(
+    which: Workload, mode: str, dtype: str, forward: Callable[..., object] | None = None
+) -> BuiltStep:
+    step = build_step(which, StepRequest(mode, dtype, "eager", 8), device_of("cpu"))
     return replace(step, forward=forward) if forward else step
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "amp"])
 def test_eager_agrees_with_itself(mode: str, dtype: str) -> None:
-    found = agreement(stepped(net, mode, dtype), mode, dtype)
+    found = agreement_with_eager(stepped(net, mode, dtype), mode, dtype)
     assert found.agrees
     assert found.reference == "fp64"
     assert found.compiled_error == found.eager_error
@@ -47,7 +49,7 @@ def test_eager_agrees_with_itself(mode: str, dtype: str) -> None:
 
 def test_a_wrong_output_is_found() -> None:
     step = stepped(net, "inference", "fp32")
-    found = agreement(replace(step, forward=lambda x: step.model(x) * 1.01), "inference", "fp32")
+    found = agreement_with_eager(replace(step, forward=lambda x: step.model(x) * 1.01), "inference", "fp32")
     assert not found.agrees
     assert found.compiled_error == pytest.approx(0.01, rel=0.01)
     assert found.eager_error < 1e-5
@@ -64,27 +66,35 @@ def test_a_wrong_gradient_is_found_though_the_loss_is_right() -> None:
             return gradient * 2
 
     step = stepped(net, "training", "fp32")
-    found = agreement(replace(step, forward=lambda x: Doubled.apply(step.model(x))), "training", "fp32")
+    found = agreement_with_eager(
+        replace(step, forward=lambda x: Doubled.apply(step.model(x))), "training", "fp32"
+    )
     assert not found.agrees
     assert found.compiled_error == pytest.approx(1.0, rel=0.05)
 
 
 def test_a_nan_is_not_agreement() -> None:
     step = stepped(net, "inference", "fp32")
-    found = agreement(replace(step, forward=lambda x: step.model(x) * math.nan), "inference", "fp32")
+    found = agreement_with_eager(
+        replace(step, forward=lambda x: step.model(x) * math.nan), "inference", "fp32"
+    )
     assert not found.agrees
     assert found.compiled_error == math.inf
 
 
 def test_infinities_in_the_same_places_agree() -> None:
     masked = function("test/mask", lambda x: x.masked_fill(x > 0, -math.inf), torch.randn(8, 4))
-    assert agreement(stepped(masked, "inference", "fp32"), "inference", "fp32").agrees
+    assert agreement_with_eager(stepped(masked, "inference", "fp32"), "inference", "fp32").agrees
 
 
 def test_another_shape_or_number_of_outputs_is_not_agreement() -> None:
     step = stepped(net, "inference", "fp32")
-    assert not agreement(replace(step, forward=lambda x: step.model(x)[:1]), "inference", "fp32").agrees
-    assert not agreement(replace(step, forward=lambda x: (step.model(x), x)), "inference", "fp32").agrees
+    assert not agreement_with_eager(
+        replace(step, forward=lambda x: step.model(x)[:1]), "inference", "fp32"
+    ).agrees
+    assert not agreement_with_eager(
+        replace(step, forward=lambda x: (step.model(x), x)), "inference", "fp32"
+    ).agrees
 
 
 def test_an_ill_conditioned_result_is_held_to_eagers_own_error() -> None:
@@ -94,7 +104,7 @@ def test_an_ill_conditioned_result_is_held_to_eagers_own_error() -> None:
         return (x + 1e4) - 1e4
 
     step = stepped(function("test/cancel", cancel, torch.full((8,), 1.23e-3)), "inference", "fp32")
-    found = agreement(replace(step, forward=lambda x: cancel(x) * 1.05), "inference", "fp32")
+    found = agreement_with_eager(replace(step, forward=lambda x: cancel(x) * 1.05), "inference", "fp32")
     assert found.eager_error > 0.01
     assert found.agrees
 
@@ -107,20 +117,20 @@ def test_without_fp64_the_reference_is_eager() -> None:
         return x * 2
 
     single = function("test/single", single_only, torch.randn(8))
-    found = agreement(stepped(single, "inference", "fp32"), "inference", "fp32")
+    found = agreement_with_eager(stepped(single, "inference", "fp32"), "inference", "fp32")
     assert (found.agrees, found.reference) == (True, "eager")
 
 
 def test_the_check_leaves_no_gradients_behind() -> None:
     step = stepped(net, "training", "fp32")
-    agreement(step, "training", "fp32")
+    agreement_with_eager(step, "training", "fp32")
     assert isinstance(step.model, torch.nn.Module)
     assert all(p.grad is None for p in step.model.parameters())
     assert step.precision is nullcontext
 
 
 def test_every_dtype_has_a_tolerance() -> None:
-    from torchperf_ci.options.values import DTYPES
+    from torchperf_ci.options.option import DTYPES
 
     assert set(module.TOLERANCE) == set(DTYPES)
 
@@ -128,4 +138,4 @@ def test_every_dtype_has_a_tolerance() -> None:
 def test_where_nothing_can_be_compared_nothing_is_said_to_agree() -> None:
     step = stepped(function("test/size", lambda x: x.numel(), torch.ones(2)), "inference", "fp32")
     with pytest.raises(UnsupportedError, match="holds no tensor"):
-        agreement(step, "inference", "fp32")
+        agreement_with_eager(step, "inference", "fp32")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.errors import UnsupportedError, status_of
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.precision import pinned, set_precision
-from torchperf_ci.bench.worker.step import Request, build
+from torchperf_ci.bench.worker.step import StepRequest, build_step
+from torchperf_ci.bench.worker.torch_environment import pinned, set_precision
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
 
@@ -61,7 +61,7 @@ def test_what_a_build_moves_is_put_back_and_told() -> None:
         return Task(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
 
     before = torch.get_num_threads()
-    moved = build(moves, Request("inference", "fp32", "eager", 1), CPU).moved
+    moved = build_step(moves, StepRequest("inference", "fp32", "eager", 1), CPU).moved
     assert moved["float32_matmul_precision"] == "highest → medium"
     assert moved["cudnn.benchmark"] == "False → True"
     assert moved["bf16 reduced-precision reduction"] == "True → False"

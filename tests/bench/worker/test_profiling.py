@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, Line, lines, profile
+from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, ProfileLine, profile, profile_lines
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def event(name: str, start: float, end: float, own: float = 0.0, device: str = "
     )
 
 
-def by_name(found: list[Line]) -> dict[str, Line]:
+def by_name(found: list[ProfileLine]) -> dict[str, ProfileLine]:
     assert len({line.name for line in found}) == len(found)
     return {line.name: line for line in found}
 
@@ -43,9 +43,9 @@ def test_what_an_operator_takes_is_the_median_of_the_steps_and_what_was_before_t
     steps = [event("ProfilerStep*", 1000 * n, 1000 * n + 900, own=50) for n in (1, 2, 3)]
     calls = [event("aten::mm", 1000 * n + 10 * k, 0, own=200) for n in (1, 2, 3) for k in (1, 2)]
     slow, early = event("aten::mm", 2500, 0, own=90_000), event("aten::mm", 500, 0, own=1)
-    found = by_name(lines([early, *steps, *calls, slow]))
-    assert found["aten::mm"] == Line("operator", "aten::mm", pytest.approx(0.4), pytest.approx(7 / 3))
-    assert found[OUTSIDE] == Line("operator", OUTSIDE, pytest.approx(0.05), 1)
+    found = by_name(profile_lines([early, *steps, *calls, slow]))
+    assert found["aten::mm"] == ProfileLine("operator", "aten::mm", pytest.approx(0.4), pytest.approx(7 / 3))
+    assert found[OUTSIDE] == ProfileLine("operator", OUTSIDE, pytest.approx(0.05), 1)
 
 
 def test_kernels_are_told_by_their_length_and_ranges_on_the_device_are_no_kernels() -> None:
@@ -53,14 +53,14 @@ def test_kernels_are_told_by_their_length_and_ranges_on_the_device_are_no_kernel
     mark = "Optimizer.step#SGD.step"
     optimizer = [event(mark, 10, 60, own=5), event(mark, 300, 400, device="CUDA")]
     kernels = [event("gemm", 200, 300, device="CUDA"), event("gemm", 300, 350, device="CUDA")]
-    found = by_name(lines([*step, *optimizer, *kernels]))
-    assert found["gemm"] == Line("kernel", "gemm", pytest.approx(0.15), 2)
+    found = by_name(profile_lines([*step, *optimizer, *kernels]))
+    assert found["gemm"] == ProfileLine("kernel", "gemm", pytest.approx(0.15), 2)
     assert {line.kind for line in found.values() if line.name != "gemm"} == {"operator"}
 
 
 def test_waiting_for_kernels_is_counted_and_takes_no_time_of_its_own() -> None:
     calls = [event("cudaStreamSynchronize", 10, 500, own=490), event("cudaLaunchKernel", 1, 9, own=8)]
-    found = by_name(lines([event("ProfilerStep*", 0, 900), *calls]))
+    found = by_name(profile_lines([event("ProfilerStep*", 0, 900), *calls]))
     assert (found["cudaStreamSynchronize"].ms, found["cudaStreamSynchronize"].count) == (0, 1)
     assert found["cudaLaunchKernel"].ms == pytest.approx(0.008)
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.agreement import agreement
-from torchperf_ci.bench.worker.errors import UnsupportedError
+from torchperf_ci.bench.worker.correctness import agreement_with_eager, observe
 from torchperf_ci.bench.worker.flops import count_flops
-from torchperf_ci.bench.worker.observation import observe
-from torchperf_ci.bench.worker.step import Request, build
+from torchperf_ci.bench.worker.step import StepRequest, build_step
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
 
@@ -61,7 +60,7 @@ def named(batch_size: int) -> Task:
     ("dtype", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)]
 )
 def test_floating_tensors_follow_the_dtype_and_others_keep_theirs(dtype: str, expected: torch.dtype) -> None:
-    step = build(net, Request("inference", dtype, "eager", 4), CPU)
+    step = build_step(net, StepRequest("inference", dtype, "eager", 4), CPU)
     index, more = step.task.inputs
     assert index.dtype == torch.int64
     assert more["scale"].dtype == expected
@@ -69,7 +68,7 @@ def test_floating_tensors_follow_the_dtype_and_others_keep_theirs(dtype: str, ex
 
 
 def test_amp_keeps_fp32_weights_and_computes_in_bf16_on_the_cpu() -> None:
-    step = build(net, Request("training", "amp", "eager", 4), CPU)
+    step = build_step(net, StepRequest("training", "amp", "eager", 4), CPU)
     assert isinstance(step.model, torch.nn.Module)
     assert {p.dtype for p in step.model.parameters()} == {torch.float32}
     with step.precision():
@@ -80,7 +79,7 @@ def test_amp_keeps_fp32_weights_and_computes_in_bf16_on_the_cpu() -> None:
 def test_inputs_by_name_are_placed_called_counted_and_compared(dtype: str) -> None:
     """Every way in which a worker touches the inputs."""
     for mode in ("inference", "training"):
-        step = build(named, Request(mode, dtype, "eager", 4), CPU)
+        step = build_step(named, StepRequest(mode, dtype, "eager", 4), CPU)
         assert {name: tensor.dtype for name, tensor in step.task.inputs.items()} == {
             "input_ids": torch.int64,
             "labels": torch.int64,
@@ -93,10 +92,10 @@ def test_inputs_by_name_are_placed_called_counted_and_compared(dtype: str) -> No
             lambda step=step, mode=mode: observe(step.task, step.model, mode, step.precision)
         )
         assert counted == forward * {"inference": 1, "training": 3}[mode]
-        found = agreement(step, mode, dtype)
+        found = agreement_with_eager(step, mode, dtype)
         assert (found.agrees, found.reference) == (True, "fp64")
         off = replace(step, forward=lambda step=step, **inputs: _doubled(step.model(**inputs)))
-        assert not agreement(off, mode, dtype).agrees
+        assert not agreement_with_eager(off, mode, dtype).agrees
 
 
 def _doubled(output: Output) -> Output:
@@ -104,18 +103,20 @@ def _doubled(output: Output) -> Output:
 
 
 def test_two_builds_are_equal() -> None:
-    first, second = (build(net, Request("inference", "fp32", "eager", 4), CPU).run() for _ in range(2))
+    first, second = (
+        build_step(net, StepRequest("inference", "fp32", "eager", 4), CPU).run() for _ in range(2)
+    )
     assert torch.equal(first, second)
 
 
 def test_inference_records_no_graph_and_switches_layers_to_evaluation() -> None:
-    step = build(net, Request("inference", "fp32", "eager", 4), CPU)
+    step = build_step(net, StepRequest("inference", "fp32", "eager", 4), CPU)
     assert not step.run().requires_grad
     assert not step.model.training
 
 
 def test_a_training_step_learns_and_names_its_phases() -> None:
-    step = build(net, Request("training", "fp32", "eager", 4), CPU)
+    step = build_step(net, StepRequest("training", "fp32", "eager", 4), CPU)
     before = [p.detach().clone() for p in step.model.parameters()]
     phases: list[str] = []
     step.phases(phases.append)
@@ -125,15 +126,15 @@ def test_a_training_step_learns_and_names_its_phases() -> None:
 
 
 def test_parameters_are_counted() -> None:
-    assert build(net, Request("inference", "fp32", "eager", 4), CPU).parameters == 10 * 8 + 8 * 3 + 3
+    assert build_step(net, StepRequest("inference", "fp32", "eager", 4), CPU).parameters == 10 * 8 + 8 * 3 + 3
 
 
 def test_what_does_not_exist_is_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="cpu has no tf32"):
-        build(net, Request("inference", "tf32", "eager", 4), CPU)
+        build_step(net, StepRequest("inference", "tf32", "eager", 4), CPU)
     only = workload("test/only", "", batch=1, modes=("inference",))(net.build)
     with pytest.raises(UnsupportedError, match="test/only has no training mode"):
-        build(only, Request("training", "fp32", "eager", 4), CPU)
+        build_step(only, StepRequest("training", "fp32", "eager", 4), CPU)
     function = workload("test/f", "", batch=1)(lambda _: Task(torch.sin, (torch.ones(2),)))
     with pytest.raises(UnsupportedError, match="training needs"):
-        build(function, Request("training", "fp32", "eager", 1), CPU)
+        build_step(function, StepRequest("training", "fp32", "eager", 1), CPU)

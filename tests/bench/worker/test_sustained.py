@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.worker import sampling
-from torchperf_ci.machine.devices.base import Timing
-from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.bench.worker import timing
+from torchperf_ci.machine.devices.interface import Timing
 from torchperf_ci.machine.devices.mps import Mps
+from torchperf_ci.machine.devices.nvidia import Cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +52,13 @@ class Gpu:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[sampling.Samples, float]]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[timing.Samples, float]]:
     """Warmed up and sampled; and the median seconds a step."""
 
-    def measure(gpu: Gpu, budget: float = 3.0) -> tuple[sampling.Samples, float]:
-        monkeypatch.setattr(sampling.time, "perf_counter", lambda: gpu.now)
-        warm = sampling.warm_up(gpu, gpu.step, budget)
-        found = sampling.sample(gpu, gpu.step, warm.inner, 0.01, budget)
+    def measure(gpu: Gpu, budget: float = 3.0) -> tuple[timing.Samples, float]:
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: gpu.now)
+        warm = timing.warm_up(gpu, gpu.step, budget)
+        found = timing.sample(gpu, gpu.step, warm.inner, 0.01, budget)
         return found, sorted(found.seconds)[len(found.seconds) // 2]
 
     return measure

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, ProbeFailure
 
 
 def test_a_commit_stays_usable_where_another_draw_of_it_fails() -> None:
-    builds = (Build(3, ok=True), Build(3, ok=False, draw=1), Build(4, ok=False), Build(5, ok=True))
-    facts = Facts((), builds, (Failure("p", 5, "crashed"),))
+    builds = (
+        BuildAttempt(3, ok=True),
+        BuildAttempt(3, ok=False, draw=1),
+        BuildAttempt(4, ok=False),
+        BuildAttempt(5, ok=True),
+    )
+    facts = BisectFacts((), builds, (ProbeFailure("p", 5, "crashed"),))
     assert facts.unusable == {4, 5}
     assert facts.built == {3, 5}
     assert facts.made == {(3, 0), (5, 0)}
 
 
-def failed(*positions: int) -> Facts:
-    return Facts((), (Build(0, ok=True), Build(9, ok=True), *(Build(place, ok=False) for place in positions)))
+def failed(*positions: int) -> BisectFacts:
+    return BisectFacts(
+        (),
+        (
+            BuildAttempt(0, ok=True),
+            BuildAttempt(9, ok=True),
+            *(BuildAttempt(place, ok=False) for place in positions),
+        ),
+    )
 
 
 def test_what_failed_once_may_have_failed_by_chance_but_not_a_row() -> None:
@@ -25,5 +37,5 @@ def test_what_failed_once_may_have_failed_by_chance_but_not_a_row() -> None:
 
 
 def test_what_was_built_in_the_end_is_as_good_as_any() -> None:
-    builds = (Build(3, ok=False), Build(3, ok=True))
-    assert (Facts((), builds).unusable, Facts((), builds).unsettled) == (frozenset(), frozenset())
+    builds = (BuildAttempt(3, ok=False), BuildAttempt(3, ok=True))
+    assert (BisectFacts((), builds).unusable, BisectFacts((), builds).unsettled) == (frozenset(), frozenset())

@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
 
-from torchperf_ci.bisect.limits import Limits
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
+from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectReading,
+    BuildAttempt,
+    PlannedPair,
+    ProbeFailure,
+    SuspectRange,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS
-from torchperf_ci.bisect.reasoning.question import Measure
-from torchperf_ci.bisect.reasoning.segment import Segment
 
 N = 70
 
@@ -23,8 +28,8 @@ def a_range(changes, noise: float = 0.01, n: int = N, **more) -> SimulatedRange:
     return SimulatedRange(n, {"s": Simulated(changes, noise)}, **more)
 
 
-def steps(*positions: int) -> list[Segment]:
-    return [Segment(position - 1, position) for position in positions]
+def steps(*positions: int) -> list[SuspectRange]:
+    return [SuspectRange(position - 1, position) for position in positions]
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.005, 0.02])
@@ -38,7 +43,7 @@ def test_the_culprit_is_named(culprit, noise) -> None:
 def test_what_is_proven_stays_proven_when_bad_looks_fast_later() -> None:
     """A probe of several series is read on after one of them is clear."""
     ended = bisected(a_range({35: 1.07}))
-    fast = [Reading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MOST_PAIRS
+    fast = [BisectReading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MOST_PAIRS
     facts = replace(ended.facts, readings=(*ended.facts.readings, *fast))
     [standing] = Investigation(a_range({}).question(), facts).regressed
     assert standing.confirmation.word == "not slower"
@@ -67,13 +72,13 @@ def test_every_culprit_rests_on_fresh_pairs_of_itself_and_the_one_before() -> No
     pairs = [r.purpose for r in ended.facts.readings if (r.base, r.head) == (36, 37)]
     assert pairs.count("verify") >= FEWEST_TO_VERIFY
     (standing,) = ended.investigation.regressed
-    assert len(standing.tried[Segment(36, 37)].log_ratios) == pairs.count("verify")
+    assert len(standing.tried[SuspectRange(36, 37)].log_ratios) == pairs.count("verify")
 
 
 @pytest.mark.parametrize("row", [(36, 39), (25, 45)], ids=["three", "twenty"])
 def test_unbuildable_neighbours_end_in_a_set(row) -> None:
     ended = bisected(a_range({37: 1.07}, unbuildable=frozenset(range(*row))))
-    assert ended.culprits == {"s": [Segment(row[0] - 1, row[1])]}
+    assert ended.culprits == {"s": [SuspectRange(row[0] - 1, row[1])]}
 
 
 @pytest.mark.parametrize("culprit", [10, 22, 52])
@@ -177,7 +182,7 @@ def test_a_probe_that_does_not_run_at_the_culprit_is_not_asked_there_for_ever(pl
     """It is located as closely as it runs, and the other one is located exactly."""
     series = {"s": Simulated({20: 1.07}), "t": Simulated({20: 1.06}, probe="q")}
     ended = bisected(SimulatedRange(N, series, fails={"q": frozenset({place})}))
-    assert ended.culprits == {"s": steps(20), "t": [Segment(place - 1, place + 1)]}
+    assert ended.culprits == {"s": steps(20), "t": [SuspectRange(place - 1, place + 1)]}
     assert len(ended.facts.failures) == 1
 
 
@@ -194,8 +199,8 @@ def test_what_fails_only_when_it_is_to_be_proven_ends() -> None:
     proofs = [r for r in ended.facts.readings if r.purpose in ("verify", "control")]
     located = replace(ended.facts, readings=ended.facts.readings[: -len(proofs)])
     question = ended.investigation.question
-    assert next_step(question, located) == Measure("p", 36, 37, "verify")
-    lost = replace(located, failures=(Failure("p", 37, "it cannot be made again"),))
+    assert next_step(question, located) == PlannedPair("p", 36, 37, "verify")
+    lost = replace(located, failures=(ProbeFailure("p", 37, "it cannot be made again"),))
     step = next_step(question, lost)
     assert step is None or 37 not in (step.base, step.head)
 
@@ -209,7 +214,7 @@ def test_weights_lead_the_search_but_rule_nobody_out() -> None:
         assert bisected(world, question=question).culprits == {"s": steps(culprit)}
 
 
-@pytest.mark.parametrize("limits", [Limits(builds=5), Limits(pairs=14)], ids=["builds", "pairs"])
+@pytest.mark.parametrize("limits", [BisectLimits(builds=5), BisectLimits(pairs=14)], ids=["builds", "pairs"])
 def test_a_limit_leaves_suspects_among_whom_the_culprit_is(limits) -> None:
     for seed in range(10):
         ended = bisected(a_range({37: 1.07}, seed=seed), limits)
@@ -233,7 +238,7 @@ def test_a_bisection_goes_on_from_any_of_its_moments() -> None:
         step = next_step(question, facts)
         assert step == next_step(question, facts_of(ended.events[:count]))
         assert step, "it had not ended there"
-        if isinstance(event, Build):
+        if isinstance(event, BuildAttempt):
             assert event.position in (step.base, step.head)
         else:
             assert (event.base, event.head, event.purpose) == (step.base, step.head, step.purpose)
@@ -242,8 +247,8 @@ def test_a_bisection_goes_on_from_any_of_its_moments() -> None:
 
 def test_the_first_step_is_to_confirm() -> None:
     world = a_range({})
-    assert next_step(world.question(), Facts()) == Measure("p", 0, N, "confirm")
-    assert Investigation(world.question(), Facts()).searches == []
+    assert next_step(world.question(), BisectFacts()) == PlannedPair("p", 0, N, "confirm")
+    assert Investigation(world.question(), BisectFacts()).searches == []
 
 
 def test_a_search_for_what_no_single_commit_has_done_ends() -> None:

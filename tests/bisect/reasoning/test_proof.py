@@ -15,8 +15,8 @@ from torchperf_ci.bisect.reasoning.proof import (
     KnownLuck,
     Proof,
 )
-from torchperf_ci.stats.build_offsets import tau_prior
-from torchperf_ci.stats.sprt import BEYOND_MODES
+from torchperf_ci.stats.build_variance import tau_prior
+from torchperf_ci.stats.sequential_test import BEYOND_MODES
 
 MIN_EFFECT = 0.03
 NONE = KnownLuck(0.0, False, (1.0,))

@@ -12,9 +12,14 @@ import pytest
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
 from terminal import all_of
 
-from torchperf_ci.bisect.reasoning.facts import Build, Facts, Failure, Reading
-from torchperf_ci.bisect.reasoning.question import Measure
-from torchperf_ci.bisect.telling.progress import LiveProgress, PlainProgress, progress
+from torchperf_ci.bisect.bisect_progress import LiveBisectProgress, PlainBisectProgress, open_progress
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectReading,
+    BuildAttempt,
+    PlannedPair,
+    ProbeFailure,
+)
 
 N = 20
 HOSTILE = "::error::pwned\n::stop-commands::x\r\x1b[31m\x1b]0;title\x07 [red]markup[/red]"
@@ -33,13 +38,13 @@ def lines(out: io.StringIO) -> list[str]:
 
 
 def test_a_log_gets_a_line_an_event(out) -> None:
-    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
-    built = Build(0, ok=True, seconds=12.4)
+    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    built = BuildAttempt(0, ok=True, seconds=12.4)
     shown.builds(0)
-    shown.learnt(built, Facts(builds=(built,)))
-    shown.measures(Measure("p", 0, N, "confirm"))
-    read = Reading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
-    shown.learnt(read, Facts((read,), (built,)))
+    shown.learnt(built, BisectFacts(builds=(built,)))
+    shown.measures(PlannedPair("p", 0, N, "confirm"))
+    read = BisectReading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
+    shown.learnt(read, BisectFacts((read,), (built,)))
     assert lines(out) == [
         "building 0",
         "[0 pairs, 1 builds] building 0: done in 12 s",
@@ -48,17 +53,17 @@ def test_a_log_gets_a_line_an_event(out) -> None:
 
 
 def test_profiles_are_told_when_they_begin(out) -> None:
-    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
     shown.looks_inside(12, 13)
     assert lines(out) == ["what moved inside? 13 against 12"]
 
 
 def test_what_went_wrong_is_told_with_its_first_line(out) -> None:
-    shown = PlainProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
     shown.builds(3)
-    shown.learnt(Build(3, ok=False, why="error: no such file\nand more"), Facts())
-    shown.measures(Measure("p", 0, 4, "locate"))
-    shown.learnt(Failure("p", 4, ""), Facts())
+    shown.learnt(BuildAttempt(3, ok=False, why="error: no such file\nand more"), BisectFacts())
+    shown.measures(PlannedPair("p", 0, 4, "locate"))
+    shown.learnt(ProbeFailure("p", 4, ""), BisectFacts())
     assert lines(out)[1:] == [
         "[0 pairs, 0 builds] building 3: cannot be built: error: no such file",
         "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
@@ -67,7 +72,7 @@ def test_what_went_wrong_is_told_with_its_first_line(out) -> None:
 
 def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> None:
     ended = bisected(WORLD)
-    shown = PlainProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)], out)
+    shown = PlainBisectProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)], out)
     for count, event in enumerate(ended.events, start=1):
         shown.learnt(event, facts_of(ended.events[:count]))
     told = lines(out)
@@ -79,10 +84,10 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> Non
 
 def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    shown = progress(WORLD.question(), NAMES)
-    assert isinstance(shown, PlainProgress)
+    shown = open_progress(WORLD.question(), NAMES)
+    assert isinstance(shown, PlainBisectProgress)
     shown.builds(1)
-    shown.learnt(Build(1, ok=False, why=HOSTILE), Facts())
+    shown.learnt(BuildAttempt(1, ok=False, why=HOSTILE), BisectFacts())
     shown.close()
     told = capsys.readouterr().err.splitlines()
     stopped = [line for line in told if line.startswith("::")]
@@ -96,9 +101,9 @@ import sys
 sys.path[:0] = sys.argv[1:]
 from test_progress import NAMES, WORLD
 from simulated_range import bisected, facts_of
-from {LiveProgress.__module__} import {LiveProgress.__name__} as LiveProgress
-from {progress.__module__} import {progress.__name__} as progress
-from {Measure.__module__} import {Measure.__name__} as Measure
+from {LiveBisectProgress.__module__} import {LiveBisectProgress.__name__} as LiveProgress
+from {open_progress.__module__} import {open_progress.__name__} as progress
+from {PlannedPair.__module__} import {PlannedPair.__name__} as Measure
 """
 ON_A_TERMINAL = """
 shown = progress(WORLD.question(), NAMES)

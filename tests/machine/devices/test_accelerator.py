@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torchperf_ci.bench.worker import memory
-from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.bench.worker import profiling
 from torchperf_ci.machine.devices.mps import Mps
+from torchperf_ci.machine.devices.nvidia import Cuda
 from torchperf_ci.machine.devices.xpu import Xpu
 
 
@@ -99,5 +99,5 @@ def test_a_graph_that_is_replayed_works_in_memory_that_it_holds(monkeypatch):
         monkeypatch.setattr(device, name, lambda answer=answer: answer)
     for name in ("synchronize", "reset_peak_memory"):
         monkeypatch.setattr(device, name, lambda: None)
-    assert memory.peak(device, lambda: None).device == 9
-    assert memory.peak(device, lambda: None, replayed=True).device == 20
+    assert profiling.peak(device, lambda: None).device == 9
+    assert profiling.peak(device, lambda: None, replayed=True).device == 20

@@ -7,8 +7,8 @@ from importlib.metadata import files
 
 import pytest
 
-from torchperf_ci.machine.devices.base import Held, Seen, VendorToolError
-from torchperf_ci.machine.devices.rocm import Rocm, marketing_name
+from torchperf_ci.machine.devices.amd import Rocm, marketing_name
+from torchperf_ci.machine.devices.interface import ThrottleCounters, TorchGpu, VendorToolError
 
 ROCMINFO = """\
 *******
@@ -75,7 +75,7 @@ def test_the_first_visible_gpu_is_the_one_meant(monkeypatch, variables):
 
 @pytest.mark.usefixtures("amdsmi", "no_rocminfo")
 def test_torch_knows_which_card_it_uses_and_leaves_out_the_function_of_its_address():
-    assert Rocm(Seen(pci="0000:c1:00.0", count=8)).identity().facts["gpu_pci"] == "0000:c1:00.0"
+    assert Rocm(TorchGpu(pci="0000:c1:00.0", count=8)).identity().facts["gpu_pci"] == "0000:c1:00.0"
 
 
 def test_the_stand_in_has_the_librarys_own_functions_arguments_and_keys(amdsmi):
@@ -129,7 +129,7 @@ def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
         "acc_hbm_thrm": "N/A",
         "acc_ppt_pwr": 900,
     }
-    assert Rocm().throttle_counters() == Held(1000.0, {"processor hot": 5.0}, 900.0)
+    assert Rocm().throttle_counters() == ThrottleCounters(1000.0, {"processor hot": 5.0}, 900.0)
 
 
 def test_determinism_holds_the_clock_below_its_peak(amdsmi):

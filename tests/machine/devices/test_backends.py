@@ -8,10 +8,10 @@ import pytest
 
 import torchperf_ci.machine.devices as package
 from torchperf_ci.machine.devices import device, installed
+from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.cuda import Cuda
 from torchperf_ci.machine.devices.mps import Mps
-from torchperf_ci.machine.devices.rocm import Rocm
+from torchperf_ci.machine.devices.nvidia import Cuda
 from torchperf_ci.machine.devices.xpu import Xpu
 
 

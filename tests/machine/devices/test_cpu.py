@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from torchperf_ci.machine.devices.base import Device
-from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.rapl import Rapl
+from torchperf_ci.machine.devices.cpu import Cpu, Rapl
+from torchperf_ci.machine.devices.interface import Device
 from torchperf_ci.machine.devices.system_files import numbers
 
 PACKAGE = "sys/class/powercap/intel-rapl:0"

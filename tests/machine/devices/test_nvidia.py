@@ -3,8 +3,8 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from torchperf_ci.machine.devices.base import Condition, Seen, Throttling, VendorToolError
-from torchperf_ci.machine.devices.cuda import Cuda
+from torchperf_ci.machine.devices.interface import GpuCondition, Throttling, TorchGpu, VendorToolError
+from torchperf_ci.machine.devices.nvidia import Cuda
 
 NOT_SUPPORTED = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
@@ -37,7 +37,7 @@ def test_of_mig_instances_only_the_first_is_seen(monkeypatch):
 @pytest.mark.usefixtures("nvidia")
 def test_a_slice_is_no_whole_card_where_only_torch_knows_of_it():
     """Kubernetes gives a container one slice and says nothing in ``CUDA_VISIBLE_DEVICES``."""
-    seen = Seen("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "c0ffee", memory_mib=9856, count=1)
+    seen = TorchGpu("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "c0ffee", memory_mib=9856, count=1)
     identity = Cuda(seen).identity()
     assert (identity.type, identity.gpu_memory_mib, identity.gpu_count) == (seen.name, 9856, 1)
 
@@ -63,7 +63,7 @@ def test_torch_knows_which_card_it_uses(h100, monkeypatch):
 
 def test_a_real_card_idle_and_loaded(h100):
     device = Cuda(h100.seen)
-    assert device.condition() == Condition("", 32, 89, persistence=True)
+    assert device.condition() == GpuCondition("", 32, 89, persistence=True)
     assert device.throttling() == Throttling()
     assert device.clocks()["gpu_sm_mhz"] == "345"
     h100.load()
@@ -124,7 +124,7 @@ def test_older_drivers_call_the_reasons_otherwise(nvidia):
 
 
 def test_the_masks_are_those_of_the_library():
-    from torchperf_ci.machine.devices.nvml import VOIDING, WARNING
+    from torchperf_ci.machine.devices.nvidia import VOIDING, WARNING
 
     assert set(VOIDING) == {
         pynvml.nvmlClocksEventReasonHwSlowdown,
@@ -140,7 +140,7 @@ def test_readings():
     device = Cuda()
     assert device.clocks() == {"gpu_sm_mhz": "1980", "gpu_sm_max_mhz": "1980", "gpu_memory_mhz": "2619"}
     assert device.energy_joules() == pytest.approx(1234.5)
-    assert device.condition() == Condition("", 41, 87, persistence=False, processes=(4711,))
+    assert device.condition() == GpuCondition("", 41, 87, persistence=False, processes=(4711,))
 
 
 def test_what_a_gpu_does_not_offer_is_left_out(nvidia):

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from torchperf_ci.machine.devices import processor as module
-from torchperf_ci.machine.devices.processor import Processor, processor
+from torchperf_ci.machine.devices import cpu as module
+from torchperf_ci.machine.devices.cpu import Processor, read_processor
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_the_type_is_the_cleaned_model_with_its_cores(model, expected):
 
 def test_cores_are_counted_once_however_many_threads(server, monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    found = processor(server)
+    found = read_processor(server)
     assert (found.cores, found.threads) == (4, 8)
     assert found.microcode == "0x2b0005c0"
 
@@ -48,13 +48,13 @@ def test_arm_models_are_named_by_lscpu(server, monkeypatch, rows):
     (server / "proc/cpuinfo").write_text("processor\t: 0\nCPU part\t: 0xd40\n")
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(module, "_output", lambda _: json.dumps({"lscpu": rows}))
-    assert processor(server).model == "Neoverse-V1"
+    assert read_processor(server).model == "Neoverse-V1"
 
 
 def test_agrees_with_lscpu_on_this_machine():
     if platform.system() == "Darwin":
         expected = subprocess.check_output(["sysctl", "-n", "hw.physicalcpu"], text=True).strip()
-        assert processor().cores == int(expected)
+        assert read_processor().cores == int(expected)
         return
     listed = subprocess.check_output(["lscpu", "--parse=core,socket"], text=True)
-    assert processor().cores == len({line for line in listed.splitlines() if not line.startswith("#")})
+    assert read_processor().cores == len({line for line in listed.splitlines() if not line.startswith("#")})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.machine.devices.visible import visible
+from torchperf_ci.machine.devices.accelerator import visible_indices
 
 UUIDS = ("GPU-8932f937", "GPU-8932aaaa", "GPU-1111bbbb")
 
@@ -26,11 +26,11 @@ UUIDS = ("GPU-8932f937", "GPU-8932aaaa", "GPU-1111bbbb")
     ],
 )
 def test_visible_devices(choice, expected):
-    assert visible(choice, UUIDS) == expected
+    assert visible_indices(choice, UUIDS) == expected
 
 
 @given(st.lists(st.sampled_from([*UUIDS, "0", "1", "2", "3", "x", ""])))
 def test_a_list_never_shows_a_gpu_twice_or_one_that_is_not_there(entries):
-    chosen = visible(",".join(entries), UUIDS)
+    chosen = visible_indices(",".join(entries), UUIDS)
     assert len(set(chosen)) == len(chosen)
     assert set(chosen) <= {0, 1, 2}

@@ -27,7 +27,7 @@ def main() -> None:
     sys.modules["torchperf_ci"] = package
     spec.loader.exec_module(package)
 
-    from torchperf_ci.bench.worker.server import serve
+    from torchperf_ci.bench.worker.session import serve
 
     serve(int(sys.argv[1]))
 

@@ -1,7 +1,9 @@
-"""One step of a workload, for a mode, dtype, device and backend."""
+"""One step of a workload, for a mode, dtype, device and backend, and what its compilation took."""
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -10,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torchperf_ci.bench.worker.errors import UnsupportedError
-from torchperf_ci.bench.worker.precision import pinned
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
 from torchperf_ci.suite.workload import Task, Workload
 
 if TYPE_CHECKING:
-    from torchperf_ci.machine.devices.base import Device
+    from torchperf_ci.machine.devices.interface import Device
+
 
 SEED = 0
 CAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -28,7 +30,7 @@ Mark = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class StepRequest:
     """What to build. ``backend`` is ``eager``, ``inductor`` or ``inductor:MODE`` (a ``torch.compile`` mode)."""
 
     mode: str
@@ -38,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Step:
+class BuiltStep:
     """A built step. ``model`` is the eager model and ``forward`` what the backend made of it.
 
     ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` are the
@@ -61,7 +63,7 @@ class Step:
         )
 
 
-def build(workload: Workload, request: Request, device: Device) -> Step:
+def build_step(workload: Workload, request: StepRequest, device: Device) -> BuiltStep:
     """Build on the CPU with a fixed seed, then move, cast and compile.
 
     Raises :class:`UnsupportedError` for a combination that does not exist.
@@ -75,7 +77,7 @@ def build(workload: Workload, request: Request, device: Device) -> Step:
     return replace(_step(task, request, device), moved=moved)
 
 
-def _step(task: Task, request: Request, device: Device) -> Step:
+def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
     forward = _compiled(task.model, request.backend)
     precision = _autocast(request.dtype, device)
     if request.mode == "inference":
@@ -85,7 +87,7 @@ def _step(task: Task, request: Request, device: Device) -> Step:
     return _training(task, forward, precision, scaler)
 
 
-def _placed(task: Task, request: Request, device: Device) -> Task:
+def _placed(task: Task, request: StepRequest, device: Device) -> Task:
     target, dtype = torch.device(device.torch_type), CAST.get(request.dtype)
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
@@ -112,7 +114,7 @@ def _autocast(dtype: str, device: Device) -> Precision:
     return lambda: torch.autocast(device.torch_type, dtype=half)
 
 
-def _inference(task: Task, forward: Model, precision: Precision) -> Step:
+def _inference(task: Task, forward: Model, precision: Precision) -> BuiltStep:
     def run() -> object:
         with torch.no_grad(), precision():
             return task.call(forward)
@@ -121,10 +123,10 @@ def _inference(task: Task, forward: Model, precision: Precision) -> Step:
         run()
         mark("forward")
 
-    return Step(task.model, forward, task, precision, phases, run)
+    return BuiltStep(task.model, forward, task, precision, phases, run)
 
 
-def _training(task: Task, forward: Model, precision: Precision, scaler: torch.amp.GradScaler) -> Step:
+def _training(task: Task, forward: Model, precision: Precision, scaler: torch.amp.GradScaler) -> BuiltStep:
     model, loss_of = task.model, task.loss
     if not isinstance(model, torch.nn.Module) or loss_of is None:
         msg = "training needs a torch.nn.Module and a loss"
@@ -142,8 +144,74 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
         scaler.update()
         mark("optimizer")
 
-    return Step(model, forward, task, precision, phases, lambda: phases(_unmarked))
+    return BuiltStep(model, forward, task, precision, phases, lambda: phases(_unmarked))
 
 
 def _unmarked(_phase: str) -> None:
     """Phases are timed apart from the latency, because the synchronisation between them costs time."""
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """Wall seconds, and CPU seconds of this process and of the compilers it waited for."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """Counts since the process began.
+
+    ``recompiles`` are compilations of a frame that had been compiled before; they may hit the cache. A graph that
+    cannot be cached is missed each time.
+    """
+
+    graphs: int
+    graph_breaks: int
+    recompiles: int
+    recompile_reasons: tuple[str, ...]
+    cache_hits: int
+    cache_misses: int
+    cudagraph_skips: int
+
+
+def time_first_step(device: Device, step: Callable[[], object]) -> FirstStep:
+    """Time the step that pays for compilation, lazy initialisation and cold caches."""
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    step()
+    device.synchronize()
+    return FirstStep(time.perf_counter() - wall, _cpu_seconds() - cpu)
+
+
+def compilation_counts() -> Compilation:
+    """Read dynamo's and inductor's counters."""
+    from torch._dynamo.utils import counters, get_compilation_metrics
+
+    reasons = tuple(filter(None, map(_recompile_reason, get_compilation_metrics())))
+    inductor = counters["inductor"]
+    return Compilation(
+        graphs=counters["stats"]["unique_graphs"],
+        graph_breaks=_total(counters["graph_break"]),
+        recompiles=len(reasons),
+        recompile_reasons=reasons,
+        cache_hits=inductor["fxgraph_cache_hit"],
+        cache_misses=inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"],
+        cudagraph_skips=inductor["cudagraph_skips"],
+    )
+
+
+def _recompile_reason(metrics: Any) -> str:
+    """Why a frame was compiled again; empty for the first time. torch 2.6 counts, and tells no reason."""
+    if hasattr(metrics, "recompile_reason"):
+        return str(metrics.recompile_reason or "")
+    return "not told by this torch" if metrics.cache_size else ""
+
+
+def _total(counter: Any) -> int:
+    return int(sum(counter.values()))
+
+
+def _cpu_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

@@ -1,26 +1,225 @@
-"""The facts, sorted: what was read between which builds, and what it cost."""
+"""The question, the facts learnt so far one event at a time, and which of them bear on a range of suspects.
+
+Builds are told apart by their position in the range: 0 is the good commit, i the i-th suspect, and the last one the bad
+commit. Of one commit several may be made, its **draws**, which differ in nothing but what luck decides: 0 is the first.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from torchperf_ci.stats.information import Price, chances_to_build
-from torchperf_ci.stats.reading_errors import Readings
+from torchperf_ci.stats.build_variance import USUAL_TAU, Readings
+from torchperf_ci.stats.posterior import Price, chances_to_build
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.bisect.reasoning.facts import Facts, Reading
-    from torchperf_ci.bisect.reasoning.question import Question
-    from torchperf_ci.bisect.reasoning.segment import Segment
+    from numpy.typing import NDArray
 
 
-def within(facts: Facts, series: str, segment: Segment, luck: float) -> Readings:
+@dataclass(frozen=True, order=True)
+class SuspectRange:
+    """The suspects between two builds: positions ``before`` + 1 to ``after``."""
+
+    before: int
+    after: int
+
+    def parts(self, steps: Iterable[SuspectRange]) -> Iterator[SuspectRange]:
+        """Those of the steps that lie within the segment."""
+        return (step for step in steps if self.before <= step.before and step.after <= self.after)
+
+    def without(self, steps: Iterable[SuspectRange]) -> list[SuspectRange]:
+        """What is left of the segment beside some steps within it, in order."""
+        places = sorted(self.parts(steps))
+        starts = [self.before, *(step.after for step in places)]
+        ends = [*(step.before for step in places), self.after]
+        return [SuspectRange(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
+
+
+Purpose = Literal["confirm", "locate", "verify", "control"]
+"""What a pair is for; a ``control`` is of one and the same build twice, so that whatever it reads is not the code."""
+
+MOST_BY_CHANCE = 2
+"""Builds that fail side by side by chance."""
+
+
+@dataclass(frozen=True)
+class BisectReading:
+    """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
+
+    ``seconds`` is what the pair took. ``values`` are what base measured of the series, in the unit of each, where that
+    can be told.
+    """
+
+    probe: str
+    base: int
+    head: int
+    log_ratios: Mapping[str, float]
+    purpose: Purpose
+    seconds: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)
+    draws: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class BuildAttempt:
+    """One attempt to make a commit's environment, and why it failed, if it did.
+
+    It is ``repeated`` where it came out byte for byte as another draw of the commit: nothing was left to luck.
+    """
+
+    position: int
+    ok: bool
+    seconds: float = 0.0
+    why: str = ""
+    draw: int = 0
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class ProbeFailure:
+    """A commit that was built, but on which the probe does not run."""
+
+    probe: str
+    position: int
+    why: str
+
+
+@dataclass(frozen=True)
+class ProbeBatchSize:
+    """What ``--batch-size auto`` is for a probe: it must stay the same for as long as its pairs are put together."""
+
+    probe: str
+    size: int
+
+
+@dataclass(frozen=True)
+class ProfiledStep:
+    """What profiles of two builds have shown: ``inside`` is that of ``culprits.json``, less what is attached to it."""
+
+    base: int
+    head: int
+    inside: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BisectNote:
+    """What a reader of the bisection should know beside its facts."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class BisectFacts:
+    """All of it, in the order in which it was learnt."""
+
+    readings: tuple[BisectReading, ...] = ()
+    builds: tuple[BuildAttempt, ...] = ()
+    failures: tuple[ProbeFailure, ...] = ()
+
+    @property
+    def built(self) -> frozenset[int]:
+        """Positions whose environment could be made."""
+        return frozenset(build.position for build in self.builds if build.ok)
+
+    @property
+    def made(self) -> frozenset[tuple[int, int]]:
+        """Positions and draws of all builds that could be made."""
+        return frozenset((build.position, build.draw) for build in self.builds if build.ok)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether making a commit anew is known to change nothing."""
+        return any(build.repeated for build in self.builds)
+
+    @property
+    def unusable(self) -> frozenset[int]:
+        """Positions that nothing can be measured on so far: they were not built, or the probe does not run on them.
+
+        A commit that was built once is not among them if another draw of it fails.
+        """
+        return self._unbuilt | self._failing
+
+    @property
+    def unsettled(self) -> frozenset[int]:
+        """Those of them whose build has failed once only, which chance may have done.
+
+        Where more than :data:`MOST_BY_CHANCE` have failed in a row, it was not chance.
+        """
+        tries = Counter(build.position for build in self.builds if not build.draw)
+        return frozenset(
+            position
+            for position in self._unbuilt - self._failing
+            if tries[position] == 1 and self._in_a_row(position) <= MOST_BY_CHANCE
+        )
+
+    @property
+    def _unbuilt(self) -> frozenset[int]:
+        return frozenset(build.position for build in self.builds if not build.draw) - self.built
+
+    @property
+    def _failing(self) -> frozenset[int]:
+        return frozenset(failure.position for failure in self.failures)
+
+    def _in_a_row(self, position: int) -> int:
+        """How many were not built around a position, with none among them that was."""
+        left = max((place for place in self.built if place < position), default=-1)
+        right = min((place for place in self.built if place > position), default=math.inf)
+        return sum(left < place < right for place in self._unbuilt)
+
+
+@dataclass(frozen=True)
+class BisectQuestion:
+    """A range of suspects and what to measure on it.
+
+    ``weights``, one a suspect, sum to 1: how suspect each is beforehand. ``min_effect`` is the smallest relative change
+    that matters. ``reverts`` are positions of commits that take back another one, and its position.
+    ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
+
+    ``luck`` is the standard deviation that builds of one and the same code are expected to have among themselves, on
+    the log scale; 0 where each process draws anew what luck decides, so that pairs carry it already. ``rebuilds`` says
+    whether a commit can be built again so that it differs in what luck decides.
+    """
+
+    weights: NDArray[np.float64]
+    probes: Sequence[str]
+    min_effect: float
+    build_seconds: float = 600.0
+    pair_seconds: float = 10.0
+    reverts: Mapping[int, int] = field(default_factory=dict)
+    luck: float = USUAL_TAU
+    rebuilds: bool = False
+
+    @property
+    def bad(self) -> int:
+        """The position of the bad commit, which is also the number of suspects."""
+        return int(self.weights.size)
+
+
+def with_known_rebuilds(question: BisectQuestion, facts: BisectFacts) -> BisectQuestion:
+    """The question after it has shown that builds of one commit come out the same, byte for byte, if it has."""
+    return replace(question, rebuilds=question.rebuilds and not facts.repeated)
+
+
+@dataclass(frozen=True)
+class PlannedPair:
+    """One pair that is to be measured next: two positions, what for, and which draws of their builds."""
+
+    probe: str
+    base: int
+    head: int
+    purpose: Purpose
+    draws: tuple[int, int] = (0, 0)
+
+
+def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck: float) -> Readings:
     """What bears on a segment, positions counted from its first build.
 
     That are pairs with its first build, and pairs of neighbours among the builds that were measured.
@@ -39,12 +238,14 @@ def within(facts: Facts, series: str, segment: Segment, luck: float) -> Readings
     return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck)
 
 
-def series_of(facts: Facts) -> dict[str, str]:
+def series_of(facts: BisectFacts) -> dict[str, str]:
     """The probe that yields each series, in the order in which they were first read."""
     return {series: reading.probe for reading in facts.readings for series in reading.log_ratios}
 
 
-def price(question: Question, facts: Facts, segment: Segment, probe: str, *, may_build: bool) -> Price:
+def reading_price(
+    question: BisectQuestion, facts: BisectFacts, segment: SuspectRange, probe: str, *, may_build: bool
+) -> Price:
     """What reading each build of a segment takes, in seconds."""
     chance = chances_to_build(question.bad, sorted(facts.built - facts.unusable), sorted(facts.unusable))
     build = np.full(question.bad + 1, build_seconds(question, facts))
@@ -57,7 +258,7 @@ def price(question: Question, facts: Facts, segment: Segment, probe: str, *, may
     return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part], again)
 
 
-def draw_of(facts: Facts, base: int, head: int, *, anew: bool) -> int:
+def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int:
     """The draw of head that was last read against the first one of base, or ``anew`` one that was neither read nor
     has failed."""
     read = [one.draws[1] for one in facts.readings if (one.base, one.head, one.draws[0]) == (base, head, 0)]
@@ -73,12 +274,14 @@ def draw_of(facts: Facts, base: int, head: int, *, anew: bool) -> int:
     return max([*others, *failed], default=0) + 1
 
 
-def build_seconds(question: Question, facts: Facts) -> float:
+def build_seconds(question: BisectQuestion, facts: BisectFacts) -> float:
     """What a build has taken on average, else what is expected."""
     return mean([build.seconds for build in facts.builds] or [question.build_seconds])
 
 
-def pair_seconds(question: Question, readings: Sequence[Reading], probe: str | None = None) -> float:
+def pair_seconds(
+    question: BisectQuestion, readings: Sequence[BisectReading], probe: str | None = None
+) -> float:
     """What a pair, of a probe or of all of them, has taken on average, else what is expected."""
     known = [reading.seconds for reading in readings if probe in (None, reading.probe)]
     return max(mean(known or [question.pair_seconds]), 1e-9)

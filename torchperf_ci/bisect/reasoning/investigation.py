@@ -11,25 +11,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bisect.reasoning.evidence import series_of
-from torchperf_ci.bisect.reasoning.locating import Search
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM
-from torchperf_ci.bisect.reasoning.question import Measure
-from torchperf_ci.bisect.reasoning.standing import Standing
-from torchperf_ci.bisect.reasoning.steadiness import with_control
+from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
+from torchperf_ci.bisect.reasoning.evidence import PlannedPair, series_of
+from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, with_control
+from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_ci.bisect.reasoning.facts import Facts
-    from torchperf_ci.bisect.reasoning.question import Question
-    from torchperf_ci.bisect.reasoning.segment import Segment
+    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, SuspectRange
 
 POSSIBLE = 0.01
 """What a series must give a step that another one has proven, to be asked about it as well."""
 
 
-def next_step(question: Question, facts: Facts, *, may_build: bool = True) -> Measure | None:
+def next_step(question: BisectQuestion, facts: BisectFacts, *, may_build: bool = True) -> PlannedPair | None:
     """The pair to measure next; None when there is nothing more to learn."""
     return Investigation(question, facts).next_step(may_build=may_build)
 
@@ -38,14 +34,14 @@ def next_step(question: Question, facts: Facts, *, may_build: bool = True) -> Me
 class Investigation:
     """Everything that follows from the facts."""
 
-    question: Question
-    facts: Facts
+    question: BisectQuestion
+    facts: BisectFacts
 
     @cached_property
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[SeriesEvidence]:
         """Every series that was read."""
         known = series_of(self.facts)
-        return [Standing(self.question, self.facts, name, probe) for name, probe in known.items()]
+        return [SeriesEvidence(self.question, self.facts, name, probe) for name, probe in known.items()]
 
     @cached_property
     def probes(self) -> Sequence[str]:
@@ -54,7 +50,7 @@ class Investigation:
         return [probe for probe in self.question.probes if probe not in failing]
 
     @cached_property
-    def regressed(self) -> Sequence[Standing]:
+    def regressed(self) -> Sequence[SeriesEvidence]:
         """The series of which bad is slower than good, or that have a culprit, the clearest first.
 
         What was proven stays proven, even if later pairs of bad and good do not look as slow as those before.
@@ -63,22 +59,22 @@ class Investigation:
         return sorted(slower, key=_clarity, reverse=True)
 
     @property
-    def explained_by_luck(self) -> Standing | None:
+    def explained_by_luck(self) -> SeriesEvidence | None:
         """A series of which bad was slower than good for as long as neither was built anew, and only for so long."""
         gone = (one for one in self.standings if one.confirmation.is_luck)
         return None if self.regressed else next(gone, None)
 
     @cached_property
-    def searches(self) -> Sequence[Search]:
+    def searches(self) -> Sequence[CulpritSearch]:
         """What is still to be explained, one search for all series that have the same to explain."""
-        groups: dict[tuple[Segment, frozenset[Segment]], list[Standing]] = {}
+        groups: dict[tuple[SuspectRange, frozenset[SuspectRange]], list[SeriesEvidence]] = {}
         for one in self.regressed:
             for part, proof in one.unexplained.items():
                 if proof.word == "slower":
                     groups.setdefault((part, frozenset(part.parts(one.refuted))), []).append(one)
-        return [Search(part, members) for (part, _), members in groups.items()]
+        return [CulpritSearch(part, members) for (part, _), members in groups.items()]
 
-    def next_step(self, *, may_build: bool) -> Measure | None:
+    def next_step(self, *, may_build: bool) -> PlannedPair | None:
         """See :func:`next_step`."""
         for steps in (
             self._confirmations(first=True),
@@ -92,12 +88,12 @@ class Investigation:
                 return with_control(self.facts, step)
         return None
 
-    def _may_run(self, step: Measure) -> bool:
+    def _may_run(self, step: PlannedPair) -> bool:
         """Whether the probe is not known to fail on one of the two builds: to ask again would tell nothing new."""
         ends = (step.base, step.head)
         return not any(f.probe == step.probe and f.position in ends for f in self.facts.failures)
 
-    def _confirmations(self, *, first: bool) -> Iterator[Measure]:
+    def _confirmations(self, *, first: bool) -> Iterator[PlannedPair]:
         """Bad against good, the probe that was asked least first: each as often as it takes at least, or until clear.
 
         What is clear first is located first: what takes many pairs may have changed nothing.
@@ -110,9 +106,9 @@ class Investigation:
                 known = next(
                     (o for o in self.standings if o.probe == probe and o.confirmation.word == "open"), None
                 )
-                yield known.pair(known.whole, "confirm") if known else Measure(probe, *whole, "confirm")
+                yield known.pair(known.whole, "confirm") if known else PlannedPair(probe, *whole, "confirm")
 
-    def _shared_culprits(self) -> Iterator[Measure]:
+    def _shared_culprits(self) -> Iterator[PlannedPair]:
         """A culprit that one series has proven is tried with the others that may have it, too."""
         proven = {step for one in self.regressed for step in one.culprits}
         for one in self.regressed:
@@ -121,14 +117,14 @@ class Investigation:
                     if step in one.tried or _gives(one, part, step) >= POSSIBLE:
                         yield one.pair(step, "verify")
 
-    def _remainders(self) -> Iterator[Measure]:
+    def _remainders(self) -> Iterator[PlannedPair]:
         """Whether anything is left beside the culprits."""
         for one in self.regressed:
             for part, proof in one.unexplained.items():
                 if proof.word == "open":
                     yield one.pair(part, "confirm")
 
-    def _verifications(self, *, may_build: bool) -> Iterator[Measure]:
+    def _verifications(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:
             first = search.members[0]
             if search.step and search.step not in first.refuted:
@@ -137,19 +133,19 @@ class Investigation:
                 if search.is_to_verify:
                     yield first.pair(search.step, "verify")
 
-    def _locations(self, *, may_build: bool) -> Iterator[Measure]:
+    def _locations(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:
             if search.step is None and (step := search.next_pair(may_build=may_build)):
                 yield step
 
 
-def _clarity(one: Standing) -> float:
+def _clarity(one: SeriesEvidence) -> float:
     """The effect in standard deviations of one pair."""
     decision = one.confirmation.decision
     return math.log(decision.effect.ratio) / decision.noise if decision else 0.0
 
 
-def _gives(one: Standing, part: Segment, step: Segment) -> float:
+def _gives(one: SeriesEvidence, part: SuspectRange, step: SuspectRange) -> float:
     """The probability that a series gives to the suspects of a step."""
     suspects = one.weigh(part).suspects
     return float(suspects[step.before - part.before : step.after - part.before].sum())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.base import UNSEEN
+from torchperf_ci.machine.devices.interface import UNKNOWN_GPU
 
 if TYPE_CHECKING:
-    from torchperf_ci.machine.devices.base import Device, Seen
+    from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 DEVICE_TYPES = ("cuda", "xpu", "mps", "cpu")
 """The device types of torch that have a backend here, in the order in which ``auto`` prefers them."""
 
 
-def device(torch_type: str, hip: bool = False, seen: Seen = UNSEEN) -> Device:
+def device(torch_type: str, hip: bool = False, seen: TorchGpu = UNKNOWN_GPU) -> Device:
     """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) tells ROCm from CUDA.
 
     ``seen`` is which GPU torch uses; without it, the vendor's tools are asked for the first that torch should see.
@@ -21,11 +21,11 @@ def device(torch_type: str, hip: bool = False, seen: Seen = UNSEEN) -> Device:
     Raises :class:`ValueError` for a type that has no backend.
     """
     if torch_type == "cuda" and hip:
-        from torchperf_ci.machine.devices.rocm import Rocm
+        from torchperf_ci.machine.devices.amd import Rocm
 
         return Rocm(seen)
     if torch_type == "cuda":
-        from torchperf_ci.machine.devices.cuda import Cuda
+        from torchperf_ci.machine.devices.nvidia import Cuda
 
         return Cuda(seen)
     if torch_type == "cpu":

@@ -1,13 +1,53 @@
-"""What the accelerators share on torch's side: memory and events."""
+"""What accelerators share: memory and events by torch, and a GPU as its vendor's library shows it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.devices.base import Device, Timing
+from torchperf_ci.machine.devices.interface import (
+    UNKNOWN_GPU,
+    Device,
+    DeviceIdentity,
+    GpuCondition,
+    GpuReading,
+    ThrottleCounters,
+    Throttling,
+    Timing,
+    TorchGpu,
+    TuningChange,
+    TuningRefusal,
+    VendorToolError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def visible_indices(choice: str | None, uuids: Sequence[str]) -> list[int]:
+    """Indices into ``uuids`` that ``choice``, a list like ``CUDA_VISIBLE_DEVICES``, leaves visible, in order.
+
+    ``None`` is an unset variable: all are visible. An entry is an index or the beginning of a UUID; the list
+    ends at the first entry that is neither (CUDA C++ Programming Guide, "CUDA Environment Variables").
+    """
+    if choice is None:
+        return list(range(len(uuids)))
+    chosen: list[int] = []
+    for entry in choice.split(","):
+        index = _index(entry.strip(), uuids)
+        if index is None or index in chosen:
+            break
+        chosen.append(index)
+    return chosen
+
+
+def _index(entry: str, uuids: Sequence[str]) -> int | None:
+    if entry.isascii() and entry.isdigit():
+        return int(entry) if int(entry) < len(uuids) else None
+    matches = [index for index, uuid in enumerate(uuids) if entry and uuid.startswith(entry)]
+    return matches[0] if len(matches) == 1 else None
+
 
 MILLISECOND = 1e-3
 SHORTEST = 1e-6
@@ -61,3 +101,150 @@ class Accelerator(Device):
         import torch
 
         return getattr(torch, self.torch_type)
+
+
+MIG = " MIG "
+"""In CUDA's name of a slice: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
+
+
+class VendorGpu(ABC):
+    """One GPU as its vendor's library shows it. A reading that is not offered is None, empty, or left out."""
+
+    @property
+    @abstractmethod
+    def uuid(self) -> str:
+        """The GPU's own identifier."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The hardware's full name."""
+
+    @property
+    @abstractmethod
+    def driver(self) -> str:
+        """The driver's version."""
+
+    @property
+    @abstractmethod
+    def driver_branch(self) -> str:
+        """What of the driver's version tells drivers apart that differ in speed: no patch for security."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, str]:
+        """Switches that change its speed, and outlive a process: limits, modes, partitions."""
+
+    @property
+    @abstractmethod
+    def pci_address(self) -> str:
+        """Where it sits, as Linux writes it (``0000:3b:00.0``); empty if unknown."""
+
+    @property
+    @abstractmethod
+    def memory_mib(self) -> int:
+        """Its memory; 0 if unknown."""
+
+    @abstractmethod
+    def clocks(self) -> Mapping[str, str]:
+        """See :meth:`Device.clocks`."""
+
+    @abstractmethod
+    def throttling(self) -> Throttling:
+        """See :meth:`Device.throttling`."""
+
+    @abstractmethod
+    def throttle_counters(self) -> ThrottleCounters | None:
+        """See :meth:`Device.throttle_counters`."""
+
+    @abstractmethod
+    def reading(self) -> GpuReading:
+        """See :meth:`Device.reading`."""
+
+    @abstractmethod
+    def energy_joules(self) -> float | None:
+        """See :meth:`Device.energy_joules`."""
+
+    @abstractmethod
+    def condition(self) -> GpuCondition:
+        """See :meth:`Device.condition`."""
+
+    @abstractmethod
+    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+        """See :meth:`Device.changes`."""
+
+
+class ManagedGpu(Accelerator):
+    """A device whose parent side is a vendor's library; without it, the device still measures, and says so.
+
+    ``kind`` is the device name of the records, ``vendor`` who made it.
+    """
+
+    kind: str
+    vendor: str
+
+    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
+        self._seen = seen
+
+    @abstractmethod
+    def visible_gpus(self) -> list[VendorGpu]:
+        """One or more GPUs that torch sees, first the one it uses; raises :class:`VendorToolError`."""
+
+    def identity(self) -> DeviceIdentity:
+        gpus, problem = self._found
+        seen = self._seen
+        if not gpus:
+            return DeviceIdentity(
+                self.kind,
+                seen.name or f"unknown {self.vendor} GPU",
+                gpu_count=seen.count,
+                gpu_memory_mib=seen.memory_mib,
+                facts={"gpu_problem": problem, **({"gpu_pci": seen.pci} if seen.pci else {})},
+            )
+        gpu, is_slice = gpus[0], MIG in seen.name
+        return DeviceIdentity(
+            self.kind,
+            seen.name if is_slice else gpu.name,
+            gpu_count=seen.count or len(gpus),
+            gpu_memory_mib=seen.memory_mib if is_slice else gpu.memory_mib,
+            driver=gpu.driver,
+            driver_branch=gpu.driver_branch,
+            settings=gpu.settings,
+            facts={"gpu_uuid": gpu.uuid, "gpu_pci": gpu.pci_address},
+        )
+
+    def clocks(self) -> Mapping[str, str]:
+        gpus, _ = self._found
+        return gpus[0].clocks() if gpus else {}
+
+    def throttling(self) -> Throttling:
+        gpus, _ = self._found
+        return gpus[0].throttling() if gpus else Throttling()
+
+    def throttle_counters(self) -> ThrottleCounters | None:
+        gpus, _ = self._found
+        return gpus[0].throttle_counters() if gpus else None
+
+    def reading(self) -> GpuReading | None:
+        gpus, _ = self._found
+        return gpus[0].reading() if gpus else None
+
+    def energy_joules(self) -> float | None:
+        gpus, _ = self._found
+        return gpus[0].energy_joules() if gpus else None
+
+    def condition(self) -> GpuCondition:
+        gpus, problem = self._found
+        return gpus[0].condition() if gpus else GpuCondition(problem=problem)
+
+    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+        gpus, problem = self._found
+        return gpus[0].changes() if gpus else (TuningRefusal("gpu_clocks", problem),)
+
+    @cached_property
+    def _found(self) -> tuple[list[VendorGpu], str]:
+        """The visible GPUs, or none and the reason."""
+        try:
+            return self.visible_gpus(), ""
+        except VendorToolError as error:
+            return [], str(error)

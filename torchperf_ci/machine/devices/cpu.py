@@ -1,22 +1,150 @@
-"""The host's own processor."""
+"""The host's own processor: its name and cores, its energy, and the device made of it."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import platform
+import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import host_memory
-from torchperf_ci.machine.devices.base import Device, Identity
-from torchperf_ci.machine.devices.processor import processor
-from torchperf_ci.machine.devices.rapl import Rapl
-from torchperf_ci.machine.devices.system_files import cpu_files, number
+from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
+from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, online_cpus, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+COMMAND_SECONDS = 10.0
+DECORATION = ("Intel(R)", "(R)", "(TM)", "CPU", "Processor")
+
+
+@dataclass(frozen=True)
+class Processor:
+    """``cores`` are physical and switched on, ``threads`` are the CPUs that the system schedules on."""
+
+    model: str
+    cores: int
+    threads: int
+    microcode: str = ""
+
+    @property
+    def type(self) -> str:
+        """``Xeon_Platinum_8488C_48c``, as the PyTorch benchmark infrastructure writes it.
+
+        It does so on x86 only; elsewhere it keeps the vendor alone, which would mix unlike machines.
+        """
+        name = self.model
+        for word in DECORATION:
+            name = name.replace(word, "")
+        return f"{'_'.join(name.split())}_{self.cores}c"
+
+
+def read_processor(root: Path = Path("/")) -> Processor:
+    """Read the processor of this machine."""
+    if platform.system() == "Darwin":
+        return _apple()
+    info = cpuinfo(root)
+    threads = online_cpus(root)
+    return Processor(
+        info.get("model name") or _lscpu_model(root) or platform.machine(),
+        len({_core(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
+        len(threads) or os.cpu_count() or 1,
+        info.get("microcode", ""),
+    )
+
+
+def cpuinfo(root: Path) -> dict[str, str]:
+    """The first processor of ``/proc/cpuinfo``."""
+    first = text(root / "proc/cpuinfo").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _core(root: Path, cpu: int) -> tuple[str, str]:
+    topology = root / CPUS / f"cpu{cpu}" / "topology"
+    return text(topology / "physical_package_id"), text(topology / "core_id")
+
+
+def _lscpu_model(root: Path) -> str:
+    """The model's name where the kernel gives numbers only (Arm): ``lscpu`` has the table of names."""
+    output = _output(["/usr/bin/lscpu", "--json", "--sysroot", str(root)])
+    rows = json.loads(output)["lscpu"] if output else []
+    names = [str(row["data"]) for row in _flat(rows) if row["field"] == "Model name:"]
+    return names[0] if names and names[0] != "-" else ""
+
+
+def _flat(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Newer versions nest the model below its vendor."""
+    return [
+        row
+        for parent in rows
+        for row in (parent, *_flat(parent.get("children", [])))  # type: ignore[arg-type]
+    ]
+
+
+def _apple() -> Processor:
+    return Processor(
+        sysctl("machdep.cpu.brand_string") or platform.machine(),
+        int(sysctl("hw.physicalcpu") or 1),
+        int(sysctl("hw.logicalcpu") or 1),
+    )
+
+
+def sysctl(name: str) -> str:
+    """A value of macOS's kernel; empty if there is none."""
+    return _output(["/usr/sbin/sysctl", "-n", name]).strip()
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+MICROJOULE = 1e-6
+PACKAGES = "sys/class/powercap/intel-rapl:?"
+"""One colon is a package, or ``psys``, which holds the packages and more; two are a part of one."""
+
+
+class Rapl:
+    """Counters that wrap around (after minutes under load), unwrapped from reading to reading."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._last: dict[Path, int] = {}
+        self._used = 0
+
+    def joules(self) -> float | None:
+        """Energy since some fixed moment; None where no counter may be read (often only root may)."""
+        readings = {
+            package: energy
+            for package in sorted(self._root.glob(PACKAGES))
+            if text(package / "name").startswith("package")
+            and (energy := number(package / "energy_uj")) is not None
+        }
+        if not readings:
+            return None
+        for package, energy in readings.items():
+            used = energy - self._last.get(package, energy)
+            self._used += used if used >= 0 else used + (number(package / "max_energy_range_uj") or 0)
+        self._last = readings
+        return self._used * MICROJOULE
+
 
 KHZ_PER_MHZ = 1000
 ARM = ("aarch64", "arm64")
@@ -52,9 +180,9 @@ class Cpu(Device):
             moments.append(clock())
         return [end - start for start, end in itertools.pairwise(moments)]
 
-    def identity(self) -> Identity:
+    def identity(self) -> DeviceIdentity:
         name = "arm64-cpu" if platform.machine() in ARM else "cpu"
-        return Identity(name, processor(self._root).type)
+        return DeviceIdentity(name, read_processor(self._root).type)
 
     def clocks(self) -> Mapping[str, str]:
         """The mean over the CPUs, where frequency scaling tells it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchperf_ci.machine.devices.base import Device, Identity, Timing
-from torchperf_ci.machine.devices.processor import processor
+from torchperf_ci.machine.devices.cpu import read_processor
+from torchperf_ci.machine.devices.interface import Device, DeviceIdentity, Timing
 
 
 class Mps(Device):
@@ -38,6 +38,6 @@ class Mps(Device):
 
         return int(torch.mps.driver_allocated_memory())
 
-    def identity(self) -> Identity:
+    def identity(self) -> DeviceIdentity:
         """The chip's name, as in ``Apple M2``: it fixes the GPU but for the number of its cores."""
-        return Identity("mps", processor().model, gpu_count=1)
+        return DeviceIdentity("mps", read_processor().model, gpu_count=1)

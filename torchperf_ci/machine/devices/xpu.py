@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import Accelerator
-from torchperf_ci.machine.devices.base import UNSEEN, Identity, Seen
+from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, DeviceIdentity, TorchGpu
 
 MIB = 2**20
 XPU_SMI_SECONDS = 30.0
@@ -18,20 +18,20 @@ class Xpu(Accelerator):
 
     torch_type = "xpu"
 
-    def __init__(self, seen: Seen = UNSEEN) -> None:
+    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
         self._seen = seen
 
-    def identity(self) -> Identity:
+    def identity(self) -> DeviceIdentity:
         """What torch has seen goes before what ``xpu-smi`` lists, which knows nothing of ``ZE_AFFINITY_MASK``."""
         seen, devices = self._seen, _xpu_smi("discovery", "-j").get("device_list", [])
         name, unknown = seen.name, "unknown Intel GPU"
         if not devices:
             facts = {"gpu_problem": "xpu-smi lists no device"}
-            return Identity("xpu", name or unknown, seen.count, seen.memory_mib, facts=facts)
+            return DeviceIdentity("xpu", name or unknown, seen.count, seen.memory_mib, facts=facts)
         first = next((one for one in devices if name and one.get("device_name") == name), devices[0])
         details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j")
         driver = str(details.get("driver_version", ""))
-        return Identity(
+        return DeviceIdentity(
             "xpu",
             name or str(first.get("device_name", unknown)),
             gpu_count=seen.count or len(devices),

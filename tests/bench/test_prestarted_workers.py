@@ -1,0 +1,86 @@
+"""Real workers that are started before their turn."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench import pairs
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.pairs import PrestartedWorkers, measure_pair, spare_cpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUITE = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+added = workload("ahead/sum", "a sum", modes=("inference",))(lambda n: Task(lambda x: x + 1, (torch.ones(64),)))
+"""
+CASE = Case("ahead/sum", "inference", "fp32", "eager", 1)
+ONE = next(iter(os.sched_getaffinity(0)))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Of one CPU, beside which there seems to be another to spare."""
+    (tmp_path / "suite.py").write_text(SUITE)
+    monkeypatch.setattr(pairs, "spare_cpus", lambda _: (ONE,))
+    return Settings(sys.executable, "cpu", (str(tmp_path / "suite.py"),), budget=0.1, cpus=(ONE,))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_what_was_started_is_what_is_measured_and_ends_with_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = PrestartedWorkers()
+    workers.start(CASE, settings, settings, tmp_path)
+    pids = [arm._worker.pid for arm in workers._started]
+    taken = workers.taken(CASE, settings, settings, tmp_path)
+    assert all(map(_runs, pids))
+    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
+    assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
+    assert not any(map(_runs, pids))
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, close: bool) -> None:
+    workers = PrestartedWorkers()
+    workers.start(CASE, settings, settings, tmp_path)
+    pids = [arm._worker.pid for arm in workers._started]
+    if close:
+        workers.close()
+    else:
+        workers.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
+    assert not any(map(_runs, pids))
+
+
+def test_a_compiled_pair_starts_in_its_turn(settings: Settings, tmp_path: Path) -> None:
+    workers = PrestartedWorkers()
+    workers.start(replace(CASE, backend="inductor"), settings, settings, tmp_path)
+    assert workers._started is None
+
+
+@pytest.mark.parametrize(("device", "cpus", "spare"), [("cuda", (0,), 7), ("cpu", (0,), 0), ("cuda", (), 0)])
+def test_cpus_are_spared_where_they_are_not_what_is_measured(
+    monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...], spare: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert len(spare_cpus(Settings("python", device, cpus=cpus))) == spare
+
+
+def test_few_cpus_are_all_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert spare_cpus(Settings("python", "cuda", cpus=(0,))) == ()

@@ -1,0 +1,100 @@
+"""What luck decides of a process is drawn anew for each, and nothing is compiled again for that."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
+from torchperf_ci.bench.process import measure, open_worker
+from torchperf_ci.bench.user_command import CommandArm, command_environment
+from torchperf_ci.bench.worker_client import MOST_PADDING, PADDING, forget_choices, random_variables
+from torchperf_ci.machine.devices import device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUITE = Path(__file__).parents[1] / "support" / "autotuned_suite.py"
+CASE = Case("autotuned/products", "inference", "fp32", "inductor", 128)
+COMPILED = ("ab/x.so", "ab/x.cpp", "triton/0/y.cubin", "triton/0/y.json", "extensions/z/build.ninja")
+GRAPHS = ("fxgraph/aa/b", "aotautograd/c/d")
+CHOSEN = ("ab/x.best_config", "cache/abc", "triton/0/y.autotune.json", "miopen/gfx.ufdb.txt", "ab/x.unknown")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    suite = shutil.copy(SUITE, tmp_path / "suite.py")
+    return Settings(sys.executable, "cpu", (str(suite),), target_ci=0.5, budget=0.2, timeout=240)
+
+
+def timed(settings: Settings) -> Sequence[str]:
+    """The winners, one a line for each time that the variants were timed."""
+    return Path(settings.files[0]).with_name("timed").read_text().split()
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Sequence[Mapping[str, str]]:
+    """The variables that each worker of a pair was given beside those of all workers."""
+    found: list[Mapping[str, str]] = []
+
+    def kept(case: Case, settings: Settings, scratch: Path, more: Mapping[str, str]) -> Any:
+        found.append(more)
+        return open_worker(case, settings, scratch, more)
+
+    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", kept)
+    return found
+
+
+def test_either_arm_of_each_pair_of_a_compiled_case_has_a_draw_of_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Sequence[Mapping[str, str]]
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.pairs.QUADS", 1)
+    both = on_same_cpus(settings, settings)
+    with start_pair(CASE, *both, tmp_path / "scratch") as beforehand:
+        measure_pair(CASE, *both, tmp_path / "scratch")
+        measure_pair(CASE, *both, tmp_path / "scratch", nullcontext(beforehand))
+    assert len(timed(settings)) == 4
+    assert len({more["PYTHONHASHSEED"] for more in given}) == 4
+
+
+def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
+    settings: Settings, tmp_path: Path, given: Sequence[Mapping[str, str]]
+) -> None:
+    with start_pair(CASE, settings, settings, tmp_path):
+        assert [more["KMP_BLOCKTIME"] for more in given] == ["1", "1"]
+
+
+def test_the_processes_of_a_run_have_draws_of_their_own_and_start_warm_all_the_same(
+    settings: Settings, tmp_path: Path
+) -> None:
+    outcomes = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(3)]
+    assert [one.status for one in outcomes] == ["pass"] * 3
+    assert timed(settings) == ["40", "44", "44"]
+    assert outcomes[1].answers["compilation"]["cache_misses"] > 0
+    assert outcomes[2].answers["compilation"]["cache_misses"] == 0
+
+
+@pytest.mark.parametrize(("keep_graphs", "stays"), [(False, COMPILED), (True, (*COMPILED, *GRAPHS))])
+def test_what_was_compiled_stays_and_what_was_chosen_goes(tmp_path: Path, keep_graphs: bool, stays) -> None:
+    for name in (*COMPILED, *GRAPHS, *CHOSEN):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert forget_choices(tmp_path, keep_graphs=keep_graphs)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*stays}
+    assert not forget_choices(tmp_path, keep_graphs=keep_graphs)
+    assert not forget_choices(tmp_path / "nowhere")
+
+
+def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environment(tmp_path: Path) -> None:
+    arm = CommandArm(Settings(sys.executable, "cpu"), None, None, tmp_path)
+    found = [command_environment(arm) for _ in range(4)]
+    assert len({one["PYTHONHASHSEED"] for one in found}) == 4
+    assert len({len(one[PADDING]) for one in found}) > 1
+    assert all(len(random_variables()[PADDING]) < MOST_PADDING for _ in range(4))

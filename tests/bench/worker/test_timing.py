@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchperf_ci.bench.worker import timing
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.machine.devices.interface import Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Clockwork:
+    """Stands in for a device, on a clock of its own: a step takes what ``durations`` says."""
+
+    timing = Timing()
+
+    def __init__(self, duration: Callable[[int], float]) -> None:
+        self.now = 0.0
+        self.steps = 0
+        self._duration = duration
+
+    def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
+        seconds = []
+        for _ in range(count):
+            before = self.now
+            step()
+            seconds.append(self.now - before)
+        return seconds
+
+    def step(self) -> None:
+        self.now += self._duration(self.steps)
+        self.steps += 1
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]], Clockwork]:
+    def make(duration: Callable[[int], float]) -> Clockwork:
+        clock = Clockwork(duration)
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: clock.now)
+        return clock
+
+    return make
+
+
+def test_the_interval_of_the_median_runs_between_the_order_statistics() -> None:
+    """n = 20: ranks 6 and 15 (floor((20 − 1.96·√20)/2) = 5 are left out at each end)."""
+    values = [float(v) for v in range(1, 21)]
+    random.Random(1).shuffle(values)
+    assert timing.median_half_width(values) == pytest.approx((15 - 6) / 2 / 10.5)
+
+
+def test_five_samples_bound_nothing() -> None:
+    assert timing.median_half_width([1.0] * 5) == math.inf
+    assert timing.median_half_width([1.0] * 6) == 0.0
+
+
+def test_the_interval_covers_the_median_of_skewed_samples() -> None:
+    rng = random.Random(0)
+    covered = 0
+    for _ in range(1000):
+        values = sorted(rng.lognormvariate(0, 0.3) for _ in range(40))
+        low = math.floor((40 - timing.Z95 * math.sqrt(40)) / 2)
+        covered += values[low] <= 1.0 <= values[-1 - low]
+    assert covered >= 940
+
+
+def test_sampling_stops_at_the_target(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.01 * (1 + 0.002 * (n % 3)))
+    result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=60)
+    assert result.converged
+    assert len(result.seconds) == timing.MIN_SAMPLES
+
+
+def test_sampling_that_cannot_reach_the_target_ends_with_the_budget(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.01 if n % 2 else 0.02)
+    result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=2)
+    assert not result.converged
+    assert result.half_width > 0.1
+    assert clock.now == pytest.approx(2, abs=0.2)
+
+
+def test_a_step_longer_than_the_budget_still_gives_samples(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda _: 10.0)
+    result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=1)
+    assert result.seconds == (10.0,) * timing.WINDOW
+    assert result.half_width == math.inf
+
+
+def test_short_steps_are_sampled_in_blocks_and_told_by_the_step(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda _: 1e-5)
+    warm = timing.warm_up(clock, clock.step, budget=5)
+    assert warm.inner * 1e-5 >= clock.timing.sample
+    result = timing.sample(clock, clock.step, warm.inner, target=0.01, budget=5)
+    assert result.seconds[0] == pytest.approx(1e-5)
+    assert result.wall_per_step == pytest.approx(1e-5)
+
+
+def test_warm_up_goes_on_while_steps_get_faster(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.01 * (1 + 4 * 0.9**n))
+    warm = timing.warm_up(clock, clock.step, budget=60)
+    assert warm.stable
+    assert 0.01 * (1 + 4 * 0.9**warm.steps) < 0.0102
+
+
+def test_warm_up_that_never_settles_ends_with_the_budget_and_says_so(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 1.0 / (n + 1))
+    warm = timing.warm_up(clock, clock.step, budget=2)
+    assert not warm.stable
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=6, max_size=200), st.floats(1e-3, 1e3))
+def test_the_half_width_does_not_depend_on_the_unit(values: list[float], unit: float) -> None:
+    scaled = timing.median_half_width([v * unit for v in values])
+    assert scaled == pytest.approx(timing.median_half_width(values), rel=1e-6)
+
+
+def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
+    seen = []
+    cpu = device_of("cpu")
+    timing.sample(cpu, lambda: (seen.append(gc.isenabled()), time.sleep(0.001)), 1, 0.5, 0.1)
+    timing.block(cpu, lambda: seen.append(gc.isenabled()), 3)
+    assert not any(seen)
+    assert gc.isenabled()
+
+
+def test_a_block_does_not_look_again_at_what_was_there_before_it() -> None:
+    timing.block(device_of("cpu"), lambda: None, 1)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
+def test_a_block_is_the_mean_of_its_steps(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.1 * (n + 1))
+    clock.synchronize = lambda: None
+    assert timing.block(clock, clock.step, 3) == pytest.approx(0.2)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci.bench.worker.torch_environment import steers, torch_environment
+
+SET = {
+    "DNNL_DEFAULT_FPMATH_MODE": "BF16",
+    "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+    "OMP_PROC_BIND": "close",
+    "LD_PRELOAD": "",
+}
+UNTOLD = {
+    "OMP_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TORCHINDUCTOR_CACHE_DIR": "/somewhere/1234",
+    "DNNL_VERBOSE": "1",
+    "GPU_API_TOKEN": "secret",
+    "CUDA_LAUNCH_BLOCKING": "1",  # nothing on the CPU waits for it
+}
+
+
+@pytest.fixture
+def comparable(monkeypatch):
+    for name, value in {**SET, **UNTOLD}.items():
+        monkeypatch.setenv(name, value)
+    return torch_environment("cpu").comparable
+
+
+def test_variables_that_steer_kernels_count(comparable):
+    assert {name: comparable[name] for name in SET} == SET
+    assert not set(UNTOLD) & set(comparable)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("NVIDIA_TF32_OVERRIDE", True),
+        ("PYTORCH_CUDA_ALLOC_CONF", True),
+        ("PYTORCH_HIP_ALLOC_CONF", True),
+        ("PYTORCH_TUNABLEOP_ENABLED", True),
+        ("PYTORCH_TUNABLEOP_FILENAME", False),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", True),
+        ("CUBLAS_WORKSPACE_CONFIG", True),
+        ("MIOPEN_FIND_MODE", True),
+        ("MIOPEN_USER_DB_PATH", False),
+        ("HSA_ENABLE_SDMA", True),
+        ("TRITON_CACHE_DIR", False),
+        ("PYTORCH_ENABLE_MPS_FALLBACK", True),
+        ("ZE_AFFINITY_MASK", False),
+        ("CUDA_VISIBLE_DEVICES", False),
+    ],
+)
+def test_on_accelerators_more_of_them_count(name, told):
+    assert steers(name, "cuda") == told
+
+
+def test_of_preloaded_libraries_the_names_count(monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/opt/conda/lib/libjemalloc.so:/usr/lib/libiomp5.so")
+    assert torch_environment("cpu").comparable["LD_PRELOAD"] == "libjemalloc.so libiomp5.so"

@@ -1,0 +1,58 @@
+"""Whole searches where builds of one and the same code differ by luck."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from simulated_range import Simulated, SimulatedRange, bisected
+
+from torchperf_ci.bisect.reasoning.evidence import SuspectRange
+
+N = 70
+UNLUCKY = (3, 13, 26, 37)
+"""Seeds of ranges in which nothing is slower, and in which a search that knows no luck of builds proves a culprit."""
+
+
+def a_range(changes: dict[int, float], luck: float, seed: int, **more) -> SimulatedRange:
+    return SimulatedRange(N, {"s": Simulated(changes, 0.01)}, luck=luck, seed=seed, **more)
+
+
+@pytest.mark.parametrize("seed", UNLUCKY)
+def test_luck_of_builds_is_no_commit(seed) -> None:
+    ended = bisected(a_range({}, 0.015, seed, rebuilds=True))
+    assert not ended.culprits
+    assert (ended.investigation.explained_by_luck is not None) == (seed == 13), (
+        "what goes away when it is built anew"
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_culprit_is_proven_by_builds_that_its_search_has_not_seen(seed) -> None:
+    ended = bisected(a_range({37: 1.07}, 0.01, seed, rebuilds=True))
+    assert ended.culprits == {"s": [SuspectRange(36, 37)]}
+    proving = {one.draws for one in ended.facts.readings if one.purpose == "verify"}
+    assert len(proving) >= 2
+    others = {
+        end
+        for one in ended.facts.readings
+        if one.purpose in ("confirm", "locate")
+        for end in zip((one.base, one.head), one.draws, strict=True)
+    }
+    assert not others & {end for draws in proving for end in zip((36, 37), draws, strict=True)}
+
+
+def test_where_nothing_can_be_built_anew_only_what_luck_does_not_make_is_proven() -> None:
+    small, large = (bisected(a_range({37: 1 + effect}, 0.004, 0)) for effect in (0.035, 0.15))
+    assert not small.culprits
+    assert large.culprits == {"s": [SuspectRange(36, 37)]}
+    (standing,) = large.investigation.regressed
+    assert standing.tried[SuspectRange(36, 37)].of_these_builds
+
+
+def test_imported_sources_have_no_builds_whose_luck_would_have_to_be_drawn() -> None:
+    world = a_range({37: 1.07}, 0.0, 0)
+    question = replace(world.question(), rebuilds=True)
+    ended = bisected(world, question=question)
+    assert ended.culprits == {"s": [SuspectRange(36, 37)]}
+    assert {one.draws for one in ended.facts.readings} == {(0, 0)}

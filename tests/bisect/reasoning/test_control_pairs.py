@@ -1,0 +1,88 @@
+"""What a machine that remembers may have made is proof of nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, PlannedPair, SuspectRange
+from torchperf_ci.bisect.reasoning.proof import (
+    MOST_PAIRS,
+    PAIRS_PER_CONTROL,
+    KnownLuck,
+    _shares,
+    is_beyond_memory,
+    unless_memory,
+    verified,
+    with_control,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEP, VERIFY = SuspectRange(4, 5), PlannedPair("time", 4, 5, "verify", (1, 2))
+
+
+def facts(change: float, offset: Callable[[int], float], pairs: int = 12) -> BisectFacts:
+    """A session of pairs that find a step, and of others that prove it, as they would be taken; 1% of noise."""
+    noise, readings = np.random.default_rng(3), list[BisectReading]()
+
+    def read(base: int, head: int, purpose: str, slower: float) -> None:
+        value = slower + offset(len(readings)) + noise.normal(0, 0.01)
+        readings.append(BisectReading("time", base, head, {"time": value}, purpose))
+
+    for place in range(20):
+        read(0, 9 if place < 6 else 4 + place % 2, "confirm" if place < 6 else "locate", change)
+    while sum(reading.purpose == "verify" for reading in readings) < pairs:
+        step = with_control(BisectFacts(tuple(readings)), VERIFY)
+        read(step.base, step.head, step.purpose, change if step.purpose == "verify" else 0.0)
+    return BisectFacts(tuple(readings))
+
+
+def test_base_against_itself_takes_its_turn_among_the_pairs_of_a_proof() -> None:
+    taken = [reading for reading in facts(0.03, lambda _: 0.0).readings if reading.purpose != "locate"][6:]
+    turns = [reading.purpose for reading in taken]
+    assert turns == [*(*["verify"] * PAIRS_PER_CONTROL, "control") * 3, *["verify"] * PAIRS_PER_CONTROL]
+    assert {(reading.base, reading.head) for reading in taken if reading.purpose == "control"} == {(4, 4)}
+
+
+def test_a_control_is_of_one_draw_and_only_among_a_proof() -> None:
+    proven = facts(0.03, lambda _: 0.0)
+    assert with_control(proven, VERIFY) == PlannedPair("time", 4, 4, "control", (1, 1))
+    other = replace(VERIFY, purpose="locate")
+    assert with_control(proven, other) == other
+
+
+def test_a_change_is_proven_beside_a_steady_machine() -> None:
+    assert is_beyond_memory(facts(0.04, lambda _: 0.0), "time", STEP, 0.03)
+
+
+def test_a_mode_of_the_machine_is_no_change() -> None:
+    """It lasts through the whole proof, and base against itself shows it."""
+    assert not is_beyond_memory(facts(0.0, lambda place: 0.03 * (place >= 20)), "time", STEP, 0.03)
+
+
+@pytest.mark.parametrize(("pairs", "word"), [(12, "open"), (MOST_PAIRS, "unknown")])
+def test_what_the_machine_may_have_made_wants_more_pairs_until_it_has_had_them_all(pairs, word) -> None:
+    moody = facts(0.0, lambda place: 0.03 * (place >= 20), pairs)
+    fresh = [reading.log_ratios["time"] for reading in moody.readings if reading.purpose == "verify"]
+    proof = replace(verified({(0, 0): fresh}, 0.03, KnownLuck(0.0, False, (1.0,))), word="slower")
+    assert unless_memory(proof, moody, "time", STEP, 0.03).word == word
+    assert unless_memory(replace(proof, word="not slower"), moody, "time", STEP, 0.03).word == "not slower"
+
+
+def test_the_chance_of_a_false_name_is_spent_by_series_and_by_step() -> None:
+    def read(base: int, head: int, purpose: str = "verify", **values: float) -> BisectReading:
+        return BisectReading("time", base, head, values, purpose)
+
+    one = BisectFacts((read(0, 9, "confirm", a=0.1), read(4, 5, a=0.1), read(4, 5, a=0.1), read(7, 8, a=0.2)))
+    assert [_shares(one, SuspectRange(4, 5)), _shares(one, SuspectRange(7, 8))] == [2, 6]
+    repeated = BisectFacts(
+        tuple(replace(r, log_ratios={**r.log_ratios, "b": r.log_ratios["a"]}) for r in one.readings)
+    )
+    assert _shares(repeated, SuspectRange(4, 5)) == 2
+    other = BisectFacts(tuple(replace(r, log_ratios={**r.log_ratios, "b": 0.0}) for r in one.readings))
+    assert _shares(other, SuspectRange(4, 5)) == 4

@@ -1,0 +1,41 @@
+"""A suspect whose revert is in the range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from simulated_range import Simulated, SimulatedRange, bisected
+
+from torchperf_ci.bisect.reasoning.evidence import SuspectRange
+
+N = 30
+FIRST, REVERT, AGAIN = 8, 16, 24
+RETURNED = {FIRST: 1.07, REVERT: 1 / 1.07, AGAIN: 1.07}
+SILENT, TOLD = {REVERT: FIRST}, {REVERT: FIRST, AGAIN: REVERT}
+CULPRIT_LEADS = 40.0
+"""How much more suspect the first one is than any other, so that it is located first."""
+
+
+def ended(changes, reverts, seed: int, unbuildable=frozenset()):
+    world = SimulatedRange(N, {"s": Simulated(changes, noise=0.02)}, unbuildable, seed=seed)
+    question = world.question()
+    weights = question.weights.copy()
+    weights[FIRST - 1] *= CULPRIT_LEADS
+    return bisected(world, question=replace(question, weights=weights / weights.sum(), reverts=reverts))
+
+
+@pytest.mark.parametrize("reverts", [SILENT, TOLD], ids=["silent", "told"])
+@pytest.mark.parametrize(
+    "unbuildable", [frozenset(), frozenset({REVERT, REVERT + 1})], ids=["builds", "neighbour"]
+)
+def test_what_has_returned_is_named_and_not_what_was_taken_back(reverts, unbuildable) -> None:
+    for seed in range(15):
+        assert ended(RETURNED, reverts, seed, unbuildable).culprits == {"s": [SuspectRange(AGAIN - 1, AGAIN)]}
+
+
+def test_a_revert_that_changes_nothing_takes_nothing_back() -> None:
+    for seed in range(5):
+        found = ended({FIRST: 1.07}, SILENT, seed)
+        assert found.culprits == {"s": [SuspectRange(FIRST - 1, FIRST)]}
+        assert any(reading.head == REVERT for reading in found.facts.readings)

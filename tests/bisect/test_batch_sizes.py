@@ -1,0 +1,62 @@
+"""``--batch-size auto`` is found once, by the good build, and is the same for every later job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import Mock
+
+import pytest
+
+from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.bisect import laboratory
+from torchperf_ci.bisect.laboratory import with_batch_size
+from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
+from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.errors import WorkloadsFailedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPEN = WorkloadProbe(Case("made/net", "inference", "fp32", "eager", 0))
+SETTINGS = Settings("the good build's python", "cpu")
+
+
+@pytest.fixture
+def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    find = Mock(return_value=32)
+    monkeypatch.setattr(laboratory, "find_batch_size", find)
+    return find
+
+
+def in_a_job(probe: Probe, folder: Path) -> Probe:
+    with StateFile.open(folder / "state.jsonl", {"good": "a"}) as kept:
+        return with_batch_size(probe, SETTINGS, "0123456789 Start", kept, folder)
+
+
+def test_it_is_found_by_the_good_build_and_kept_for_the_next_job(tmp_path: Path, find: Mock) -> None:
+    first = in_a_job(OPEN, tmp_path)
+    find.return_value = 64
+    assert (
+        first == in_a_job(OPEN, tmp_path) == WorkloadProbe(Case("made/net", "inference", "fp32", "eager", 32))
+    )
+    [(case, settings, _)] = [call.args for call in find.call_args_list]
+    assert case == OPEN.case
+    assert settings.python == SETTINGS.python
+    assert settings.cpus
+
+
+@pytest.mark.parametrize(
+    "probe", [CommandProbe("true"), WorkloadProbe(Case("made/net", "inference", "fp32", "eager", 4))]
+)
+def test_what_has_one_keeps_it(probe: Probe, tmp_path: Path, find: Mock) -> None:
+    assert in_a_job(probe, tmp_path) is probe
+    find.assert_not_called()
+
+
+def test_a_good_build_that_finds_none_is_the_users_to_change(tmp_path: Path, find: Mock) -> None:
+    find.side_effect = WorkerFailure("crashed", "the worker exited with code 7")
+    with pytest.raises(
+        WorkloadsFailedError, match=r"does not run on 0123456789 Start.*\n?.*exited with code 7"
+    ):
+        in_a_job(OPEN, tmp_path)

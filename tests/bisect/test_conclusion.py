@@ -1,0 +1,341 @@
+"""What is told of a search that has ended, and of how much it is sure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from simulated_range import Ended, Simulated, SimulatedRange, bisected
+
+from torchperf_ci.bisect.commits import BuildSequence, Commit
+from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes, conclude, with_commit_details
+from torchperf_ci.bisect.culprit_profile import CulpritProfiles
+from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup, VerdictLevels
+from torchperf_ci.bisect.reasoning.evidence import BuildAttempt, ProbeFailure, SuspectRange
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.config import Rule
+from torchperf_ci.culprits.culprit import ProfileChange
+from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.stats.effect import paired_effect
+
+N = 30
+LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
+THROUGHPUT = "vision/resnet18 throughput(samples/s) (inference fp32 eager cpu)"
+SLOWER = {LATENCY: Simulated({17: 1.07})}
+
+
+def sha(position: int) -> str:
+    return f"{position:040d}"
+
+
+def found(ended: Ended, notes=(), levels=None) -> SearchResult:
+    states = [Revision(Path("repo"), sha(position), f"commit {position}") for position in range(N + 1)]
+    line = BuildSequence(
+        states, [state.sha for state in states], [str(state) for state in states], np.full(N, 1 / N)
+    )
+    setting = MeasurementSetup((), Mock(), Mock(), notes, levels or {})
+    return SearchResult(line, ended.investigation, ended.ended_by, setting)
+
+
+def concluded(series, limits: BisectLimits | None = None, rules=None, **more):
+    return conclude(found(bisected(SimulatedRange(N, series, **more), limits)), rules or {})
+
+
+def test_a_culprit_is_told_with_the_effect_that_its_own_pairs_show() -> None:
+    told = concluded(SLOWER)
+    (culprit,) = told.culprits
+    assert (told.status, told.good, told.bad, told.why) == ("found", sha(0), sha(N), "")
+    assert (culprit.commit, culprit.set) == (sha(17), (sha(17),))
+    assert culprit.posterior > 0.95
+    verified = [reading.log_ratios[LATENCY] for reading in told.readings if reading.purpose == "verify"]
+    assert culprit.effect == paired_effect(verified)
+    (change,) = culprit.series
+    assert (change.name, change.effect, list(change.log_ratios)) == (LATENCY, culprit.effect, verified)
+    assert told.confirmed[LATENCY].ratio == pytest.approx(1.07, abs=0.01)
+    assert told.credible == ()
+
+
+def test_a_culprit_is_told_with_what_was_seen_inside_and_why_not_of_others() -> None:
+    ended = found(bisected(SimulatedRange(N, SLOWER)))
+    [(step, probe)] = clearest_probes(ended.investigation).items()
+    assert (step, probe) == (SuspectRange(16, 17), ended.investigation.question.probes[0])
+    seen = ProfileChange(probe, graph_breaks=("print",))
+    told = conclude(
+        replace(ended, looks=CulpritProfiles({step: seen}, ("profiles of another one: crashed",))), {}
+    )
+    assert [culprit.inside for culprit in told.culprits] == [seen]
+    assert told.notes == ("profiles of another one: crashed",)
+
+
+def test_what_it_took_is_added_up() -> None:
+    told = concluded(SLOWER)
+    assert told.runs == len(told.readings) == told.seconds.measuring
+    assert told.seconds.building == 10 * told.builds
+    assert {reading.base for reading in told.readings} >= {sha(0), sha(16)}
+
+
+def test_a_set_has_no_commit_of_its_own() -> None:
+    told = concluded(SLOWER, unbuildable=frozenset({16, 17}))
+    (culprit,) = told.culprits
+    assert culprit.commit is None
+    assert culprit.set == (sha(16), sha(17), sha(18))
+    assert {one.commit for one in told.skipped} >= {sha(16), sha(17)}
+    assert all(one.why == "error: no such file" for one in told.skipped)
+
+
+def test_a_throughput_that_falls_is_told_as_falling() -> None:
+    """Readings are positive where head is worse; the reader of a throughput expects less of it."""
+    told = concluded({THROUGHPUT: Simulated({17: 1.07})})
+    (culprit,) = told.culprits
+    assert culprit.effect.ratio == pytest.approx(1 / 1.07, abs=0.01)
+    assert culprit.effect.low < culprit.effect.ratio < culprit.effect.high < 1
+    assert told.confirmed[THROUGHPUT].ratio < 1
+    assert max(culprit.series[0].log_ratios) < 0
+    assert all(reading.log_ratios[THROUGHPUT] > 0 for reading in told.readings if reading.purpose == "verify")
+
+
+@pytest.mark.parametrize(
+    ("series", "ratio"),
+    [
+        ("throughput/memory_bandwidth latency(ms) (inference fp32 eager cpu)", 1.07),
+        ("text/latency throughput(samples/s) (inference fp32 eager cpu)", 1 / 1.07),
+        ("llama requests per second (inference bf16 eager cuda)", 1 / 1.07),
+        ("words", 1 / 1.07),
+        ("the command's number", 1.07),
+    ],
+)
+def test_the_direction_is_that_of_the_metric_whatever_the_model_is_called(series, ratio) -> None:
+    rules = {"words": Rule("up", 0.03), "requests per second": Rule("up", 0.03)}
+    told = concluded({series: Simulated({17: 1.07})}, rules=rules)
+    assert told.culprits[0].effect.ratio == pytest.approx(ratio, abs=0.01)
+
+
+def test_two_culprits_share_what_each_has_done() -> None:
+    series = {LATENCY: Simulated({8: 1.06, 22: 1.06}), THROUGHPUT: Simulated({8: 1.06})}
+    told = concluded(series)
+    assert [culprit.commit for culprit in told.culprits] == [sha(8), sha(22)]
+    assert [len(culprit.series) for culprit in told.culprits] == [2, 1]
+    assert all(culprit.posterior > 0.95 for culprit in told.culprits)
+    assert told.notes == ()
+
+
+@pytest.mark.parametrize("place", [16, 17])
+def test_a_probe_that_does_not_run_close_to_the_culprit_has_the_same_one(place) -> None:
+    series = {LATENCY: Simulated({17: 1.07}), "words": Simulated({17: 1.06}, probe="q")}
+    told = concluded(series, fails={"q": frozenset({place})})
+    (culprit,) = told.culprits
+    assert culprit.commit == sha(17)
+    assert [change.name for change in culprit.series] == [LATENCY, "words"]
+    assert culprit.series[1].effect.ratio == pytest.approx(1.06, abs=0.01)
+    assert culprit.effect == culprit.series[0].effect
+
+
+def test_a_step_that_holds_two_culprits_stays_beside_them() -> None:
+    series = {LATENCY: Simulated({16: 1.06, 17: 1.06}), "words": Simulated({17: 1.06}, probe="q")}
+    told = concluded(series, fails={"q": frozenset({15, 16})})
+    both, *each = told.culprits
+    assert both.set == (sha(15), sha(16), sha(17))
+    assert [change.name for change in both.series] == ["words"]
+    assert [culprit.commit for culprit in each] == [sha(16), sha(17)]
+
+
+def test_a_limit_is_told_with_the_suspects_that_are_left() -> None:
+    told = concluded(SLOWER, BisectLimits(builds=4))
+    assert told.status == "inconclusive"
+    assert "--max-builds" in told.why
+    assert "goes on from here" in told.why
+    assert told.culprits == ()
+    assert sha(17) in {suspect.commit for suspect in told.credible}
+    assert len(told.credible) < N
+    ranked = [suspect.posterior for suspect in told.credible]
+    assert ranked == sorted(ranked, reverse=True)
+    assert sum(ranked) >= 0.95
+    assert told.credible[0].subject.startswith("commit ")
+
+
+def test_a_limit_beside_a_culprit_is_a_note() -> None:
+    series = {LATENCY: Simulated({8: 1.06, 22: 1.06})}
+    whole = bisected(SimulatedRange(N, series))
+    proven = next(
+        count
+        for count in range(len(whole.facts.readings))
+        if any(one.culprits for one in _after(whole, count).investigation.standings)
+        and _after(whole, count).investigation.searches
+    )
+    told = conclude(found(replace(_after(whole, proven), ended_by="--max-runs")), {})
+    assert told.status == "found"
+    assert len(told.culprits) == 1
+    assert told.notes == (
+        "the culprits do not explain all of the change, and the limit of --max-runs ended the search",
+    )
+
+
+def _after(ended: Ended, readings: int) -> Ended:
+    facts = replace(ended.facts, readings=ended.facts.readings[:readings])
+    return replace(ended, investigation=Investigation(ended.investigation.question, facts))
+
+
+@pytest.mark.parametrize("change", [1.0, 1 / 1.07])
+def test_what_is_not_slower_is_told_with_what_would_have_shown(change) -> None:
+    told = concluded({LATENCY: Simulated({17: change})})
+    assert told.status == "not-reproduced"
+    assert "bad is not slower than good on this machine" in told.why
+    assert f"{math.log(change):+.0%}"[:2] in told.why
+    assert "would have been expected to show" in told.why
+    assert (told.culprits, told.credible) == ((), ())
+
+
+def test_what_spreads_too_much_is_told_with_what_it_takes() -> None:
+    told = concluded({LATENCY: Simulated({17: 1.03}, noise=0.2)})
+    assert told.status == "inconclusive"
+    assert "60 pairs of bad and good" in told.why
+    assert "--min-effect" in told.why
+
+
+def test_a_probe_that_does_not_run_on_bad_is_told() -> None:
+    series = {LATENCY: Simulated({17: 1.07}), "other": Simulated({17: 1.07}, probe="q")}
+    told = concluded(series, fails={"q": frozenset({N})})
+    assert told.status == "found"
+    assert told.notes == ("q does not run on the bad commit: crashed",)
+    alone = concluded({LATENCY: SLOWER[LATENCY]}, fails={"p": frozenset({N})})
+    assert alone.status == "inconclusive"
+    assert "choose another one" in alone.why
+
+
+def test_a_failure_without_a_word_is_told_as_well() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER, fails={"p": frozenset({N})}))
+    facts = replace(ended.facts, failures=tuple(replace(one, why="") for one in ended.facts.failures))
+    silent = replace(ended, investigation=Investigation(ended.investigation.question, facts))
+    assert conclude(found(silent), {}).notes == ("p does not run on the bad commit: it does not say why",)
+
+
+def test_series_that_are_not_slower_are_named_beside_those_that_are() -> None:
+    told = concluded({**SLOWER, THROUGHPUT: Simulated()})
+    assert told.notes == (f"not slower on this machine: {THROUGHPUT}",)
+
+
+def unproven(pairs: int) -> Ended:
+    """The search has led to one commit, and fresh pairs of it show now this, now that."""
+    ended = bisected(SimulatedRange(N, {LATENCY: Simulated({17: 1.07}, noise=0.0)}))
+    located = [reading for reading in ended.facts.readings if reading.purpose != "verify"]
+    (fresh, *_) = (reading for reading in ended.facts.readings if reading.purpose == "verify")
+    shown = [replace(fresh, log_ratios={LATENCY: (-0.04, 0.07)[count % 2]}) for count in range(pairs)]
+    facts = replace(ended.facts, readings=(*located * 10, *shown))
+    return replace(ended, investigation=Investigation(ended.investigation.question, facts))
+
+
+def test_what_could_not_be_proven_says_what_it_would_take() -> None:
+    told = conclude(found(unproven(60)), {})
+    assert told.status == "inconclusive"
+    assert "60 fresh pairs of it and the one before do not prove it: it takes a quieter machine" in told.why
+    assert "commit 17" in told.why
+    assert sha(17) in {suspect.commit for suspect in told.credible}
+
+
+def test_a_culprit_that_cannot_be_measured_again_is_not_named() -> None:
+    ended = unproven(0)
+    facts = replace(ended.facts, failures=(ProbeFailure("p", 17, "it cannot be made again"),))
+    lost = replace(ended, investigation=Investigation(ended.investigation.question, facts))
+    told = conclude(found(lost), {})
+    assert (told.status, told.culprits) == ("inconclusive", ())
+    assert "could not be measured again" in told.why
+
+
+def test_a_good_build_that_is_now_as_slow_as_bad_was_is_the_environment() -> None:
+    ended = bisected(SimulatedRange(N, {LATENCY: Simulated()}))
+    readings = tuple(replace(reading, values={LATENCY: 10.7}) for reading in ended.facts.readings)
+    facts = replace(ended.facts, readings=readings)
+    now = replace(ended, investigation=Investigation(ended.investigation.question, facts))
+    told = conclude(found(now, levels={LATENCY: VerdictLevels(10.0, 10.7, math.log(1.07))}), {})
+    assert told.status == "environment"
+    assert "is 10.7, was 10 and then 10.7" in told.why
+
+
+def anew(ended: Ended, of_builds: dict[tuple[int, int], float], purpose: str) -> Ended:
+    """The pairs for a purpose read this, by their draws, and the others what they read before."""
+    rows = [one for one in ended.facts.readings if one.purpose == purpose]
+    others = [one for one in ended.facts.readings if one.purpose != purpose]
+    read = [
+        replace(one, draws=draws, log_ratios={LATENCY: ratio + (-1) ** number * 0.002})
+        for draws, ratio in of_builds.items()
+        for number, one in enumerate(rows)
+    ]
+    question = replace(ended.investigation.question, luck=0.01, rebuilds=True)
+    facts = replace(ended.facts, readings=(*others, *read))
+    return replace(ended, investigation=Investigation(question, facts))
+
+
+def test_what_is_gone_once_it_is_built_anew_is_no_commit() -> None:
+    ended = bisected(SimulatedRange(N, {LATENCY: Simulated()}))
+    same = {(draw, draw): 0.002 * (-1) ** draw for draw in range(1, 8)}
+    apart = anew(ended, {(0, 0): 0.05, **same}, "confirm")
+    told = conclude(found(apart), {})
+    assert told.status == "build"
+    assert (
+        "the first builds of bad and good differ by +5.1%, and builds of them that were made anew by "
+        in told.why
+    )
+    assert told.culprits == ()
+    steady = anew(ended, {(0, 0): 0.0, (1, 1): 0.0, (2, 2): 0.0}, "confirm")
+    assert conclude(found(steady), {}).status == "not-reproduced"
+
+
+def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    several = anew(ended, {(0, 0): 0.07, (1, 1): 0.07, (2, 2): 0.06, (3, 3): 0.07}, "verify")
+    told = conclude(found(several), {})
+    assert [one.builds for one in told.culprits] == [(4, 4)]
+    assert told.luck is not None
+    assert told.luck.source == "history"  # another one than is expected of any
+    builds = (*several.facts.builds, BuildAttempt(N, ok=True, draw=1))
+    known = replace(several.investigation, facts=replace(several.investigation.facts, builds=builds))
+    learnt = conclude(found(replace(several, investigation=known)), {}).luck
+    assert learnt is not None
+    assert learnt.source == "rebuilds"
+    assert 0 < learnt.spread < 0.02
+    assert {one.draws for one in told.readings} >= {(0, 0), (3, 3)}
+
+
+def test_builds_that_come_out_the_same_are_told_once() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    known = ended.investigation
+    anew = (BuildAttempt(N, ok=True, draw=1, repeated=True), BuildAttempt(0, ok=True, draw=1, repeated=True))
+    facts = replace(known.facts, builds=(*known.facts.builds, *anew))
+    told = conclude(found(replace(ended, investigation=replace(known, facts=facts))), {})
+    [note] = told.notes
+    assert "built anew came out the same, byte for byte" in note
+
+
+def test_of_what_is_not_built_nothing_is_told_of_builds() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    known = ended.investigation
+    imported = replace(ended, investigation=replace(known, question=replace(known.question, luck=0.0)))
+    told = conclude(found(imported), {})
+    assert (told.luck, [one.builds for one in told.culprits]) == (None, [None])
+
+
+def test_the_notes_of_the_setting_come_first() -> None:
+    told = conclude(found(bisected(SimulatedRange(N, SLOWER)), notes=("x is not bisected: why",)), {})
+    assert told.notes == ("x is not bisected: why",)
+
+
+def test_a_culprit_is_told_with_what_its_commit_says() -> None:
+    (culprit,) = concluded(SLOWER).culprits
+    commit = Commit(sha(17), "Ada", "2026-11-01T12:30:00+01:00", "Check twice (#12)", 12, (sha(16),))
+    told = with_commit_details(culprit, {commit.sha: commit}, "https://github.com/octo/perf")
+    assert (told.author, told.date, told.subject) == (commit.author, commit.date, commit.subject)
+    assert told.pull_request == 12
+    assert told.url == f"https://github.com/octo/perf/commit/{sha(17)}"
+    assert with_commit_details(culprit, {commit.sha: commit}, "").url is None
+    assert with_commit_details(culprit, {}, "https://github.com/octo/perf") == culprit
+
+
+def test_many_small_commits_are_told_as_what_no_single_one_has_done() -> None:
+    creep = dict.fromkeys(range(3, N, 3), 1.005)
+    told = concluded({"s": Simulated(creep, noise=0.01)})
+    assert told.status == "inconclusive"
+    assert "each too small" in told.why

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.pairs import Pair
+from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe
+from torchperf_ci.errors import UsageError
+from torchperf_ci.metrics import PAIRED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPILED = Case("made/one", "inference", "fp32", "inductor", 4)
+EAGER = Case("made/one", "inference", "fp32", "eager", 4)
+
+
+def a_pair(slower: float = 1.0, peaks=(100, 100), breaks=(None, None)) -> Pair:
+    return Pair((math.log(slower),) * 3, 1.0, slower, *peaks, *breaks)
+
+
+def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
+    probe = WorkloadProbe(COMPILED, PAIRED, "cpu")
+    assert probe.log_ratios(a_pair(2.0, (100, 300), (0, 1))) == {
+        "made/one latency(ms) (inference fp32 inductor cpu)": pytest.approx(math.log(2)),
+        "made/one throughput(samples/s) (inference fp32 inductor cpu)": pytest.approx(math.log(2)),
+        "made/one peak_memory(MiB) (inference fp32 inductor cpu)": pytest.approx(math.log(3)),
+        "made/one graph_breaks (inference fp32 inductor cpu)": pytest.approx(math.log(2)),
+    }
+    assert all(ratio < 0 for ratio in probe.log_ratios(a_pair(0.5, (300, 100), (1, 0))).values())
+
+
+def test_what_base_measured_is_in_the_unit_of_each_metric() -> None:
+    probe = WorkloadProbe(COMPILED, PAIRED, "cpu")
+    assert probe.values(Pair((0.0,), 0.5, 9.0, 3 * 2**20, 9 * 2**20, 2, 9)) == {
+        "made/one latency(ms) (inference fp32 inductor cpu)": 500.0,
+        "made/one throughput(samples/s) (inference fp32 inductor cpu)": 8.0,
+        "made/one peak_memory(MiB) (inference fp32 inductor cpu)": 3.0,
+        "made/one graph_breaks (inference fp32 inductor cpu)": 2.0,
+    }
+    assert WorkloadProbe(EAGER, ("peak_memory(MiB)",)).values(a_pair(peaks=(0, 100))) == {}
+
+
+def test_latency_is_what_is_looked_at_if_nothing_else_is_said() -> None:
+    assert WorkloadProbe(EAGER).log_ratios(a_pair(2.0)) == {
+        "made/one latency(ms) (inference fp32 eager)": pytest.approx(math.log(2))
+    }
+
+
+def test_memory_that_is_not_counted_has_no_ratio() -> None:
+    assert WorkloadProbe(EAGER, ("peak_memory(MiB)",)).log_ratios(a_pair(peaks=(0, 100))) == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "metric", "said"),
+    [
+        (EAGER, "compile_time(s)", r"do not tell 'compile_time\(s\)' of a workload.*--command"),
+        (EAGER, "graph_breaks", "no graph_breaks in eager mode"),
+    ],
+)
+def test_a_metric_that_no_pair_tells_is_refused(case: Case, metric: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        WorkloadProbe(case, (metric,))
+
+
+def test_names_tell_probes_apart() -> None:
+    probes = (WorkloadProbe(EAGER), WorkloadProbe(COMPILED), CommandProbe("echo 1"))
+    assert len({probe.name for probe in probes}) == 3
+
+
+def test_a_command_tells_costs(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_text("20\n")
+    probe = CommandProbe("./speed", "throughput(samples/s)")
+    assert probe.costs(tmp_path / "stdout") == {"throughput(samples/s)": 0.05}

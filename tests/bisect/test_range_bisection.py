@@ -1,0 +1,147 @@
+"""Dated wheels of a package that is called torch, and the repository that they were built from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from wheels import made_wheel
+
+from torchperf_ci.culprits.culprit import DependencyChange
+from torchperf_ci.culprits.culprits_file import read_culprits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchperf_ci.culprits.culprit import Bisection
+
+# Of the worktree where there is one, else of what is installed; and what the dependency adds.
+COMMAND = (
+    'cd "${WORKTREE:-$(echo "$VIRTUAL_ENV"/lib/python*/site-packages)}" && '
+    'sh torch/cost.sh "$(cat triton/extra 2>/dev/null || echo 0)"'
+)
+PROGRAM = "echo $(( {cost}000 + $1 + $$ * 7919 % 1000 ))\n"
+
+
+@pytest.fixture
+def nights(bisect, history, shelf: Path, with_pip: str):
+    """Bisects wheels of 2026-11-01 and the days after, each of a commit and with a version of triton."""
+
+    def commit(cost: int) -> str:
+        file = history.folder / "torch/cost.sh"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(PROGRAM.format(cost=cost))
+        return history.commit(f"Cost {cost}")
+
+    def publish(day: int, cost: int, sha: str, triton: int = 1, extra: int = 0) -> None:
+        files = {"torch/version.py": f"git_version = '{sha}'\n", "torch/cost.sh": PROGRAM.format(cost=cost)}
+        stem = f"torch-2.14.0.dev202611{day:02}+cpu-py3-none-any"
+        made_wheel(shelf, stem, files, needs=[f"triton=={triton}"])
+        made_wheel(shelf, f"triton-{triton}-py3-none-any", {"triton/extra": f"{extra}"})
+
+    def run(last: int, *more: str, found: bool = True) -> Bisection | None:
+        dates = ("--good", "2026-11-01", "--bad", f"2026-11-{last:02}")
+        wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
+        assert bisect.code(*dates, *wheels, *more, command=COMMAND) == 0
+        return read_culprits(bisect.out) if found else None
+
+    run.commit, run.publish = commit, publish
+    return run
+
+
+def test_the_commit_inside_the_guilty_night_is_named(nights, temporary: Path, git) -> None:
+    costs = (100, 100, 100, 120, 120)
+    shas = [nights.commit(cost) for cost in costs]
+    for day, place in ((1, 0), (2, 1), (3, 4)):
+        nights.publish(day, costs[place], shas[place])
+    found = nights(3)
+    [named] = found.culprits
+    assert (named.commit, named.subject, named.moved) == (shas[3], "Cost 120", ())
+    assert (found.good, found.bad) == ("2.14.0.dev20261101+cpu", "2.14.0.dev20261103+cpu")
+    assert found.runs == len(found.readings)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_night_whose_dependency_moved_is_named_with_it_and_its_commits_are_not(nights, capsys) -> None:
+    shas = [nights.commit(100) for _ in range(3)]
+    nights.publish(1, 100, shas[0])
+    nights.publish(2, 100, shas[2], triton=2, extra=20000)
+    found = nights(2)
+    [named] = found.culprits
+    assert named.commit == "2.14.0.dev20261102+cpu"
+    assert named.moved == (DependencyChange("triton", "1", "2"),)
+    assert "Between 2.14.0.dev20261101+cpu and 2.14.0.dev20261102+cpu" in capsys.readouterr().out
+    assert found.notes[-1].endswith("make nothing slower by themselves: suspect is triton 1 → 2")
+
+
+@pytest.mark.parametrize(
+    ("commits", "why"),
+    [
+        (("Unknown", "Unknown"), "does not say which commit it was built from"),
+        (("0", "0"), "both were built from"),
+    ],
+)
+def test_a_night_whose_commits_are_not_known_is_named_itself(nights, commits, why: str) -> None:
+    sha = nights.commit(100)
+    for day, (commit, cost) in enumerate(zip(commits, (100, 120), strict=True), start=1):
+        nights.publish(day, cost, sha if commit == "0" else commit, triton=day)
+    found = nights(2)
+    [named] = found.culprits
+    assert named.set == ("2.14.0.dev20261102+cpu",)
+    assert named.moved == (DependencyChange("triton", "1", "2"),)
+    assert why in found.notes[-1]
+
+
+def test_a_night_whose_commits_cannot_be_told_apart_is_named_with_the_suspects(nights) -> None:
+    shas = [nights.commit(cost) for cost in (100, 120, 120)]
+    nights.publish(1, 100, shas[0])
+    nights.publish(2, 120, shas[2])
+    found = nights(2, "--max-runs", "13")
+    assert [one.commit for one in found.culprits] == ["2.14.0.dev20261102+cpu"]
+    assert {one.commit for one in found.credible} == {shas[1], shas[2]}
+    assert "the limit of --max-runs ended it" in found.notes[-1]
+
+
+def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights) -> None:
+    shas = [nights.commit(cost) for cost in (100, 110, 120)]
+    nights.publish(1, 100, shas[0])
+    nights.publish(2, 120, shas[2])
+    found = nights(2, "--build", "echo no compiler; false")
+    assert [one.commit for one in found.culprits] == ["2.14.0.dev20261102+cpu"]
+    assert "the good commit cannot be built" in found.notes[-1]
+
+
+def test_a_night_that_only_a_limit_keeps_from_being_searched_is_told(nights) -> None:
+    shas = [nights.commit(cost) for cost in (100, 110, 120)]
+    nights.publish(1, 100, shas[0])
+    nights.publish(2, 120, shas[2])
+    stopped = nights(2, "--max-builds", "2")
+    assert [one.commit for one in stopped.culprits] == ["2.14.0.dev20261102+cpu"]
+    assert "the limits do not reach into torch==2.14.0.dev20261102+cpu" in stopped.notes[-1]
+    assert {one.commit for one in nights(2).culprits} == {*shas[1:]}
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        (("HEAD~2", "HEAD"), "--good is the date of a nightly, such as 2026-11-01, not 'HEAD~2'"),
+        (("2026-11-01", "2026-11-09"), "some from 2026-11-01 to 2026-11-02"),
+        (("2026-11-02", "2026-11-01"), "good before bad"),
+    ],
+)
+def test_ends_that_are_no_nightlies_are_told(nights, bisect, shelf, with_pip, ends, message, capsys) -> None:
+    for day in (1, 2):
+        nights.publish(day, 100, "Unknown")
+    wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
+    assert bisect.code("--good", ends[0], "--bad", ends[1], *wheels) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_says_the_plan_and_installs_nothing(nights, bisect, capsys) -> None:
+    for day in (1, 2, 3):
+        nights.publish(day, 100, "Unknown")
+    nights(3, "--dry-run", found=False)
+    said = capsys.readouterr().err
+    assert "good: torch==2.14.0.dev20261101+cpu\nbad:  torch==2.14.0.dev20261103+cpu\n2 suspects" in said
+    assert not bisect.out.exists()
+    assert not bisect.state.exists()

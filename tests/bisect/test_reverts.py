@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci.bisect.commits import Commit, find_reverts, reverted_commit
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "named"),
+    [
+        ('Revert "Fuse the norm (#12)" (#15)', f"This reverts commit {SHA}.\n", SHA),
+        ('Revert "Fuse the norm (#12)"', "Reverted on behalf of somebody", "Fuse the norm (#12)"),
+        ('Revert "Revert "Fuse the norm (#12)"" (#16)', "", 'Revert "Fuse the norm (#12)"'),
+        ("Fuse the norm", f"It was lost.\n\nThis reverts commit {SHA[:10]} in part.", SHA[:10]),
+        ("Fuse the norm", f"See how `This reverts commit {SHA}` reads.", ""),
+        ("Revert the order", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_revert_names_what_it_takes_back(subject: str, body: str, named: str) -> None:
+    assert reverted_commit(subject, body) == named
+
+
+def _commit(sha: str, subject: str, reverted: str = "") -> Commit:
+    return Commit(sha, "", "", subject, None, (), reverted)
+
+
+def test_the_last_one_before_it_is_meant() -> None:
+    fused, other = "Fuse the norm (#12)", "a" * 40
+    line = [
+        _commit(other, fused),
+        _commit(SHA, fused),
+        _commit("b" * 40, f'Revert "{fused}"', fused),
+        _commit("c" * 40, "Take it back", other[:10]),
+        _commit("d" * 40, "Take back what is not here", "e" * 40),
+        _commit("f" * 40, "Be brief", "a"),
+    ]
+    assert find_reverts(line) == {2: 1, 3: 0}

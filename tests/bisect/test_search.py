@@ -1,0 +1,182 @@
+"""The loop with a real state file; what is built and measured are numbers."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from simulated_range import Silent, Simulated, SimulatedRange, bisected
+
+from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectReading,
+    BuildAttempt,
+    ProbeFailure,
+    SuspectRange,
+)
+from torchperf_ci.bisect.reasoning.investigation import Investigation
+from torchperf_ci.bisect.search import investigate
+from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.interruption import Stopped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, PlannedPair
+
+N = 30
+PLAN = {"good": "a", "bad": "b"}
+CULPRIT = {"s": [SuspectRange(16, 17)]}
+
+
+def a_range(changes=None, **more) -> SimulatedRange:
+    return SimulatedRange(N, {"s": Simulated({17: 1.07} if changes is None else changes)}, **more)
+
+
+def quietly(question: BisectQuestion) -> Silent:
+    return Silent(question, [str(position) for position in range(N + 1)])
+
+
+@pytest.fixture
+def state(tmp_path: Path):
+    with StateFile.open(tmp_path / "state.jsonl", PLAN) as state:
+        yield state
+
+
+def go(world: SimulatedRange, state: StateFile, limits: BisectLimits | None = None) -> str:
+    question = world.question()
+    return investigate(question, world, state, limits or BisectLimits(), quietly(question))
+
+
+def culprits(world: SimulatedRange, facts: BisectFacts) -> dict[str, list[SuspectRange]]:
+    standings = Investigation(world.question(), facts).standings
+    return {one.series: list(one.culprits) for one in standings if one.culprits}
+
+
+def test_it_goes_on_until_the_culprit_is_proven(state) -> None:
+    world = a_range()
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == CULPRIT
+    assert world.done == len(state.facts.builds) + len(state.facts.readings)
+
+
+def test_from_any_moment_on_the_next_job_finds_the_same(tmp_path) -> None:
+    """Its readings are others: another machine's."""
+    events = bisected(a_range(unbuildable=frozenset({15, 20}))).events
+    for count in range(len(events) + 1):
+        world = a_range(unbuildable=frozenset({15, 20}), seed=count + 1)
+        with StateFile.open(tmp_path / f"{count}.jsonl", PLAN) as state:
+            for event in events[:count]:
+                state.add(event)
+        with StateFile.open(tmp_path / f"{count}.jsonl", PLAN) as state:
+            assert go(world, state) == ""
+            assert culprits(world, state.facts) == CULPRIT
+            assert len(state.facts.builds) + len(state.facts.readings) == count + world.done
+            assert len({build.position for build in state.facts.builds}) == len(state.facts.builds)
+
+
+@pytest.mark.parametrize(("position", "which"), [(0, "good"), (N, "bad")])
+def test_an_end_that_cannot_be_built_is_told_with_the_reason(state, position, which) -> None:
+    with pytest.raises(EnvironmentUnderTestError, match=f"the {which} commit cannot be built.*no such file"):
+        go(a_range(unbuildable=frozenset({position})), state)
+    assert [(build.position, build.ok) for build in state.facts.builds[-2:]] == [(position, False)] * 2
+
+
+@pytest.mark.parametrize("position", [0, 16, 17, N])
+def test_a_build_that_fails_by_chance_changes_nothing(state, position) -> None:
+    world = a_range(flaky=frozenset({position}))
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == CULPRIT
+    assert [build.ok for build in state.facts.builds if build.position == position] == [False, True]
+
+
+def test_what_cannot_be_built_is_tried_once_more_and_what_does_not_run_is_not(state) -> None:
+    world = a_range(unbuildable=frozenset({15}), fails={"p": frozenset({16})})
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == {"s": [SuspectRange(14, 17)]}
+    assert [build.position for build in state.facts.builds if not build.ok] == [15, 15]
+    assert state.facts.failures == (ProbeFailure("p", 16, "crashed"),)
+
+
+@pytest.mark.parametrize("most", range(8))
+def test_no_more_is_built_than_may_be(state, most) -> None:
+    world = a_range()
+    ended_by = go(world, state, BisectLimits(builds=most))
+    assert len(state.facts.builds) <= most
+    assert ended_by == ("" if culprits(world, state.facts) else "--max-builds")
+    assert go(world, state) == "", "given more, it goes on"
+    assert culprits(world, state.facts) == CULPRIT
+
+
+@pytest.mark.parametrize("most", [0, 1, 6, 20])
+def test_no_more_is_measured_than_may_be(state, most) -> None:
+    world = a_range()
+    ended_by = go(world, state, BisectLimits(pairs=most))
+    assert len(state.facts.readings) <= most
+    assert ended_by == ("" if culprits(world, state.facts) else "--max-runs")
+
+
+def test_what_is_finished_with_its_last_build_or_pair_was_ended_by_no_limit(state) -> None:
+    """Nothing got slower, which two builds and so many pairs have shown."""
+    world = a_range({})
+    assert go(world, state) == ""
+    enough = BisectLimits(builds=2, pairs=len(state.facts.readings))
+    assert go(world, state, enough) == ""
+    assert go(world, state, BisectLimits(deadline=Deadline.after(0))) == ""
+
+
+def test_a_deadline_that_has_passed_begins_nothing(state) -> None:
+    world = a_range()
+    assert go(world, state, BisectLimits(deadline=Deadline.after(0))) == "--deadline"
+    assert world.done == 0
+
+
+class Ended(SimulatedRange):
+    """Somebody ends the job while the seventh pair is measured."""
+
+    def measure(self, *step):
+        if self.done >= 8:
+            raise Stopped(signal.SIGTERM)
+        return super().measure(*step)
+
+
+def test_what_was_learnt_before_a_signal_is_kept(state) -> None:
+    stopped = Ended(N, {"s": Simulated({17: 1.07})})
+    with pytest.raises(Stopped):
+        go(stopped, state)
+    assert len(state.facts.builds) + len(state.facts.readings) == stopped.done >= 8
+    world = a_range(seed=1)
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == CULPRIT
+
+
+class Told(Silent):
+    """What a progress is told."""
+
+    said: list[object]
+
+    def builds(self, position: int) -> None:
+        self.said.append(position)
+
+    def measures(self, step: PlannedPair) -> None:
+        self.said.append((step.base, step.head))
+
+    def learnt(self, event, facts: BisectFacts) -> None:
+        assert event in (*facts.builds[-1:], *facts.readings[-1:], *facts.failures[-1:]), "of what is known"
+        self.said.append(event)
+
+
+def test_people_are_told_before_and_after_each_thing(state) -> None:
+    world = a_range({})
+    question = world.question()
+    shown = Told(question, [""] * (N + 1))
+    shown.said = []
+    investigate(question, world, state, BisectLimits(pairs=1), shown)
+    assert shown.said[:3] == [0, BuildAttempt(0, ok=True, seconds=10.0), N]
+    assert shown.said[4] == (0, N)
+    assert isinstance(shown.said[5], BisectReading)
+    assert len(shown.said) == 6

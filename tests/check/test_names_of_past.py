@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from made_points import row, series
+
+from torchperf_ci.check.recorded_past import as_in_past, branch_of, groups_of_past
+from torchperf_ci.errors import UsageError
+from torchperf_ci.series.points import SeriesGroup
+
+FRESH = SeriesGroup("", "nightly", "cuda", "H100")
+UNDESCRIBED = SeriesGroup("octo/perf", "nightly", "cpu", "")
+H100, MI300 = (
+    SeriesGroup("octo/perf", "nightly", "cuda", "H100"),
+    SeriesGroup("octo/perf", "nightly", "rocm", "MI300X"),
+)
+FORK = SeriesGroup("fork/perf", "nightly", "cuda", "H100")
+
+
+def test_what_is_said_stays() -> None:
+    assert groups_of_past([H100], [MI300, FORK], "other/repo") == {H100: H100}
+
+
+def test_a_repository_is_taken_from_the_past_or_from_the_user() -> None:
+    assert groups_of_past([FRESH], [H100, MI300]) == {FRESH: H100}
+    assert groups_of_past([FRESH], []) == {FRESH: FRESH}
+    assert groups_of_past([FRESH], [FORK, H100], "fork/perf") == {FRESH: FORK}
+
+
+def test_of_several_repositories_the_user_has_to_choose() -> None:
+    with pytest.raises(UsageError, match="the past has fork/perf and octo/perf: say which with --repo-name"):
+        groups_of_past([FRESH], [H100, FORK])
+
+
+def test_a_machine_that_is_not_described_is_the_only_one_of_the_past_if_there_is_one() -> None:
+    assert groups_of_past([UNDESCRIBED], [H100]) == {UNDESCRIBED: H100}
+    assert groups_of_past([UNDESCRIBED], [H100, MI300]) == {UNDESCRIBED: UNDESCRIBED}
+    assert groups_of_past([UNDESCRIBED._replace(repo="")], [H100]) == {UNDESCRIBED._replace(repo=""): H100}
+
+
+def test_points_get_the_names_of_the_past() -> None:
+    fresh = series(repo="")
+    assert as_in_past({fresh: row([1.0])}, {fresh.group: H100}) == {series(): row([1.0])}
+
+
+PULL_REQUEST = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "main", "GITHUB_REF": "refs/pull/7/merge"}
+PUSH = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "", "GITHUB_REF": "refs/heads/nightly"}
+
+
+@pytest.mark.parametrize(
+    ("branches", "environ", "expected"),
+    [
+        (["feature"], PULL_REQUEST, "main"),
+        ([""], PULL_REQUEST, "main"),
+        (["release/2.13"], PUSH, "release/2.13"),
+        ([""], PUSH, "nightly"),
+        (["main", "release/2.13"], PUSH, ""),
+        ([""], {}, ""),
+        ([""], {"GITHUB_REF": "refs/heads/main"}, ""),
+        ([""], {**PUSH, "GITHUB_REF": "refs/tags/v1"}, ""),
+    ],
+)
+def test_the_branch_of_the_past(branches: list[str], environ: dict[str, str], expected: str) -> None:
+    points = {series(model=branch): row([1.0], branch=branch) for branch in branches}
+    assert branch_of(points, environ) == expected

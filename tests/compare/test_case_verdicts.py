@@ -1,0 +1,262 @@
+"""From pairs to verdicts."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy, is_settled, judge_cases, suites
+from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
+from torchperf_ci.config import Config, Rule
+
+POLICY = ComparisonPolicy(Config())
+PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("crashed", "killed by SIGSEGV")
+
+
+@pytest.fixture
+def judged(naming):
+    """The verdicts on cases by metric."""
+
+    def verdicts(*cases: ComparedCase, control=(), policy: ComparisonPolicy = POLICY, stopped: bool = False):
+        controlled = ComparedCase(cases[0].case, controls=[(0, ratio) for ratio in control])
+        comparison = Comparison(cases, {controlled.case.backend: controlled}, stopped=stopped)
+        controls = judge_controls(comparison, policy.rule("latency(ms)").min_effect)
+        found = judge_cases(comparison, policy, naming, controls)
+        return {verdict.series.metric: verdict for verdict in found}
+
+    return verdicts
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "why"),
+    [
+        (
+            0.1,
+            "regressed",
+            "slower: over 12 pairs a change of 3.0% or more is 118,934 times as likely as none",
+        ),
+        (-0.1, "improved", "faster: over 12 pairs"),
+        (0.0, "unchanged", "over 12 pairs no change is"),
+    ],
+)
+def test_latency_is_judged_by_the_sequential_test(judged, a_compared_case, change, word, why) -> None:
+    verdict = judged(a_compared_case(change))["latency(ms)"]
+    assert verdict.verdict == word
+    assert verdict.why.startswith(why)
+    assert verdict.effect.low < math.exp(change) < verdict.effect.high
+    assert (verdict.old, verdict.new) == (pytest.approx(2), pytest.approx(3))
+    assert verdict.evidence["pairs"] == len(verdict.evidence["log_ratios"]) == 12
+
+
+def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
+    judged, a_compared_case
+) -> None:
+    verdict = judged(a_compared_case(0.05, sd=0.05))["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert "they do not tell a change of 3.0% or more" in verdict.why
+    assert 0.03 < verdict.detectable < 0.1
+
+
+def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
+    assert not judged(a_compared_case(-0.02, sd=0.05))["latency(ms)"].candidate
+
+
+@pytest.mark.parametrize("ended", ["the time was up", "stopped"])
+@pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (2, "after 2 of the 3 pairs")])
+def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs, why, ended) -> None:
+    verdict = judged(a_compared_case(0.5, pairs=pairs), stopped=ended == "stopped")["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert verdict.why.startswith(f"{ended} {why}")
+    assert verdict.noise is verdict.detectable is None
+
+
+def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_compared_case) -> None:
+    cases = [a_compared_case(name=str(number)) for number in range(20)]
+    assert judged(*cases)["latency(ms)"].evidence["alpha"] == pytest.approx(0.01 / 20)
+
+
+def test_what_is_proof_of_one_case_is_none_of_one_among_many(judged, a_compared_case) -> None:
+    others = [a_compared_case(name=str(number), pairs=0) for number in range(200)]
+    slower = a_compared_case(0.04, pairs=12, sd=0.012)
+    assert judged(slower)["latency(ms)"].verdict == "regressed"
+    assert judged(*others, slower)["latency(ms)"].verdict == "noisy"
+
+
+def test_few_pairs_that_agree_beside_base_against_itself_are_proof(
+    judged, a_compared_case, a_case, a_pair
+) -> None:
+    """As on a GPU, whose pairs agree to 0.1%; without the controls it may be a mode of two processes."""
+    pairs = [a_pair(change) for change in (0.0295, 0.0287, 0.0291, 0.0293)]
+    beside = [(2, 0.0004), (4, -0.0003)]
+    verdict = judged(ComparedCase(a_case(), pairs, beside))["latency(ms)"]
+    assert verdict.verdict == "regressed"
+    assert verdict.why == "slower: all 4 pairs lie beyond 2 of base against itself"
+    assert 1.027 < verdict.effect.low < verdict.effect.high < 1.032
+    assert judged(ComparedCase(a_case(), pairs))["latency(ms)"].verdict == "noisy"
+    assert judged(ComparedCase(a_case(), pairs, [(2, 0.029), (4, 0.03)]))["latency(ms)"].verdict == "noisy"
+
+
+def test_few_pairs_that_agree_show_no_change(judged, a_case, a_pair) -> None:
+    equal = ComparedCase(a_case(), [a_pair(change) for change in (0.0004, -0.0010, 0.0002)])
+    verdict = judged(equal)["latency(ms)"]
+    assert (verdict.verdict, verdict.why) == (
+        "unchanged",
+        "3 pairs agree that a change of 3.0% or more is not there",
+    )
+
+
+def test_an_interval_within_what_does_not_matter_is_no_change(judged, a_compared_case) -> None:
+    """Between none and the least that matters, neither is likelier; many pairs tell that it is not that."""
+    compared = a_compared_case(-0.0165, pairs=56, sd=0.035)
+    assert not is_settled(compared, [compared], 0.03)  # as another look may follow
+    assert judged(compared)["latency(ms)"].verdict == "unchanged"
+
+
+def test_what_matters_is_the_policys_or_what_was_asked_for(judged, a_compared_case) -> None:
+    lenient = Config(policy={"latency(ms)": Rule("down", 0.2)})
+    assert (
+        judged(a_compared_case(0.06), policy=ComparisonPolicy(lenient))["latency(ms)"].verdict == "unchanged"
+    )
+    assert (
+        judged(a_compared_case(0.06), policy=ComparisonPolicy(lenient, 0.03))["latency(ms)"].verdict
+        == "regressed"
+    )
+
+
+def test_a_control_that_shows_a_change_makes_timings_void_and_nothing_else(judged, a_case, a_pair) -> None:
+    slow = ComparedCase(a_case(), [a_pair(0.1, peaks=(100, 120))] * 8)
+    found = judged(slow, control=[0.02, 0.021, 0.019, 0.02, 0.022])
+    assert found["latency(ms)"].verdict == "noisy"
+    assert found["latency(ms)"].why.startswith("void")
+    assert found["latency(ms)"].evidence["control"]["void"]
+    assert found["peak_memory(MiB)"].verdict == "regressed"
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(0.1, "noisy"), (0.15, "regressed"), (-0.15, "improved")])
+def test_what_the_machine_cannot_have_done_counts_all_the_same(
+    judged, a_compared_case, change, verdict
+) -> None:
+    found = judged(a_compared_case(change, sd=0.001), control=[0.02, 0.021, 0.019, 0.02, 0.022])[
+        "latency(ms)"
+    ]
+    assert found.verdict == verdict
+    assert found.evidence["control"]["void"]
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        [0.005, 0.006, 0.005, 0.004, 0.005],  # sure, and too little to harm
+        [0.05, -0.04, 0.06, 0.01, -0.03],  # large, and nothing but noise
+        [0.5],
+        [],
+    ],
+)
+def test_a_control_that_shows_none_leaves_them(judged, a_compared_case, control) -> None:
+    assert judged(a_compared_case(0.1), control=control)["latency(ms)"].verdict == "regressed"
+
+
+@pytest.mark.parametrize(
+    ("peaks", "word"),
+    [
+        ([(100, 104)] * 6, "regressed"),
+        ([(104, 100)] * 6, "improved"),
+        ([(100, 102)] * 6, "unchanged"),
+        ([(100, 104)] * 3, "regressed"),
+        ([(100, 100)] * 3, "unchanged"),
+        ([(100, 104)] * 2, "noisy"),
+        ([(100, 104)] * 3 + [(100, 105)], "noisy"),
+        ([(100, 104)] * 2 + [(100, 100)] * 4, "unchanged"),
+        ([(100, 120)] * 5 + [(100, 100)], "noisy"),
+    ],
+)
+def test_memory_regresses_where_every_pair_shows_it(judged, a_case, a_pair, peaks, word) -> None:
+    verdict = judged(ComparedCase(a_case(), [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
+    assert verdict.verdict == word
+    assert verdict.effect.pairs == len(peaks)
+
+
+def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> None:
+    assert "peak_memory(MiB)" not in judged(ComparedCase(a_case(), [a_pair(peaks=(0, 0))] * 6))
+
+
+@pytest.mark.parametrize(
+    ("breaks", "word"),
+    [
+        ([(0, 1)] * 6, "regressed"),
+        ([(3, 2)] * 6, "improved"),
+        ([(2, 2)] * 6, "unchanged"),
+        ([(0, 1)] * 5 + [(0, 0)], "noisy"),
+        ([(0, 1)] * 3, "regressed"),
+        ([(0, 1)] * 2, "noisy"),
+    ],
+)
+def test_one_graph_break_more_is_a_regression(judged, a_case, a_pair, breaks, word) -> None:
+    compared = ComparedCase(a_case(backend="inductor"), [a_pair(graph_breaks=each) for each in breaks])
+    verdict = judged(compared)["graph_breaks"]
+    assert verdict.verdict == word
+    assert (verdict.old, verdict.new) == (breaks[0][0], breaks[0][1])
+
+
+def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
+    assert "graph_breaks" not in judged(a_compared_case())
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "word", "why"),
+    [
+        (PASS, FAIL, "broken", "passes on base, on head crashed: killed by SIGSEGV"),
+        (FAIL, PASS, "fixed", "passes on head, on base crashed: killed by SIGSEGV"),
+        (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
+    ],
+)
+def test_a_case_that_fails_has_one_verdict(judged, a_compared_case, base, head, word, why) -> None:
+    compared = a_compared_case(0.5)
+    compared.alone.update(base=base, head=head)
+    found = judged(compared)
+    assert [*found] == ["status"]
+    assert (found["status"].verdict, found["status"].why) == (word, why)
+    assert (found["status"].old, found["status"].new) == (base.passed, head.passed)
+
+
+def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
+    lost = [ArmFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
+    verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
+    assert verdict.verdict == "missing"
+    assert "each side runs alone, but not beside the other: head: oom: CUDA out of memory" in verdict.why
+
+
+def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:
+    broken = a_compared_case(5.0)
+    broken.alone.update(base=PASS, head=FAIL)
+    comparison = Comparison([a_compared_case(0.1), a_compared_case(-0.1), a_compared_case(pairs=1), broken])
+    [suite] = suites(comparison)
+    assert (suite.metric, suite.series) == ("latency(ms)", 2)
+    assert suite.effect.ratio == pytest.approx(1, abs=0.004)
+    assert suite.effect.low < 1 < suite.effect.high
+
+
+@pytest.mark.parametrize("change", [0.01, 0.02])
+def test_the_suites_interval_holds_the_truth_whenever_the_cases_stop(a_case, a_pair, change) -> None:
+    """Six cases that are slower by less than matters, or hardly: each stops when it is high or low enough."""
+    noise = random.Random(0)
+    covered = 0
+    for _ in range(40):
+        cases = [ComparedCase(a_case(str(number))) for number in range(6)]
+        for compared in cases:
+            while len(compared.pairs) < 12 and not (
+                compared.pairs and is_settled(compared, [compared], 0.03)
+            ):
+                compared.pairs.append(a_pair(math.log1p(change) + noise.gauss(0, 0.02)))
+        [suite] = suites(Comparison(cases))
+        covered += suite.effect.low <= 1 + change <= suite.effect.high
+    assert covered >= 35
+
+
+def test_nothing_measured_is_no_suite(a_compared_case) -> None:
+    assert list(suites(Comparison([a_compared_case(pairs=0)]))) == []

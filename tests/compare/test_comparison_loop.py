@@ -1,0 +1,233 @@
+"""Who gets the next pair, and when it ends; pairs come from a script."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.compare import comparison_loop
+from torchperf_ci.compare.compared_case import ComparedCase, Comparison
+from torchperf_ci.compare.comparison_loop import (
+    BudgetAllocation,
+    PairRunner,
+    PlainComparisonProgress,
+    measure_rounds,
+)
+from torchperf_ci.machine.devices import device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("failed", "on purpose")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass only where a script says so."""
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(comparison_loop, "time", clock)
+    return clock
+
+
+def crash() -> ArmFailure:
+    return ArmFailure("head", WorkerFailure("crashed", "killed"))
+
+
+@dataclass
+class Script:
+    """What happens to each workload: seconds a pair takes, how many pairs are lost first, how its sides run alone."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+    head_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
+    lost_controls: bool = False
+    changes: dict[str, float] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def script(clock, a_pair, monkeypatch) -> Script:
+    script = Script()
+
+    def measure_pair(case, base, head, scratch, started=None):
+        name = case.workload
+        script.log.append(f"control {name}" if base == head else name)
+        clock.now += script.seconds.get(name, 1.0)
+        if script.lost.get(name, 0) > 0:
+            script.lost[name] -= 1
+            raise crash()
+        if base == head and script.lost_controls:
+            raise crash()
+        return a_pair(0.0 if base == head else script.changes.get(name, 0.0))
+
+    def measure(case, settings, device, scratch, *, first):
+        script.log.append(f"{settings.python} alone {case.workload}")
+        assert first == case.compiled
+        return script.head_alone.get(case.workload, PASS) if settings.python == "head" else PASS
+
+    monkeypatch.setattr(comparison_loop, "measure_pair", measure_pair)
+    monkeypatch.setattr(comparison_loop, "measure", measure)
+    return script
+
+
+@dataclass(frozen=True)
+class CountedAllocation(BudgetAllocation):
+    """Settled after a number of pairs that is said beforehand."""
+
+    pairs: Mapping[str, int]
+
+    def is_settled(self, compared: ComparedCase) -> bool:
+        return len(compared.pairs) >= self.pairs.get(compared.case.workload, 2)
+
+
+@pytest.fixture
+def run(script):
+    """Take all pairs, two of each workload if nothing else is said; the log of what was measured."""
+
+    def run(
+        comparison: Comparison, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
+    ) -> list[str]:
+        runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
+        shown = PlainComparisonProgress(len(comparison.cases), budget, sys.stderr)
+        measure_rounds(comparison, runner, budget, CountedAllocation(comparison.cases, 0.03, pairs), shown)
+        return script.log
+
+    return run
+
+
+def cases(a_case, *names: str, backend: str = "eager") -> Comparison:
+    return Comparison([ComparedCase(a_case(name, backend)) for name in names])
+
+
+def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> None:
+    comparison = cases(a_case, "a", "b", "c")
+    log = run(comparison, pairs={"made/a": 1, "made/b": 3, "made/c": 2})
+    assert [entry for entry in log if not entry.startswith("control")] == [
+        *("made/a", "made/b", "made/c"),
+        *("made/b", "made/c"),
+        "made/b",
+    ]
+    assert not comparison.out_of_time
+
+
+def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(
+    run, script, a_case
+) -> None:
+    script.seconds.update({"made/a": 5.0, "made/b": 2.0})
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison, pairs={"made/a": 3, "made/b": 1})
+    assert [entry for entry in log if entry.startswith("control")] == ["control made/b"] * 2
+    assert comparison.controls["eager"].case.workload == "made/b"
+    assert [before for before, _ in comparison.controls["eager"].controls] == [1, 1]
+
+
+def test_each_backend_has_a_control(run, a_case) -> None:
+    comparison = Comparison([ComparedCase(a_case("a")), ComparedCase(a_case("b", "inductor"))])
+    run(comparison)
+    assert {backend: compared.case.workload for backend, compared in comparison.controls.items()} == {
+        "eager": "made/a",
+        "inductor": "made/b",
+    }
+    assert all(compared.controls for compared in comparison.controls.values())
+
+
+def test_what_seems_changed_is_measured_against_itself_between_its_pairs(run, script, a_case) -> None:
+    script.seconds.update({"made/b": 9.0})
+    script.changes.update({"made/b": 0.03})
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison, pairs={"made/a": 1, "made/b": 5})
+    assert [entry for entry in log if entry.endswith("made/b")] == [
+        *("made/b", "made/b", "control made/b", "made/b", "made/b", "control made/b", "made/b")
+    ]
+
+
+def test_what_cannot_be_settled_in_time_yields_to_what_can(run, script, a_case, a_pair) -> None:
+    restless = [a_pair(change) for change in (0.1, -0.1, 0.12)]
+    comparison = Comparison(
+        [
+            ComparedCase(a_case("restless"), restless, seconds=1.0),
+            ComparedCase(a_case("steady"), [a_pair()] * 3, seconds=0.5),
+        ]
+    )
+    log = run(comparison, budget=10, pairs={"made/restless": 99, "made/steady": 8})
+    assert [entry for entry in log if not entry.startswith("control")][:5] == ["made/steady"] * 5
+    assert comparison.cases[1].settled
+    assert comparison.out_of_time
+
+
+def test_no_pair_begins_when_the_time_is_up(run, script, a_case) -> None:
+    comparison = cases(a_case, "a", "b")
+    run(comparison, budget=4, pairs={"made/a": 99, "made/b": 99})
+    assert comparison.out_of_time
+    assert [len(compared.pairs) for compared in comparison.cases] == [2, 1]
+    assert len(comparison.controls["eager"].controls) == 1
+
+
+def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case) -> None:
+    script.lost["made/a"] = 9
+    script.head_alone["made/a"] = FAIL
+    comparison = cases(a_case, "a", "b")
+    log = run(comparison)
+    assert log.count("made/a") == 1
+    assert log.count("head alone made/a") == 1
+    assert comparison.cases[0].failed
+    assert len(comparison.cases[1].pairs) == 2
+
+
+def test_a_pair_that_is_lost_once_is_taken_again(run, script, a_case) -> None:
+    script.lost["made/a"] = 1
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert not comparison.cases[0].failed
+    assert len(comparison.cases[0].pairs) == 2
+
+
+def test_pairs_that_are_lost_again_and_again_are_given_up(run, script, a_case) -> None:
+    script.lost["made/a"] = 99
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert comparison.cases[0].failed
+    assert len(comparison.cases[0].lost) == 2
+    assert comparison.controls == {}
+
+
+def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a_case) -> None:
+    """Whether it computes what the eager one does is more than a pair asks."""
+    script.head_alone["made/a"] = ProcessOutcome("inaccurate", "outputs differ")
+    comparison = cases(a_case, "a", backend="inductor")
+    assert run(comparison) == ["base alone made/a", "head alone made/a"]
+    assert comparison.cases[0].failed
+
+
+def test_a_lost_control_spoils_nothing(run, script, a_case) -> None:
+    script.lost_controls = True
+    comparison = cases(a_case, "a")
+    run(comparison)
+    assert comparison.cases[0].settled
+    assert comparison.cases[0].controls == []
+
+
+def test_every_pair_is_a_line_for_a_jobs_log(run, script, a_case, capsys) -> None:
+    script.lost["made/b"] = 9
+    script.head_alone["made/b"] = FAIL
+    run(cases(a_case, "a", "b"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("0 of 2 settled] made/a inference fp32 eager batch 4: pair 1, +0.0%")
+    assert lines[1].endswith("1 of 2 settled] made/b inference fp32 eager batch 4: head failed")
+    assert lines[2].endswith("2 of 2 settled] made/a inference fp32 eager batch 4: pair 2, +0.0%, settled")

@@ -1,0 +1,295 @@
+"""Two directories of records."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy
+from torchperf_ci.compare.record_directories import compare_directories, holds_records
+from torchperf_ci.config import Config, Rule
+from torchperf_ci.errors import RecordsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLICY = ComparisonPolicy(Config())
+
+
+def spread(level: float, values: int = 8, sd: float = 0.01, seed: str = "") -> list[float]:
+    noise = random.Random(seed or level)
+    return [level * (1 + noise.gauss(0, sd)) for _ in range(values)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A directory with one record a metric."""
+
+    def write(name: str, facts: dict[str, str] | None = None, **metrics) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        machine = {"governor": "performance", **(facts or {})}
+        for number, (metric, values) in enumerate(metrics.items()):
+            extra = values if isinstance(values, dict) else {}
+            record = {
+                "benchmark": {"name": "b", "mode": "inference", "dtype": "fp32"},
+                "model": {"name": "m", "backend": "eager"},
+                "metric": {
+                    "name": METRICS.get(metric, metric),
+                    "benchmark_values": extra.pop("values", []) if extra else values,
+                    "extra_info": extra,
+                },
+                "runners": [
+                    {"name": "cpu", "type": "x", "extra_info": {**machine, "fingerprint_of": "governor"}}
+                ],
+            }
+            (tmp_path / name / f"{number}.json").write_text(json.dumps([record]))
+        return tmp_path / name
+
+    return write
+
+
+METRICS = {
+    "latency": "latency(ms)",
+    "throughput": "throughput(samples/s)",
+    "score": "score(points)",
+    "leak": "memory_leak(KiB/iter)",
+}
+
+
+def judged(base: Path, head: Path, policy: ComparisonPolicy = POLICY):
+    [verdict] = compare_directories(base, head, policy).verdicts
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("metric", "new", "word"),
+    [
+        ("latency", 2.2, "regressed"),
+        ("latency", 1.8, "improved"),
+        ("latency", 2.0, "unchanged"),
+        ("throughput", 2.2, "improved"),
+        ("throughput", 1.8, "regressed"),
+    ],
+)
+def test_numbers_are_judged_in_the_direction_of_their_metric(folder, metric, new, word) -> None:
+    verdict = judged(folder("base", **{metric: spread(2.0)}), folder("head", **{metric: spread(new)}))
+    assert verdict.verdict == word
+    assert verdict.effect.low < new / 2.0 < verdict.effect.high
+    assert verdict.old == pytest.approx(2.0, rel=0.02)
+
+
+def test_weaker_evidence_is_called_so(folder) -> None:
+    judgement = compare_directories(folder("base", latency=[1.0]), folder("head", latency=[1.0]), POLICY)
+    assert "not pairs" in judgement.notes[0]
+
+
+def test_records_of_a_disturbed_run_are_told_of_before_all_else(folder) -> None:
+    base = folder("base", latency=[1.0], status={"values": [1.0], "disturbed": "load 9.0 on 2 CPUs"})
+    judgement = compare_directories(base, folder("head", latency=[1.0, 1.5]), POLICY)
+    assert [note.partition(" run ")[0] for note in judgement.notes[:2]] == [
+        "⚠ disturbed while this was measured on cpu (x),"
+    ] * 2
+    assert "base: 1 of 1 case, such as: load 9.0 on 2 CPUs" in judgement.notes[0]
+    assert "head: processes of a case differ by 50%" in judgement.notes[1]
+
+
+@pytest.mark.parametrize("values", [1, 3, 4])
+def test_few_values_are_never_red(folder, values) -> None:
+    base, head = folder("base", latency=spread(1.0, values)), folder("head", latency=spread(2.0, values))
+    assert judged(base, head).verdict == "noisy"
+
+
+def test_few_values_that_are_alike_are_unchanged(folder) -> None:
+    base, head = (
+        folder("base", latency=spread(1.0, 3, 0.003)),
+        folder("head", latency=spread(1.001, 3, 0.003)),
+    )
+    assert judged(base, head).verdict == "unchanged"
+
+
+def test_values_that_spread_tell_nothing(folder) -> None:
+    verdict = judged(folder("base", latency=spread(1.0, sd=0.3)), folder("head", latency=spread(1.1, sd=0.3)))
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert "spread too much" in verdict.why
+
+
+def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
+    base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.105])
+    verdict = judged(base, folder("head", latency=[1.1, 1.101, 1.12, 1.11, 1.12]))
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert verdict.why.endswith("lie apart, as they may by chance in one of so many series")
+
+
+def test_many_series_share_the_chance_of_a_false_alarm(folder) -> None:
+    """Of 119 series without any change; each by itself would be red once in a hundred."""
+    sides = {
+        side: {f"latency_{number}(ms)": spread(1.0, 8, 0.1, seed=f"{side}{number}") for number in range(120)}
+        for side in ("base", "head")
+    }
+    sides["head"]["latency_7(ms)"] = spread(2.0, 8)
+    found = compare_directories(folder("base", **sides["base"]), folder("head", **sides["head"]), POLICY)
+    red = [verdict.series.metric for verdict in found.verdicts if verdict.is_red]
+    assert red == ["latency_7(ms)"]
+
+
+@pytest.mark.parametrize("values", [1, 3, 4])
+def test_few_values_that_lie_apart_are_a_candidate(folder, values) -> None:
+    base, head = (folder(side, latency=[level] * values) for side, level in (("base", 1.0), ("head", 2.0)))
+    verdict = judged(base, head)
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert verdict.why.endswith("lie apart; it takes 5 on either side to call that a change")
+
+
+def test_five_values_that_lie_apart_are_a_change(folder) -> None:
+    base, head = folder("base", latency=spread(1.0, 5)), folder("head", latency=spread(2.0, 5))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(head, base).verdict == "improved"
+
+
+def test_what_nobody_gave_a_direction_is_never_red(folder) -> None:
+    verdict = judged(folder("base", wobbles=spread(1.0)), folder("head", wobbles=spread(9.0)))
+    assert verdict.verdict == "noisy"
+    assert "direction in the policy" in verdict.why
+
+
+def test_what_matters_can_be_asked_for(folder) -> None:
+    base, head = folder("base", latency=spread(1.0)), folder("head", latency=spread(1.1))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(base, head, ComparisonPolicy(Config(), 0.2)).verdict == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ([0] * 5, [1] * 5, "regressed"),
+        ([2] * 5, [1] * 5, "improved"),
+        ([1], [1], "unchanged"),
+        ([1], [2], "noisy"),
+        ([1] * 5, [1, 2, 1, 1, 1], "unchanged"),
+    ],
+)
+def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
+    verdict = judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new))
+    assert verdict.verdict == word
+    assert verdict.candidate == (word == "noisy")
+
+
+@pytest.mark.parametrize(
+    ("new", "word"), [([900.0] * 5, "regressed"), ([0.5] * 5, "unchanged"), ([-900.0] * 5, "improved")]
+)
+def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
+    assert judged(folder("base", leak=[0.0, 0.1, -0.1, 0.0, 0.0]), folder("head", leak=new)).verdict == word
+
+
+@pytest.mark.parametrize("metric", ["latency", "score"])
+@pytest.mark.parametrize(
+    ("old", "new", "word", "why"),
+    [
+        ([10.0] * 5, [0.0] * 5, "missing", "head has no number above zero"),
+        ([10.0] * 5, [-1.0, 10.0, 10.0, 0.0, 10.0], "unchanged", "5 values before and 3 now are alike"),
+    ],
+)
+def test_zero_and_less_are_no_measurements_of_a_ratio(folder, metric, old, new, word, why) -> None:
+    verdict = judged(folder("base", **{metric: old}), folder("head", **{metric: new}))
+    assert (verdict.verdict, verdict.why) == (word, why)
+
+
+@pytest.mark.parametrize("new", [0.0, 10.0])
+def test_a_latency_of_zero_before_is_none_either(folder, new) -> None:
+    verdict = judged(folder("base", latency=[0.0] * 5), folder("head", latency=[new] * 5))
+    assert (verdict.verdict, verdict.why.partition(" ")[2]) == ("missing", "has no number above zero")
+
+
+def test_what_is_negative_by_nature_is_judged_by_its_difference(folder) -> None:
+    policy = ComparisonPolicy(Config(policy={"score(points)": Rule("up", 0.03)}))
+    base, head = folder("base", score=[-10.0] * 5), folder("head", score=[-20.0] * 5)
+    assert judged(base, head, policy).verdict == "regressed"
+
+
+def test_values_of_any_size_are_compared(folder) -> None:
+    verdict = judged(folder("base", latency=[1e-300] * 6), folder("head", latency=[1e300] * 6))
+    assert verdict.verdict == "regressed"
+
+
+def test_an_accuracy_in_numbers_is_a_ratio(folder) -> None:
+    base, head = folder("base", accuracy=spread(0.78)), folder("head", accuracy=spread(0.30))
+    assert judged(base, head).verdict == "regressed"
+    assert judged(folder("one", accuracy=[1.0]), folder("two", accuracy=[0.0])).verdict == "broken"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("pass", "oom", "broken"),
+        ("oom", "pass", "fixed"),
+        ("pass", "pass", "unchanged"),
+        ("oom", "oom", "unchanged"),
+        ("pass", "unsupported", "missing"),
+    ],
+)
+def test_outcomes(folder, old, new, word) -> None:
+    def status(how: str) -> dict:
+        return {
+            "values": [float(how == "pass")],
+            "status": how,
+            "reason": "" if how == "pass" else "too large",
+        }
+
+    assert judged(folder("base", status=status(old)), folder("head", status=status(new))).verdict == word
+
+
+def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
+    failing = {"values": [0.0], "status": "oom", "reason": "too large"}
+    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
+    verdicts = compare_directories(base, folder("head", status=failing, latency=[0.0]), POLICY).verdicts
+    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
+    assert words["status"][0] == "broken"
+    assert words["latency(ms)"] == ("missing", "head has no number: oom: too large")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"values": [0.0], "status": "oom", "reason": "too large"}, "status of its case: oom: too large"),
+        (
+            {"values": [1.0], "status": "pass", "not_measured": '{"latency(ms)": "no clock"}'},
+            "not measured: no clock",
+        ),
+        ({"values": [1.0], "status": "pass"}, "head has no such record"),
+    ],
+)
+def test_a_number_that_is_not_there_is_explained_by_the_status_of_its_case(folder, status, why) -> None:
+    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
+    verdicts = compare_directories(base, folder("head", status=status), POLICY).verdicts
+    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
+    assert words["latency(ms)"] == ("missing", why)
+
+
+def test_other_conditions_are_not_comparable(folder) -> None:
+    verdict = judged(folder("base", latency=[1.0]), folder("head", {"governor": "powersave"}, latency=[2.0]))
+    assert verdict.verdict == "not-comparable"
+    assert "governor: performance → powersave" in verdict.why
+
+
+def test_what_only_one_side_has_is_new_or_missing(folder) -> None:
+    judgement = compare_directories(folder("base", latency=[1.0]), folder("head", throughput=[1.0]), POLICY)
+    words = {verdict.series.metric: verdict.verdict for verdict in judgement.verdicts}
+    assert words == {"latency(ms)": "missing", "throughput(samples/s)": "new"}
+
+
+def test_a_directory_holds_records_where_there_is_json(folder, tmp_path) -> None:
+    assert holds_records(folder("base", latency=[1.0]))
+    assert not holds_records(tmp_path / "base/0.json")
+    (tmp_path / "empty").mkdir()
+    assert not holds_records(tmp_path / "empty")
+
+
+def test_json_without_records_is_told(folder, tmp_path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "package.json").write_text('{"name": "x"}')
+    with pytest.raises(RecordsError, match="holds no records"):
+        compare_directories(folder("base", latency=[1.0]), other, POLICY)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.culprits.culprit import Bisection, BuildSpread, MachineTime, Suspect
+from torchperf_ci.culprits.culprit_document import bisection_headline
+from torchperf_ci.culprits.culprit_text import (
+    build_spread,
+    byline,
+    cost,
+    culprit_name,
+    details,
+    effects_table,
+    folded_tables,
+    open_tables,
+    probability,
+    question,
+    short_sha,
+)
+
+if TYPE_CHECKING:
+    from torchperf_ci.culprits.culprit import BisectionStatus, Culprit
+
+
+def test_one_culprit_is_named_with_what_it_did(location: Bisection) -> None:
+    assert bisection_headline(location) == (
+        "1 culprit found: 1a2b3c4d5e Check the shapes twice (#123): "
+        "+7.1% (+6.5…+7.8) vision/resnet18 latency(ms) (inference fp32 eager cpu)"
+    )
+
+
+def test_several_culprits_are_counted(location: Bisection, culprit: Culprit, one_of: Culprit) -> None:
+    several = replace(location, culprits=(culprit, one_of))
+    assert bisection_headline(several) == (
+        "2 culprits found: 1a2b3c4d5e +7.1% (+6.5…+7.8), cccccccccc +20.0% (+18.0…+22.0)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("not-reproduced", "not reproduced"),
+        ("environment", "the environment changed, not the code"),
+        ("build", "the luck of a build, no commit"),
+        ("inconclusive", "inconclusive"),
+    ],
+)
+def test_what_was_not_found_is_said_with_its_reason(status: BisectionStatus, said: str) -> None:
+    assert bisection_headline(Bisection(status, "a", "b")) == said
+    assert bisection_headline(Bisection(status, "a", "b", why="It is so.")) == f"{said}: It is so."
+
+
+@pytest.mark.parametrize(
+    ("commit", "shown"),
+    [
+        ("1a2b3c4d5e" * 4, "1a2b3c4d5e"),
+        ("2.14.0.dev20261102+cpu", "2.14.0.dev20261102+cpu"),
+        ("v2.12.0", "v2.12.0"),
+    ],
+)
+def test_a_sha_is_shortened_and_a_version_is_not(commit: str, shown: str) -> None:
+    assert short_sha(commit) == shown
+
+
+def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Culprit) -> None:
+    assert culprit_name(culprit) == "1a2b3c4d5e Check the shapes twice (#123)"
+    assert byline(culprit) == "by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure"
+    assert details(culprit) == ["Changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28"]
+
+
+@pytest.mark.parametrize(
+    ("builds", "said"),
+    [
+        ((3, 4), "Proven on 4 builds of it and 3 of what was before"),
+        ((2, 1), "Proven on 1 build of it and 2 of what was before"),
+        (
+            (1, 1),
+            "Proven for these two builds: none was made anew, so a part of it may be the luck of a build",
+        ),
+    ],
+)
+def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
+    culprit: Culprit, builds: tuple[int, int], said: str
+) -> None:
+    assert details(replace(culprit, builds=builds))[0] == said
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [
+        ("rebuilds", "measured here"),
+        ("expected", "expected, not measured"),
+        ("history", "known from the past"),
+    ],
+)
+def test_what_builds_differ_by_is_told_with_its_source(location: Bisection, source: str, known: str) -> None:
+    said = f"Builds of one and the same code differ by 0.94% (standard deviation, {known})"
+    assert build_spread(replace(location, luck=BuildSpread(0.0094, source))) == said
+    assert build_spread(location) == ""
+
+
+def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> None:
+    assert culprit_name(one_of) == "one of 3 commits, aaaaaaaaaa to cccccccccc"
+    assert byline(one_of) == "98.0% sure"
+    [line] = details(one_of)
+    assert line.endswith("so it is one of aaaaaaaaaa, bbbbbbbbbb, cccccccccc")
+
+
+@pytest.mark.parametrize(
+    ("posterior", "words"),
+    [
+        (1.0, ">99.9%"),
+        (0.99951, ">99.9%"),
+        (0.999, "99.9%"),
+        (0.5, "50.0%"),
+        (0.0004, "<0.1%"),
+        (0.0, "<0.1%"),
+    ],
+)
+def test_nothing_is_certain_or_impossible(posterior: float, words: str) -> None:
+    assert probability(posterior) == words
+
+
+def test_what_was_asked_and_spent(location: Bisection) -> None:
+    assert question(location) == (
+        "Between 900d900d90 and bad0bad0ba of https://github.com/octo/perf on AMD EPYC 7763, 2 cores"
+    )
+    assert cost(location) == "57 runs, 7 builds; 12 min of measuring, 90 s of building"
+    assert question(Bisection("inconclusive", "a", "b")) == "Between a and b"
+    assert cost(replace(location, runs=1, builds=1, seconds=MachineTime())) == "1 run, 1 build"
+
+
+def test_each_series_has_its_own_change(culprit: Culprit, one_of: Culprit) -> None:
+    assert [row[:2] for row in effects_table(culprit).rows] == [
+        ("+7.1% (+6.5…+7.8)", "12"),
+        ("−6.6% (−7.0…−6.0)", "12"),
+    ]
+    assert effects_table(one_of).rows == (("+20.0% (+18.0…+22.0)", "10", ""),)
+
+
+def test_the_likeliest_suspect_comes_first(location: Bisection) -> None:
+    suspects = tuple(
+        Suspect(letter, posterior) for letter, posterior in zip("abc", (0.2, 0.5, 0.3), strict=True)
+    )
+    rows = open_tables(replace(location, credible=suspects))["Suspects that are left"].rows
+    assert rows == (("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", ""))
+
+
+def test_what_was_confirmed_is_folded_only_where_a_culprit_says_more(location: Bisection) -> None:
+    assert "Bad against good" not in open_tables(location)
+    assert "Bad against good" in folded_tables(location)
+    nobody = replace(location, status="not-reproduced", culprits=())
+    assert "Bad against good" in open_tables(nobody)
+    assert "Bad against good" not in folded_tables(nobody)
+
+
+def test_a_measurement_says_between_what_and_which_way(location: Bisection) -> None:
+    *how, ratios = folded_tables(location)["Measurements: 3"].rows[1]
+    assert how == ["locate", "900d900d90", "1a2b3c4d5e", "12", "vision/resnet18"]
+    assert ratios == (
+        "vision/resnet18 latency(ms) (inference fp32 eager cpu) +0.0688, "
+        "vision/resnet18 throughput(samples/s) (inference fp32 eager cpu) +0.0700"
+    )
+
+
+def test_nothing_empty_is_shown() -> None:
+    assert (
+        open_tables(Bisection("inconclusive", "a", "b"))
+        == folded_tables(Bisection("inconclusive", "a", "b"))
+        == {}
+    )

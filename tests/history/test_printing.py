@@ -1,0 +1,66 @@
+"""What a terminal shows of many changes, and of names that are no ordinary names."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from made_points import noisy, point, row, series
+
+from torchperf_ci.config import default_policy
+from torchperf_ci.history import command
+from torchperf_ci.history.segmenting import segment_all
+from torchperf_ci.series.policy import rule_of_metric
+
+if TYPE_CHECKING:
+    import pytest
+
+
+CHANGES = {"small": (10.5, 0), "large": (8, 0), "late": (10.5, 3)}
+
+
+def shown(points) -> list[str]:
+    out = io.StringIO()
+    command.print_history(
+        segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy())), out
+    )
+    return out.getvalue().splitlines()
+
+
+def step(new: float, first: int = 0):
+    return row([*noisy(10, 20), *noisy(new, 20, seed=1)], first)
+
+
+def test_the_largest_of_one_night_comes_first_and_a_later_night_before() -> None:
+    found = shown({series(model=name): step(*how) for name, how in CHANGES.items()})
+    assert [next(name for name in CHANGES if name in line) for line in found[1:]] == [
+        "late",
+        "large",
+        "small",
+    ]
+
+
+def test_a_long_table_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_LISTED", 2)
+    found = shown({series(model=f"model{number}"): step(11) for number in range(5)})
+    assert len(found) == 1 + 2 + 1
+    assert found[-1] == "and 3 more, all of them with --json"
+
+
+def test_names_are_only_text() -> None:
+    header, line = shown({series(model="[red]x[/red]\n::error::y\x1b[2J"): step(11)})
+    assert "[red]x[/red]" in line
+    assert "\x1b" not in line
+    assert "verdict" in header
+
+
+def test_an_outcome_is_shown_in_words() -> None:
+    words = ["pass"] * 6 + ["oom"] * 3
+    points = [point(float(word == "pass"), day, info={"status": word}) for day, word in enumerate(words)]
+    _, line = shown({series("status"): points})
+    assert "pass → oom" in line
+
+
+def test_where_nothing_changed_nothing_is_printed() -> None:
+    assert shown({series(): row(noisy(10, 40))}) == []
+    assert command.headline([]) == "0 changes in 0 of 0 series"

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+from hostile import all_at_once, texts
+from hypothesis import example, given, settings
+from made_night import (
+    BEFORE,
+    BROKEN,
+    CULPRIT,
+    GUILTY,
+    INCONCLUSIVE,
+    JUDGEMENT,
+    LOCATION,
+    NIGHT,
+    REGRESSED,
+    RESNET,
+    RUN_URL,
+    hostile_night,
+)
+from markdown_it import MarkdownIt
+
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
+from torchperf_ci.issues.findings import findings_of
+from torchperf_ci.issues.memory import embed, recall, remember_finding
+from torchperf_ci.issues.table import TABLE_MARKERS
+from torchperf_ci.verdicts.verdict import RepeatOptions
+
+if TYPE_CHECKING:
+    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.issues.findings import IssueFinding
+    from torchperf_ci.verdicts.verdict import Judgement
+
+CONTEXT = IssueContext(NIGHT, RUN_URL)
+IN_A_FILE = replace(JUDGEMENT, again=RepeatOptions(options=("--config", "ci/perf.yml")))
+"""Judged where the configuration names a file of workloads."""
+OURS = {
+    *("p", "strong", "code", "pre", "a", "sub", "ul", "li"),
+    *("table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
+}
+
+
+class Page(HTMLParser):
+    """The tags of a page, its links, its comments, and its text outside of code."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.comments: list[str] = []
+        self.text = ""
+        self._code = 0
+        parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+        self.feed(parser.render(markdown))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name == "href"]
+        self._code += tag == "code"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._code -= tag == "code"
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data.strip())
+        self.text += "\0"  # what GitHub's search for mentions and references cannot see through
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._code else data
+
+
+def found(location: Bisection | None = LOCATION, judgement: Judgement = JUDGEMENT) -> list[IssueFinding]:
+    return findings_of([judgement], [location] if location else [], NIGHT, 3)
+
+
+def written(finding: IssueFinding, context: IssueContext = CONTEXT) -> str:
+    return issue_body(finding, remember_finding(None, finding, NIGHT), context)
+
+
+def test_the_verdict_is_first_then_who_then_the_next_step_then_one_table() -> None:
+    page = Page(written(found()[0]))
+    said = (
+        "vision/resnet18 and 2 more, up to 7.1% slower on H100 and Instinct MI300X",
+        "Culprit: 1a2b3c4d5e [inductor] Check the shapes",
+        "by Ada Lovelace, 2026-11-18, pull request 123456, 99.7% sure",
+        "Measured against the commit before it: +7.1% (+6.7…+7.5) in 10 pairs",
+        "Next step:",
+        "known from",
+        "What moved inside",
+        "To reproduce it",
+        "Environment",
+        "How it was bisected: 57 runs, 7 builds",
+    )
+    text = page.text.replace("\0", "")
+    places = [text.index(part) for part in said]
+    assert places == sorted(places)
+    assert page.links == [str(CULPRIT.url), "https://github.com/octo/perf/pull/123456", RUN_URL]
+
+
+def test_nobody_is_pinged_but_who_is_meant() -> None:
+    finding = found()[0]
+    assert "@" not in written(finding)
+    assert " (@ada). " in written(finding, replace(CONTEXT, author_login="ada"))
+    for hostile in ("ada @everyone", "a/b", "", "-x", "x" * 60, "octo-team/all"):
+        assert "@" not in written(finding, replace(CONTEXT, author_login=hostile))
+
+
+def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> None:
+    (line,) = re.findall(r"^    (torchperf compare .*)$", written(found()[0]), re.MULTILINE)
+    assert line == (
+        f"torchperf compare --base {BEFORE} --head {GUILTY} --python python --build 'pip install -e .' "
+        "--filter vision/resnet18 --mode inference --dtype bf16 --backend inductor"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["torchperf bisect --command './measure all'", "torchperf bisect --build 'never closed", ""]
+)
+def test_what_cannot_be_compared_is_bisected_again(command: str) -> None:
+    text = written(found(replace(LOCATION, command=command))[0])
+    assert "torchperf compare" not in text
+    assert f"    {command}\n" in text or not command
+
+
+def test_where_no_commit_is_proven_it_is_said_with_what_it_takes() -> None:
+    text = written(found(INCONCLUSIVE)[0])
+    assert "**no commit is proven**" in text
+    assert INCONCLUSIVE.why in text
+    assert "61.0%" in Page(text).text, "the suspects are shown"
+    (alone, *_) = found(None)
+    assert "nobody has bisected" in written(alone)
+    assert f"bisect it between {'900d' * 10} and {'bad0' * 10}" in written(alone)
+    assert "To reproduce it" not in written(alone), "nobody says which files the workloads are in"
+
+
+def test_where_the_workloads_are_known_it_is_bisected_by_a_command() -> None:
+    (alone, *_) = found(None, IN_A_FILE)
+    assert "bisect it by the command below" in written(alone)
+    assert (
+        f"    git fetch origin {'900d' * 10} {'bad0' * 10}\n"
+        f"    torchperf bisect --good {'900d' * 10} --bad {'bad0' * 10} --python python --config ci/perf.yml "
+        "--workload vision/resnet18 --mode inference --dtype bf16 --backend inductor\n"
+    ) in written(alone)
+
+
+def test_a_busy_machine_is_said_before_the_table_and_other_notes_are_folded() -> None:
+    judgement = replace(
+        JUDGEMENT, notes=["⚠ load 9 on 2 CPUs while this was measured", "2 records were refused"]
+    )
+    location = replace(LOCATION, notes=("⚠ load 7 on 2 CPUs while this was measured", "an aside"))
+    for text in (written(found(location, judgement)[0]), written(found(None, judgement)[0])):
+        assert "\n> ⚠ load 9 on 2 CPUs while this was measured\n" in text[: text.index("| benchmark")]
+        assert "records were refused" not in text
+    text = written(found(location, judgement)[0])
+    assert text.index("> ⚠ load 7 on 2 CPUs") < text.index("| benchmark") < text.index("an aside")
+
+
+def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_there() -> None:
+    judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], evidence={})])
+    text = written(found(None, judgement)[0])
+    assert "does not say between which commits" in text
+    assert "**Next step:** find out between which commits" in text
+    assert "To reproduce it" not in text
+
+
+def test_another_metric_is_bisected_as_such() -> None:
+    memory = replace(RESNET, metric="peak_memory(MiB)")
+    (finding, *_) = found(None, replace(IN_A_FILE, verdicts=[replace(REGRESSED[0], series=memory)]))
+    assert " --metric 'peak_memory(MiB)' --workload " in written(finding)
+
+
+def test_what_is_broken_says_since_when_and_its_error_to_the_letter() -> None:
+    error = "oom: <b>tried</b> to allocate `2 GiB`\n```\n@octocat"
+    judgement = replace(IN_A_FILE, verdicts=[replace(BROKEN, why=f"still failing since 2026-11-19: {error}")])
+    (broken,) = found(None, judgement)
+    text = written(broken)
+    assert "in the last 3 runs" in text
+    assert (
+        "    still failing since 2026-11-19: oom: <b>tried</b> to allocate `2 GiB`\\n```\\n@octocat\n" in text
+    )
+    assert (
+        "    torchperf run --python python --config ci/perf.yml --filter speech/conformer --mode inference"
+        in text
+    )
+    assert "b" not in Page(text).tags
+
+
+def test_a_title_is_short_and_holds_no_markup() -> None:
+    titles = [issue_title(one) for location in (LOCATION, INCONCLUSIVE, None) for one in found(location)]
+    assert titles[:3] == [
+        "vision/resnet18 and 2 more, up to 7.1% slower on H100 and Instinct MI300X since 1a2b3c4d5e",
+        "speech/conformer fails on H100",
+        "vision/resnet18 and 2 more, up to 7.1% slower on H100 between 900d900d90 and bad0bad0ba",
+    ]
+
+
+def outside_of_code(text: str) -> str:
+    """The Markdown less its memory, its blocks of code, and the one link that is ours."""
+    lines = [line for line in text.splitlines() if not line.startswith(("    ", "<!-- torchperf:memory "))]
+    return "\n".join(lines).replace(RUN_URL, "")
+
+
+@settings(deadline=None, max_examples=60)
+@example(all_at_once)
+@given(texts)
+def test_text_from_outside_is_text(text: str) -> None:
+    judgement, location = hostile_night(text)
+    for place in (location, replace(location, culprits=(), status="inconclusive"), None):
+        for finding in found(place, judgement):
+            whole = written(finding)
+            memory = recall(whole)
+            assert memory is not None
+            assert memory.rows[0].series == finding.rows[0].series
+            assert len(TABLE_MARKERS.findall(whole)) == 1
+            page = Page(whole)
+            assert {*page.tags} <= OURS
+            assert page.links == [RUN_URL]
+            assert page.tags.count("details") == whole.count("\n\n</details>\n")
+            assert not re.search(r"@\w|(?<![&\w])#\d|\bGH-\d", page.text)
+            assert "\u202e" not in outside_of_code(whole), "which turns the line around"
+            assert not re.search(r"://|www\.", outside_of_code(whole)), "GitHub makes links of them"
+            assert not re.search(r"^(::|[ ]{0,3}#)", whole, re.MULTILINE)
+            assert len(issue_title(finding)) <= 120
+            assert not re.search(r"[@#`*_<>\[\]\\|:]", issue_title(finding).replace("_", ""))
+
+
+def test_a_hostile_table_has_as_many_cells_as_columns() -> None:
+    judgement, location = hostile_night(all_at_once)
+    (table,) = TABLE_MARKERS.findall(written(found(location, judgement)[0]))
+    assert {line.count(" | ") for line in table.splitlines() if line.startswith("|")} == {5}
+
+
+def large(rows: int) -> tuple[Judgement, Bisection]:
+    """A night of which everything is too long, and of escapes."""
+    judgement, location = hostile_night(all_at_once)
+    verdicts = [
+        replace(one, series=replace(one.series, model=f"{number}{'@|' * 200}"))
+        for number in range(rows)
+        for one in judgement.verdicts
+    ]
+    lists = {field.name: getattr(location, field.name) for field in fields(location)}
+    many = {
+        name: value * 400 for name, value in lists.items() if isinstance(value, tuple) and name != "culprits"
+    }
+    return replace(judgement, verdicts=verdicts), replace(location, **many)
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+def test_it_always_fits(rows: int) -> None:
+    judgement, location = large(rows)
+    culprit, *others = found(location, judgement)
+    text = written(culprit)
+    assert BODY_LIMIT - 8000 < len(text.encode()) <= BODY_LIMIT
+    assert "more, left out here" in text
+    assert RUN_URL in text, "it says where the rest is"
+    for one in others[:3]:
+        assert len(written(one).encode()) <= BODY_LIMIT
+
+
+def test_what_is_read_last_goes_first() -> None:
+    finding = found(replace(LOCATION, readings=LOCATION.readings * 500))[0]
+    rows = tuple(
+        replace(row, series=replace(row.series, model=f"m{n}")) for n in range(20) for row in finding.rows
+    )
+    text = written(replace(finding, rows=rows))
+    (table,) = TABLE_MARKERS.findall(text)
+    assert table.count("\n| ") == 2 + 15 + 2 + 45, "all rows of the table are there"
+    assert "left out" not in text.partition("Measurements: 2000")[0]
+    assert "left out here" in text.partition("Measurements: 2000")[2]
+
+
+def test_no_list_is_empty_because_the_table_is_long() -> None:
+    finding = found()[0]
+    rows = tuple(
+        replace(row, series=replace(row.series, model=f"m{n}")) for n in range(200) for row in finding.rows
+    )
+    text = written(replace(finding, rows=rows))
+    assert "left out here" in TABLE_MARKERS.findall(text)[0]
+    assert "Measurements: 4" in text
+    assert "left out here" not in text.partition("Measurements: 4")[2]
+
+
+def test_a_culprit_of_which_nothing_else_is_known_is_told() -> None:
+    alone = replace(LOCATION, culprits=(replace(CULPRIT, series=(), inside=None),))
+    (finding,) = found(alone, replace(JUDGEMENT, verdicts=[]))
+    assert issue_title(finding) == "Something got slower since 1a2b3c4d5e"
+    assert recall(written(finding)) is not None
+
+
+def test_a_renewed_issue_keeps_what_people_wrote() -> None:
+    finding = found()[0]
+    before = remember_finding(None, finding, NIGHT)
+    edited = f"Please look at this.\n\n{issue_body(finding, before, CONTEXT)}\n\nI did. -- Ada\n"
+    after = remember_finding(
+        before,
+        replace(finding, rows=(replace(finding.rows[0], series=replace(RESNET, model="new")),)),
+        "2026-11-22",
+    )
+    text = renewed_body(edited, after)
+    assert recall(text) == recall(embed(after))
+    assert text.startswith("Please look at this.")
+    assert text.endswith("I did. -- Ada\n")
+    assert "| new | latency |" in text
+    without = [TABLE_MARKERS.sub("", re.sub("<!-- torchperf:memory.*", "", one)) for one in (edited, text)]
+    assert without[0] == without[1]
+    assert renewed_body(text, after) == text, "again changes nothing"
+
+
+def test_where_the_markers_are_gone_they_come_back() -> None:
+    memory = remember_finding(None, found()[0], NIGHT)
+    text = renewed_body("Only this.", memory)
+    assert text.startswith(embed(memory))
+    assert "Only this." in text
+    assert TABLE_MARKERS.search(text)
+    assert renewed_body(text, memory) == text
+
+
+def test_two_memories_become_one() -> None:
+    memory = remember_finding(None, found()[0], NIGHT)
+    quoted = f"{embed(memory)}\n\n{embed(memory)}\n"
+    assert recall(quoted) is None
+    assert recall(renewed_body(quoted, memory)) == recall(embed(memory))
+
+
+def test_lines_that_a_browser_sent_are_found() -> None:
+    finding = found()[0]
+    memory = remember_finding(None, finding, NIGHT)
+    text = issue_body(finding, memory, CONTEXT).replace("\n", "\r\n")
+    assert len(TABLE_MARKERS.findall(renewed_body(text, memory))) == 1
+
+
+@pytest.mark.parametrize("words", [10_000, 200_000])
+def test_a_renewed_issue_always_fits(words: int) -> None:
+    judgement, location = large(300)
+    memory = remember_finding(None, found(location, judgement)[0], NIGHT)
+    text = renewed_body("word " * words, memory)
+    assert len(text.encode()) <= BODY_LIMIT
+    assert recall(text) is not None

@@ -1,0 +1,118 @@
+"""Issues as GitHub shows them: Markdown made HTML, and Mermaid drawing the chart, in a browser without a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hostile import all_at_once
+from made_night import JUDGEMENT, LOCATION, NIGHT, RUN_URL, hostile_night
+from markdown_it import MarkdownIt
+
+from torchperf_ci.issues.body import IssueContext, issue_body
+from torchperf_ci.issues.findings import findings_of
+from torchperf_ci.issues.memory import remember_finding
+from torchperf_ci.report.page import page as page_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import BrowserContext, Page
+
+    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.verdicts.verdict import Judgement
+
+MERMAID = Path(__file__).parents[4] / ".cache/npm/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
+LIKE_GITHUB = """
+body { font: 14px/1.5 system-ui, sans-serif; margin: 24px auto; max-width: 880px }
+table { border-collapse: collapse; display: block; overflow: auto }
+td, th { border: 1px solid #d1d9e0; padding: 6px 13px }
+pre { background: #f6f8fa; overflow: auto; padding: 16px }
+code { background: #f6f8fa }
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[BrowserContext]:
+    """Debian's, which asks nobody anything."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    assert chromium, "chromium is missing: `apt-get install chromium`"
+    arguments = ["--no-sandbox", "--disable-background-networking", "--disable-gpu"]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield running.new_context(offline=True, viewport={"width": 960, "height": 1400})
+        running.close()
+
+
+def shown(browser: BrowserContext, text: str, to: Path) -> Page:
+    """The page of an issue with this body, whose picture goes to ``to``."""
+    assert MERMAID.exists(), "Mermaid is missing: `make .cache/npm`"
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    html = parser.render(text).replace('<pre><code class="language-mermaid">', '<pre class="mermaid"><code>')
+    page = browser.new_page()
+    page.set_content(f"<!doctype html><style>{LIKE_GITHUB}</style>{html}")
+    page.add_script_tag(path=MERMAID)
+    page.evaluate("""async () => {
+        for (const block of document.querySelectorAll('pre.mermaid')) block.textContent = block.textContent
+        mermaid.initialize({startOnLoad: false, securityLevel: 'strict'})
+        await mermaid.run({querySelector: 'pre.mermaid'})
+    }""")
+    page.screenshot(path=to, full_page=True)
+    return page
+
+
+def bodies(judgement: Judgement = JUDGEMENT, location: Bisection = LOCATION) -> list[str]:
+    """Those of the issues of a night."""
+    findings = findings_of([judgement], [location], NIGHT, 3)
+    return [
+        issue_body(finding, remember_finding(None, finding, NIGHT), IssueContext(NIGHT, RUN_URL))
+        for finding in findings
+    ]
+
+
+def test_the_chart_is_a_picture_with_every_point_and_the_table_has_its_rows(
+    browser: BrowserContext, tmp_path: Path
+) -> None:
+    page = shown(browser, bodies()[0], tmp_path / "issue.png")
+    picture = page.locator("pre.mermaid svg")
+    assert picture.count() == 1
+    lines = [line.get_attribute("d") or "" for line in picture.locator(".plot path").all()]
+    assert [len(re.findall("[ML]", line)) for line in lines] == [27, 27]
+    assert "latency" in picture.text_content()
+    rows = [row.inner_text() for row in page.locator("table").first.locator("tbody tr").all()]
+    assert len(rows) == 5
+    numbers = rows[0].replace("\N{NO-BREAK SPACE}", " ").replace("\N{WORD JOINER}", "").split("\t")[3:]
+    assert numbers == ["1.213 → 1.299 ms", "+7.1% (+6.7…+7.5)", "10 pairs"]
+    assert page.locator("details").count() == 3
+    assert not page.locator("details[open]").count()
+
+
+def test_nothing_hostile_becomes_an_element(browser: BrowserContext, tmp_path: Path) -> None:
+    page = shown(browser, bodies(*hostile_night(all_at_once))[0], tmp_path / "hostile.png")
+    assert page.locator("pre.mermaid svg").count() == 1, "the chart is drawn all the same"
+    assert page.title() == ""
+    assert not page.locator("body :is(img, script, iframe, h1, h2, h3, del, form, input)").count()
+    assert [link.get_attribute("href") for link in page.locator("a").all()] == [RUN_URL]
+    assert page.locator("table").first.locator("tbody tr").count() == 1
+
+
+def test_the_page_on_disk_shows_the_same(browser: BrowserContext, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(page_of("issues", "\n\n---\n\n".join(bodies())))
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((tmp_path / "report.html").as_uri())
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert page.locator("svg circle").count() == 27
+    assert page.locator("table").first.locator("tbody tr").count() == 5
+    assert asked == [(tmp_path / "report.html").as_uri()]
+    page.emulate_media(color_scheme="dark")
+    page.screenshot(path=tmp_path / "dark.png", full_page=True)
+    dark = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(dark) == "rgb(13, 17, 23)"

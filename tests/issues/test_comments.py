@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hostile import all_at_once
+from made_night import JUDGEMENT, LOCATION, NIGHT, ON_MI300, RESNET, RUN_URL
+
+from torchperf_ci.issues import comments
+from torchperf_ci.issues.body import IssueContext
+from torchperf_ci.issues.findings import IssueRow, findings_of
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, remember_finding
+from torchperf_ci.series.points import Series
+from torchperf_ci.stats.effect import Effect
+
+CONTEXT = IssueContext(NIGHT, RUN_URL)
+FINDING = findings_of([JUDGEMENT], [LOCATION], NIGHT, 3)[0]
+MEMORY = remember_finding(None, FINDING, NIGHT)
+
+
+def plain(text: str) -> str:
+    """As people read it."""
+    text = re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), text).replace("<!-- -->", "")
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{WORD JOINER}", "")
+
+
+def test_new_evidence_is_a_sentence_and_its_rows() -> None:
+    rows = [IssueRow(ON_MI300, 1.402, 1.479, Effect(1.055, 1.049, 1.061, 0), NIGHT)]
+    text = plain(comments.new_evidence_comment(rows, CONTEXT))
+    assert text.startswith(
+        "Also seen in the night of 2026-11-21: **vision/resnet18 5.5% slower on Instinct MI300X**\n"
+    )
+    assert (
+        "| vision/resnet18 | latency | Instinct MI300X | 1.402 → 1.479 ms | +5.5% (+4.9…+6.1) | history |"
+        in text
+    )
+
+
+def test_recovery_is_told_with_its_evidence() -> None:
+    memory = replace(MEMORY, recovered=("2026-11-23", "2026-11-24", "2026-11-25"))
+    text = plain(comments.recovered_comment(memory, {RESNET: 1.2154}, replace(CONTEXT, night="2026-11-25")))
+    assert text.startswith("Back where it was for 3 nights in a row, up to 2026-11-25, so this is closed.")
+    assert "before → regressed | change (95%) | now |" in text
+    assert "| vision/resnet18 | latency | H100 | 1.213 → 1.299 ms | +7.1% (+6.7…+7.5) | 1.215 ms |" in text
+    assert "| language/bert | latency | H100 | 8.72 → 9.086 ms | +4.2% (+3.8…+4.6) |  |" in text, (
+        "not measured"
+    )
+
+
+def test_a_relapse_names_the_culprit_that_is_proven() -> None:
+    assert "back since the night of 2026-11-21.\n" in plain(
+        comments.relapsed_comment(MEMORY, {}, None, CONTEXT)
+    )
+    assert "because of **1a2b3c4d5e [inductor] Check" in plain(
+        comments.relapsed_comment(MEMORY, {}, FINDING, CONTEXT)
+    )
+
+
+def test_what_was_broken_passes_or_fails() -> None:
+    (*_, finding) = findings_of([JUDGEMENT], [], NIGHT, 3)
+    memory = replace(remember_finding(None, finding, NIGHT), recovered=(NIGHT,))
+    assert comments.recovered_comment(memory, {}, CONTEXT).startswith(
+        "It passed again for the last night, up to 2026-11-21"
+    )
+    text = comments.relapsed_comment(memory, {}, finding, CONTEXT)
+    assert text.startswith("It fails again since the night of 2026-11-21.\n\n    still failing since")
+    assert "|" not in text
+
+
+def test_a_culprit_that_is_found_later_is_named() -> None:
+    assert "The commit is found: **1a2b3c4d5e [inductor] Check" in plain(
+        comments.located_comment(FINDING, CONTEXT)
+    )
+
+
+def test_acceptance_says_how_a_baseline_follows() -> None:
+    text = comments.accepted_comment(MEMORY, CONTEXT)
+    assert "Accepted as meant in the night of 2026-11-21" in plain(text)
+    (line,) = re.findall("^    (torchperf baseline update .*)$", text, re.MULTILINE)
+    assert line.endswith(" RECORDS")
+    assert "@" not in text
+
+
+def test_a_duplicate_links_the_other() -> None:
+    assert comments.duplicate_comment(71).startswith("The same as #71,")
+
+
+def test_they_are_short() -> None:
+    rows = tuple(
+        replace(row, series=replace(row.series, model=f"m{n}")) for n in range(300) for row in MEMORY.rows
+    )
+    many = replace(MEMORY, rows=rows)
+    for text in (
+        comments.new_evidence_comment(rows, CONTEXT),
+        comments.recovered_comment(many, {}, CONTEXT),
+        comments.relapsed_comment(many, {}, FINDING, CONTEXT),
+    ):
+        assert "…and 1480 more, left out here" in text
+        assert len(text) < 6000
+
+
+def test_text_from_outside_is_text() -> None:
+    series = Series(*[all_at_once] * 9)
+    memory = IssueMemory("culprit", (), (replace(MEMORY.rows[0], series=series),), NIGHT, NIGHT)
+    culprit = replace(LOCATION.culprits[0], subject=all_at_once, author=all_at_once)
+    finding = replace(FINDING, culprit=culprit)
+    for text in (
+        comments.new_evidence_comment(memory.rows, CONTEXT),
+        comments.located_comment(finding, CONTEXT),
+        comments.recovered_comment(memory, {series: 1.0}, CONTEXT),
+        comments.relapsed_comment(memory, {}, finding, CONTEXT),
+        comments.accepted_comment(memory, CONTEXT),
+    ):
+        shown = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+        assert not re.search(r"@(?!<!-- -->)|<(?!!-- -->)|GH-\d|www\.", shown)
+        assert not MEMORY_MARKER.search(text)
+        assert not re.search(r"^(::|#)", text, re.MULTILINE)

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from github_api import JOB, LOGINS, PERSON, Fault
+from nights import CULPRIT, OTHER, judged, located, measured, regressed, series
+
+from torchperf_ci.issues.findings import IssueRow
+from torchperf_ci.issues.memory import IssueMemory, embed, recall
+
+if TYPE_CHECKING:
+    from conftest import Nightly
+    from github_api import GitHub
+
+    from torchperf_ci.issues.findings import IssueKind
+
+NET, BERT, ON_CPU = series("resnet18"), series("bert"), series("resnet18", "cpu")
+SLOW = regressed(NET)
+LATER = ("3" * 40, "4" * 40)
+US = LOGINS[JOB]
+
+
+def test_a_culprit_opens_one_issue_and_the_next_night_none(nightly: Nightly, github: GitHub) -> None:
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    (issue,) = nightly.issues
+    assert issue.labels == ["torchperf"]
+    assert "resnet18" in issue.title
+    assert CULPRIT[:10] in issue.title
+    assert "Simplify the scheduler" in issue.body
+    assert "issues<<" in nightly.output
+    assert "https://github.example/octo/perf/issues/1\n" in nightly.output
+    assert "### Issues: 1 opened" in nightly.summary
+    assert nightly.report(2, judged(SLOW)) == 0
+    assert nightly.states == ["open"]
+    assert nightly.said == []
+
+
+def test_the_same_night_again_writes_nothing(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    github.asked.clear()
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert len(github.asked) == 2  # who we are, and which issues there are
+    assert "- known [" in nightly.summary
+
+
+def test_it_is_found_whatever_its_title_has_become(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    (issue,) = nightly.issues
+    issue.title = "Scheduler is slow"
+    issue.body = "We look into it.\n\n" + issue.body.replace("\n", "\r\n")
+    assert nightly.report(2, judged(SLOW, regressed(BERT)), located(SLOW, regressed(BERT))) == 0
+    assert len(nightly.issues) == 1
+    assert issue.title == "Scheduler is slow"
+    assert issue.body.startswith("We look into it.")
+    assert "bert" in issue.body
+    issue.body = "\r\n".join(issue.body.splitlines())
+    github.asked.clear()
+    nightly.report(2, judged(SLOW, regressed(BERT)), located(SLOW, regressed(BERT)))
+    assert github.written == []
+
+
+def test_new_evidence_is_one_comment(nightly: Nightly, github: GitHub) -> None:
+    both = [SLOW, regressed(ON_CPU)]
+    nightly.report(1, judged(SLOW), located(SLOW))
+    for day in (2, 2, 3):
+        assert nightly.report(day, judged(*both), located(SLOW), located(both[1])) == 0
+    (said,) = nightly.said
+    assert "2026-11-02" in said
+    assert "Xeon" in nightly.issues[0].body
+
+
+def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW))
+    before = nightly.issues[0].title
+    nightly.report(2, judged(SLOW), located(SLOW))
+    (issue,) = nightly.issues
+    assert issue.title != before
+    assert "Simplify the scheduler" in issue.body
+    (said,) = nightly.said
+    assert "Simplify the scheduler" in said
+
+
+def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: GitHub) -> None:
+    nightly.settings("recovered_nights: 2")
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.report(2, judged(measured(NET, 1.001)))
+    assert nightly.states == ["open"]
+    nightly.report(3, judged(measured(NET, 1.002)))
+    assert nightly.states == ["completed"]
+    assert "1.002" in [*github.comments.values()][-1].body
+    again = regressed(NET, ends=LATER)
+    nightly.report(9, judged(again), located(again, commit=OTHER, ends=LATER))
+    assert nightly.states == ["reopened"]
+    assert OTHER[:10] in nightly.said[-1]
+    assert len(nightly.said) == 2
+
+
+def test_what_is_meant_is_closed_and_stays_closed(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.issues[0].labels.append("torchperf: expected")
+    for day in (2, 2, 3, 9):
+        assert nightly.report(day, judged(SLOW), located(SLOW)) == 0
+    assert nightly.states == ["not_planned"]
+    (said,) = [comment.body for comment in github.comments.values()]
+    assert "torchperf baseline update" in said
+
+
+def test_who_accepts_and_closes_is_heard(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.issues[0].labels.append("torchperf: expected")
+    nightly.issues[0].state = "closed"
+    nightly.report(2, judged(SLOW), located(SLOW))
+    memory = recall(nightly.issues[0].body)
+    assert memory is not None
+    assert memory.accepted
+
+
+def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.issues[0].state = "closed"
+    nightly.report(2, judged(SLOW), located(SLOW))
+    assert nightly.states == ["closed"]
+    assert "was closed by hand" in nightly.summary
+
+
+def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:
+    nightly.settings("max_per_night: 1")
+    slow = [
+        regressed(series(name), 1.1 + size / 100, ends=("1" * 40, str(size) * 40))
+        for size, name in enumerate("abc", 2)
+    ]
+    for _ in range(2):
+        assert nightly.report(1, judged(*slow)) == 0
+    (first,) = nightly.issues
+    assert first.title.startswith("c ")
+    assert "### Issues: 1 opened, 2 without room" in nightly.summary
+    assert "no room tonight: b" in nightly.summary
+    assert "no room tonight: a" in nightly.summary
+    nightly.report(2, judged(*slow))
+    nightly.report(3, judged(*slow))
+    assert [issue.title[:2] for issue in nightly.issues] == ["c ", "b ", "a "]
+
+
+@pytest.mark.parametrize("kind", ["digest", "nightly"])
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_an_issue_of_an_earlier_version_about_something_else_is_left_alone(
+    nightly: Nightly, github: GitHub, kind: IssueKind, state: str
+) -> None:
+    row = IssueRow(NET, 1.0, 1.1, SLOW.effect, "2026-11-01")
+    memory = IssueMemory(kind, ("0" * 16,), (row,), "2026-11-01", "2026-11-01")
+    old = github.issue("An old one", embed(memory), US, ["torchperf", "torchperf: expected"])
+    old.state = state
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert nightly.report(2, judged(measured(NET))) == 0
+    assert (old.body, old.state) == (embed(memory), state)
+    assert len(nightly.issues) == 2
+
+
+@pytest.mark.parametrize(("login", "kept"), [("mallory", 2), ("other[bot]", 2), (US, 1)])
+def test_a_memory_in_somebody_elses_issue_is_none(
+    nightly: Nightly, github: GitHub, login: str, kept: int
+) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.issues[0].login = login
+    nightly.report(2, judged(SLOW), located(SLOW))
+    assert len(nightly.issues) == kept
+
+
+@pytest.mark.parametrize("change", ["no label", "no memory", "a pull request"])
+def test_what_is_no_issue_of_ours_is_not_touched(nightly: Nightly, github: GitHub, change: str) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    (issue,) = nightly.issues
+    memory = recall(issue.body)
+    assert memory is not None
+    if change == "no label":
+        issue.labels.clear()
+    elif change == "no memory":
+        issue.body = issue.body.replace(embed(memory), "")
+    else:
+        issue.is_pull = True
+    before = issue.body
+    nightly.report(2, judged(SLOW), located(SLOW))
+    assert issue.body == before
+    assert len(nightly.issues) == 2
+
+
+def test_ours_is_found_on_a_later_page(nightly: Nightly, github: GitHub) -> None:
+    nightly.report(1, judged(SLOW), located(SLOW))
+    for number in range(120):
+        github.issue(f"chatter {number}", "", "octocat", ["torchperf"])
+    nightly.report(2, judged(SLOW), located(SLOW))
+    assert len(nightly.issues) == 121
+
+
+def test_a_person_has_issues_of_their_own(nightly: Nightly, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", PERSON)
+    for day in (1, 2):
+        assert nightly.report(day, judged(SLOW), located(SLOW)) == 0
+    (issue,) = nightly.issues
+    assert issue.login == "octocat"
+
+
+def test_an_app_finds_its_issues_again(nightly: Nightly, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOGINS, JOB, "perf-app[bot]")
+    for day in (1, 2):
+        assert nightly.report(day, judged(SLOW), located(SLOW)) == 0
+    (issue,) = nightly.issues
+    assert issue.login == "perf-app[bot]"
+
+
+def test_an_app_of_which_nobody_knows_who_it_is_leaves_no_issue_open(
+    nightly: Nightly, github: GitHub, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setitem(LOGINS, JOB, "perf-app[bot]")
+    github.tells_viewer = False
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
+    assert nightly.states == ["not_planned"]
+    assert "is of perf-app[bot], and may not ask who it is" in capsys.readouterr().err
+
+
+def test_configured_labels_are_made_and_given(nightly: Nightly, github: GitHub) -> None:
+    nightly.settings('labels: ["module: performance", torchperf]')
+    github.labels["module: performance"] = "theirs"
+    nightly.report(1, judged(SLOW), located(SLOW))
+    assert nightly.issues[0].labels == ["torchperf", "module: performance"]
+    assert github.labels["module: performance"] == "theirs"
+    assert set(github.labels) == {"torchperf", "module: performance", "torchperf: expected"}
+
+
+def test_somebody_else_may_make_a_label_at_the_same_moment(nightly: Nightly, github: GitHub) -> None:
+    def faster(method: str) -> None:
+        if method == "POST":
+            github.labels.setdefault("torchperf", "theirs")
+
+    github.before = faster
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert github.labels["torchperf"] == "theirs"
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_configured_label_that_cannot_be_made_is_left_out(
+    nightly: Nightly, github: GitHub, status: int
+) -> None:
+    nightly.settings("labels: [perf]")
+    github.labels["torchperf"] = github.labels["torchperf: expected"] = ""
+    github.faults = [Fault("POST", status, "no", where="/labels")]
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert nightly.issues[0].labels == ["torchperf"]
+    assert "may not make the labels that are missing" in nightly.summary
+
+
+def test_without_our_own_label_nothing_is_opened(nightly: Nightly, github: GitHub, capsys: Any) -> None:
+    github.faults = [Fault("POST", 403, "no", where="/labels")]
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
+    assert nightly.issues == []
+    assert "permissions: issues: write" in capsys.readouterr().err
+
+
+def test_an_issue_that_gets_no_label_is_closed_again(nightly: Nightly, github: GitHub, capsys: Any) -> None:
+    """GitHub drops labels without a word where the token may not set them; one more would be opened every night."""
+    github.may_label = False
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
+    assert nightly.states == ["not_planned"]
+    assert "did not get the label 'torchperf'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("mention", "told"), [("true", "@ada-l"), ("false", "")])
+def test_the_author_is_notified_only_if_asked_for(
+    nightly: Nightly, github: GitHub, mention: str, told: str
+) -> None:
+    github.commits[CULPRIT] = "ada-l"
+    nightly.settings(f"mention_authors: {mention}")
+    nightly.report(1, judged(SLOW), located(SLOW))
+    body = nightly.issues[0].body
+    assert told in body
+    assert ("@" in body.replace("&#64;", "")) == bool(told)
+
+
+@pytest.mark.parametrize("login", [None, "somebody"])
+def test_an_author_that_github_does_not_know_is_named_only(
+    nightly: Nightly, github: GitHub, login: str | None
+) -> None:
+    if login is None:
+        github.commits[CULPRIT] = None
+    nightly.settings("mention_authors: true")
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert "Ada" in nightly.issues[0].body

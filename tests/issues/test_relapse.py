@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from desk import Desk
+from nights import OTHER, judged, located, measured, regressed, series
+
+from torchperf_ci.issues.body import IssueContext
+from torchperf_ci.issues.comments import text_of_action
+
+NET, BERT = series("resnet18"), series("bert")
+LATER = ("3" * 40, "4" * 40)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """An issue that is closed, because all was back."""
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    assert desk.night(2, judged(measured(NET))) == ["recover 1"]
+    return desk
+
+
+@pytest.mark.parametrize(("level", "found"), [(1.1, "reopen 1"), (1.06, "reopen 1"), (1.04, "open 2")])
+def test_half_of_the_way_back_is_the_same_again(desk: Desk, level: float, found: str) -> None:
+    assert desk.night(9, judged(regressed(NET, level, ends=LATER))) == [found]
+
+
+def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
+    """The level of a verdict may be a mean with nights on which it was mended."""
+    slow = regressed(NET, 1.02, ends=LATER)
+    points = [{"value": level} for level in (1.0, 1.0, 1.1)]
+    slow = replace(slow, evidence={**slow.evidence, "points": points})
+    (action,) = desk.plan(9, judged(slow)).actions
+    assert action.what == "reopen"
+    said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
+    assert said.rstrip().endswith("| 1.1\N{NO-BREAK SPACE}ms |")
+
+
+def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:
+    slow = regressed(NET, ends=LATER)
+    plan = desk.plan(9, judged(slow), located(slow, commit=OTHER, ends=LATER))
+    (action,) = plan.actions
+    culprit = action.findings[0].culprit
+    assert culprit
+    assert (action.what, culprit.commit) == ("reopen", OTHER)
+    desk.do(action)
+    assert len(desk.issues[1].memory.fingerprints) == 2
+    assert desk.issues[1].memory.recovered == ()
+
+
+def test_an_old_bisection_alone_reopens_nothing(desk: Desk) -> None:
+    assert desk.night(3, judged(measured(NET)), located(regressed(NET))) == []
+
+
+def test_a_series_without_an_issue_is_none(desk: Desk) -> None:
+    assert desk.night(9, judged(regressed(BERT, ends=LATER))) == ["open 2"]

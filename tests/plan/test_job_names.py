@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchperf_ci.plan.jobs import LONGEST_NAME, UniqueNames
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (("h100", "core", "1-of-4"), "h100-core-1-of-4"),
+        (("linux.aws.h100", "my suite"), "linux.aws.h100-my-suite"),
+        (("../../etc", "passwd"), "etc-passwd"),
+        (("--help", "$(id)"), "help-id"),
+        (("a\nb", 'c"d'), "a-b-c-d"),
+        (("机器", "套件"), "job"),
+        (("x" * 300, "core"), "x" * LONGEST_NAME),
+    ],
+)
+def test_a_name_has_safe_characters_only(parts: tuple[str, ...], name: str) -> None:
+    assert UniqueNames().unique(*parts) == name
+
+
+def test_two_that_would_be_called_alike_get_numbers() -> None:
+    names = UniqueNames()
+    wanted = [("a", "b-c"), ("a-b", "c"), ("A", "B-C"), ("a-b-c", "2")]
+    assert [names.unique(*parts) for parts in wanted] == ["a-b-c", "a-b-c-2", "A-B-C-3", "a-b-c-2-2"]
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=30))
+def test_names_are_safe_and_unlike_on_every_file_system(wanted: list[tuple[str, str]]) -> None:
+    names = UniqueNames()
+    given_out = [names.unique(*parts) for parts in wanted]
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name, re.ASCII) for name in given_out)
+    assert len({name.lower() for name in given_out}) == len(wanted)
+    assert all(len(name) < LONGEST_NAME + 10 for name in given_out)

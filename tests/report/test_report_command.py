@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from github_api import MEASURING, Pull
+from nights import judged, located, regressed, series
+
+from torchperf_ci.cli import main
+from torchperf_ci.culprits import culprits_file as culprits
+from torchperf_ci.issues.memory import recall
+from torchperf_ci.report.inputs import ReportInputs
+from torchperf_ci.report.output import report_markdown
+from torchperf_ci.report.pull_request_comment import comment_marker
+from torchperf_ci.verdicts import verdicts_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from github_api import GitHub
+    from reporting_job import Job
+
+
+@pytest.mark.parametrize("why", ["--dry-run", "no token"])
+def test_a_comment_that_is_not_sent_is_written(job: Job, github: GitHub, why: str, capsys: Any) -> None:
+    if why == "no token":
+        job.monkeypatch.delenv("GITHUB_TOKEN")
+    job.monkeypatch.chdir(job.folder)
+    assert job.comment(*([why] if why == "--dry-run" else [])) == 0
+    text = (job.folder / "torchperf-report/comment.md").read_text()
+    assert text.startswith(f"{comment_marker(MEASURING)}\n### ❌ Performance: 1 regressed\n")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "written to torchperf-report/comment.md" in shown.err
+    assert "nothing is commented: " in shown.err
+    assert github.asked == []
+
+
+@pytest.mark.parametrize("to", [["--to", "summary"], []])
+def test_a_summary_goes_to_the_job(job: Job, to: list[str], capsys: Any) -> None:
+    assert job.report(*to) == 0
+    assert (job.folder / "summary").read_text().startswith("### ❌ Performance: 1 regressed\n")
+    assert capsys.readouterr().out == ""
+
+
+def test_outside_a_job_the_summary_is_printed(job: Job, capsys: Any) -> None:
+    job.monkeypatch.delenv("GITHUB_ACTIONS")
+    assert job.report("--to", "summary") == 0
+    assert capsys.readouterr().out.startswith("### ❌ Performance: 1 regressed\n")
+
+
+def test_a_directory_gets_a_page(job: Job) -> None:
+    assert job.report("--to", str(job.folder / "a/b")) == 0
+    assert (job.folder / "a/b/report.md").read_text().startswith("### ❌ Performance: 1 regressed\n")
+
+
+def test_several_files_are_one_report(job: Job) -> None:
+    job.report("--dry-run", "--to", "comment", "--out", str(job.folder / "out"))
+    assert job.report("--verdicts", str(job.folder / "verdicts-1.05.json"), "--to", "summary") == 0
+    assert (job.folder / "summary").read_text().startswith("### ❌ Performance: 2 regressed\n")
+
+
+def test_a_file_that_is_none_is_told_before_anybody_is_asked(job: Job, github: GitHub, capsys: Any) -> None:
+    (job.folder / "other.json").write_text("[]")
+    assert job.comment("--verdicts", str(job.folder / "other.json"), "--pull-request", "7") == 2
+    assert "is not of type 'object'" in capsys.readouterr().err
+    assert github.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "taken"], "this directory cannot be made"),
+        (["--to", "comment", "--pull-request", "7"], "comment in which repository? give --repo"),
+    ],
+)
+def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsys: Any) -> None:
+    for name in ("GITHUB_REPOSITORY", "GITHUB_RUN_ID"):
+        job.monkeypatch.delenv(name)
+    job.monkeypatch.chdir(job.folder)
+    (job.folder / "taken").write_text("")
+    assert job.report(*arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_report_needs_verdicts(job: Job, capsys: Any) -> None:
+    assert main(["report", "--to", "summary"]) == 2
+    assert "report what? give files of verdicts" in capsys.readouterr().err
+
+
+def test_that_nothing_was_judged_is_told_alone_and_in_a_comment(job: Job, capsys: Any) -> None:
+    assert job.comment("--unjudged") == 2
+    assert "or --unjudged alone" in capsys.readouterr().err
+    assert main(["report", "--unjudged"]) == 2
+    assert "--unjudged is for an earlier comment: give --to comment" in capsys.readouterr().err
+
+
+def test_a_report_may_be_of_culprits_alone(job: Job, tmp_path: Path) -> None:
+    path = tmp_path / "culprits.json"
+    culprits.write_culprits(path, located(regressed(series())))
+    assert main(["report", "--culprits", str(path), "--to", "summary"]) == 0
+    assert (tmp_path / "summary").read_text().startswith("### 🎯 Bisection: 1 culprit found")
+
+
+def test_culprits_are_told_below_the_verdicts(job: Job, github: GitHub, tmp_path: Path) -> None:
+    path = tmp_path / "culprits.json"
+    culprits.write_culprits(path, located(regressed(series())))
+    github.add(Pull(7, "a" * 40))
+    assert job.comment("--culprits", str(path), "--pull-request", "7") == 0
+    (comment,) = github.comments.values()
+    assert comment.body.index("### ❌ Performance") < comment.body.index("### 🎯 Bisection")
+    assert "](https://github.example/octo/perf/commit/" in comment.body
+
+
+def test_many_bisections_fit_into_a_comment() -> None:
+    slow = [regressed(series(f"model {number}")) for number in range(200)]
+    told = ReportInputs(
+        (judged(*slow * 20),), tuple(located(*slow, commit=f"{number:040}") for number in range(40))
+    )
+    text = report_markdown(told, 65_000)
+    assert 40_000 < len(text.encode()) <= 65_000
+    assert "more bisections, left out here" in text
+    assert "200 regressed" not in report_markdown(ReportInputs((), told.locations), 65_000)
+
+
+@pytest.mark.parametrize("why", ["--dry-run", "no token"])
+def test_issues_that_are_not_opened_are_written(job: Job, github: GitHub, why: str, capsys: Any) -> None:
+    if why == "no token":
+        job.monkeypatch.delenv("GITHUB_TOKEN")
+    out = job.folder / "out"
+    assert job.report("--to", "issues", "--out", str(out), *([why] if why == "--dry-run" else [])) == 0
+    (path,) = out.iterdir()
+    assert path.name.startswith("issue-")
+    text = path.read_text()
+    assert text.startswith("# vision/resnet18 5.0% slower")
+    assert recall(text) is not None
+    assert "no issue is touched, 1 draft written: " in capsys.readouterr().err
+    assert github.asked == []
+
+
+def test_of_what_has_no_room_no_draft_is_written(job: Job) -> None:
+    (job.folder / "torchperf.yml").write_text("issues: {max_per_night: 0}\n")
+    job.monkeypatch.chdir(job.folder)
+    assert job.report("--to", "issues", "--dry-run") == 0
+    assert not [*(job.folder / "torchperf-report").iterdir()]
+
+
+def test_a_page_has_verdicts_culprits_and_issues(job: Job) -> None:
+    slow = regressed(series())
+    verdicts, found = job.folder / "verdicts.json", job.folder / "culprits.json"
+    verdicts_file.write_verdicts(verdicts, judged(slow))
+    culprits.write_culprits(found, located(slow))
+    page = job.folder / "page"
+    assert main(["report", "--verdicts", str(verdicts), "--culprits", str(found), "--to", str(page)]) == 0
+    text, html = (page / "report.md").read_text(), (page / "report.html").read_text()
+    for part in ("Performance: 1 regressed", "Bisection: 1 culprit found", "Issues"):
+        assert part in text
+        assert part in html
+    assert "<summary>resnet18 10.0% slower on H100 since cccccccccc</summary>" in html
+
+
+@pytest.mark.parametrize(("on_failure", "code"), [("warn", 0), ("error", 4)])
+def test_whoever_likes_has_a_warning_instead_of_a_failure(
+    job: Job, github: GitHub, on_failure: str, code: int, capsys: Any
+) -> None:
+    github.writable = False
+    github.add(Pull(7, "a" * 40))
+    assert job.comment("--pull-request", "7", "--on-failure", on_failure) == code
+    assert "pull-requests: write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("night", ["yesterday", "2026-13-01", "20261101"])
+def test_a_night_is_a_date(job: Job, night: str, capsys: Any) -> None:
+    assert job.report("--night", night) == 2
+    assert "it is a date such as 2026-08-31" in capsys.readouterr().err

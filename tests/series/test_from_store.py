@@ -1,0 +1,165 @@
+"""The same records as files and in the real engine must give the same points."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.places import open_place
+from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_store import groups_of_store, points_of_store
+from torchperf_ci.series.points import SeriesGroup
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrations import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torchperf_ci.series.points import Points
+    from torchperf_ci.store.client import Store
+
+START = 1_790_000_000
+FACTS = {
+    "fingerprint": "f00",
+    "fingerprint_of": "driver,governor",
+    "driver": "550",
+    "governor": "performance",
+    "load": "0.5",
+}
+H100 = {"name": "cuda", "type": "NVIDIA H100 80GB HBM3", "extra_info": FACTS}
+
+
+def record(model: str, *values: Any, **changes: Any) -> dict[str, Any]:
+    return {
+        "timestamp": START,
+        "repo": "pytorch/pytorch",
+        "head_branch": "refs/heads/main",
+        "head_sha": "aa" * 20,
+        "workflow_id": 1,
+        "run_attempt": 1,
+        "job_id": 2,
+        "runners": [H100],
+        "dependencies": {"pytorch": {"sha": "cc" * 20, "extra_info": {}}},
+        "benchmark": {"name": "suite", "mode": "inference", "dtype": "bf16", "extra_info": {"batch_size": 8}},
+        "model": {"name": model, "backend": "eager"},
+        "metric": {"name": "latency(ms)", "benchmark_values": list(values), "target_value": 1.5},
+        **changes,
+    }
+
+
+def outcome(word: str, value: float, model: str, **changes: Any) -> dict[str, Any]:
+    extra_info = {"status": word, "reason": "because", "log": "long"}
+    metric = {"name": "status", "benchmark_values": [value], "extra_info": extra_info}
+    return record(model, metric=metric, **changes)
+
+
+ANCHORED = {
+    "name": "latency_vs_anchor(ratio)",
+    "benchmark_values": [1.5, 1.25],
+    "extra_info": {"anchor": "torch 2.12"},
+}
+DAYS = [
+    {"timestamp": START + day * 86400, "workflow_id": 10 - day, "head_sha": str(day)} for day in (2, 0, 1)
+]
+FILES = {
+    "a.json": [
+        record("plain", 3.0, 1.0, 2.5, 0.5),
+        record("plain", 3.0, 1.0, 2.5, 0.5),  # the same again
+        *(record("daily", 1.5 + day["workflow_id"], **day) for day in DAYS),
+        record("branched", 1.0, head_branch="release/2.13"),
+        record("elsewhere", 1.0, repo="octo/perf"),
+        record("unnamed", 1.0, repo=None),
+        record("told", 1.0, runners=[], benchmark={"name": "suite", "extra_info": {"device": "mps", "arch": "M2"}}),
+        record("untold", 1.0, runners=[], benchmark={"name": "suite"}),
+        record("by its CPU", 1.0, runners=[{"cpu_info": "x86_64 Xeon"}]),
+        record("not a number", float("nan"), 2.0, float("inf")),
+        record("none"),
+        record("zero", 0.0, -1.0),
+        record("partly zero", 0.0, 2.0, 3.0),
+        record("large", 16777216, metric={
+            "name": "flops", "benchmark_values": [16777216],
+            "extra_info": {"benchmark_values_exact": "[16777217]"},
+        }),
+        record("anchored", metric=ANCHORED, benchmark={"name": "suite", "extra_info": {"threads": 1}}),
+        outcome("pass", 1.0, "plain"),
+        record("failed", 0.0),
+        outcome("oom", 0.0, "failed"),
+        record("word", metric={"name": "accuracy", "extra_info": {"benchmark_values": ["pass"]}}),
+    ],
+    "run-1/b.json": [record("nameless", 1.0, timestamp=0, workflow_id=0, job_id=0, run_attempt=0, head_sha="")],
+    "run-2/b.json": [record("nameless", 1.0, timestamp=0, workflow_id=0, job_id=0, run_attempt=0, head_sha="")],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("records")
+    for name, records in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(records))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with open_store(f"chdb://{tmp_path_factory.mktemp('series')}/store") as store:
+        ingest_place(store, open_place(str(folder)))
+        yield store
+
+
+def by_model(points: Points) -> dict[str, list[float | None]]:
+    return {
+        series.model: [point.value for point in row]
+        for series, row in points.items()
+        if series.metric == "latency(ms)"
+    }
+
+
+def placeless(points: Points) -> Points:
+    """A run without a name is called by where it lies, which differs between files and objects."""
+    return {
+        series: [replace(point, run="" if series.model == "nameless" else point.run) for point in row]
+        for series, row in points.items()
+    }
+
+
+def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
+    files, stored = points_of_records([folder]).points, points_of_store(store)
+    assert len(stored) == 19
+    assert placeless(stored) == placeless(files)
+    assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
+    (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
+    assert len({point.run for point in nameless}) == 2
+
+
+def test_a_branch_leaves_out_the_others(store: Store) -> None:
+    ours = by_model(points_of_store(store, branch="refs/heads/main"))
+    assert "branched" not in ours
+    assert "plain" in ours
+    assert list(by_model(points_of_store(store, branch="release/2.13"))) == ["branched"]
+
+
+def test_since_stop_and_last_leave_out_what_is_of_another_time(store: Store) -> None:
+    assert by_model(points_of_store(store))["daily"] == [11.5, 10.5, 9.5]
+    assert by_model(points_of_store(store, since=START + 86400)) == {"daily": [10.5, 9.5]}
+    assert by_model(points_of_store(store, stop=START + 86400))["daily"] == [11.5]
+    assert by_model(points_of_store(store, last=2))["daily"] == [10.5, 9.5]
+
+
+def test_only_the_groups_that_are_asked_for_are_read(store: Store) -> None:
+    groups = groups_of_store(store, ["suite"])
+    elsewhere = SeriesGroup("octo/perf", "suite", "cuda", H100["type"])
+    assert elsewhere in groups
+    assert list(by_model(points_of_store(store, [elsewhere]))) == ["elsewhere"]
+    assert points_of_store(store, []) == {}
+    assert groups_of_store(store, ["other"]) == []
+    assert [group.device for group in groups_of_store(store, since=START + 86400)] == ["cuda"]
+
+
+def test_the_points_of_a_series_share_their_facts(store: Store) -> None:
+    (daily,) = (row for series, row in points_of_store(store).items() if series.model == "daily")
+    assert daily[0].fingerprint is daily[1].fingerprint

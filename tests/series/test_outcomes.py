@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
+from torchperf_ci.series.points import Point
+
+
+def point(*values: float, **info: str) -> Point:
+    return Point(min(values, default=None), values, info=info)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "called"),
+    [
+        (point(1.0), True, "pass"),
+        (point(1.0, 0.0), False, "failed"),
+        (point(0.0, status="oom"), False, "oom"),
+        (point(1.0, status="pass"), True, "pass"),
+        (point(0.0, status="unsupported"), None, "unsupported"),
+        (point(benchmark_values=json.dumps(["pass"])), True, "pass"),
+        (point(benchmark_values=json.dumps(["pass_due_to_skip"])), True, "pass_due_to_skip"),
+        (point(benchmark_values=json.dumps(["fail_accuracy"])), False, "fail_accuracy"),
+        (point(benchmark_values=json.dumps(["pass", "OOM"])), False, "oom"),
+        (point(benchmark_values="eager_1st_run_fail"), False, "eager_1st_run_fail"),
+        (point(0.87), None, "failed"),
+        (point(), None, "failed"),
+    ],
+)
+def test_numbers_and_words_tell_pass_from_fail(given: Point, expected: bool | None, called: str) -> None:
+    assert passed(given) is expected
+    assert outcome_word(given) == called
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ('{"latency(ms)": "too few steps"}', {"latency(ms)": "too few steps"}),
+        ("[]", {}),
+        ("{", {}),
+    ],
+)
+def test_a_status_tells_what_was_not_measured(told: str, expected: dict[str, str]) -> None:
+    assert not_measured(point(1.0, not_measured=told)) == expected

@@ -1,0 +1,100 @@
+"""What pairs remember of each other, found again in series that were made to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torchperf_ci.stats.autocorrelation import (
+    PairSeries,
+    increase_beyond_autocorrelation,
+    pair_autocorrelation,
+)
+
+TEN = np.arange(10.0)
+
+
+def remembering(correlation: float, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+    """Each value is like the one before it; all have a standard deviation of 1%."""
+    noise = np.random.default_rng(seed).normal(0, 0.01, shape)
+    for place in range(1, shape[1]):
+        noise[:, place] += (
+            correlation * noise[:, place - 1] - (1 - np.sqrt(1 - correlation**2)) * noise[:, place]
+        )
+    return noise
+
+
+def a_row(values: np.ndarray, group: int = 0) -> PairSeries:
+    return PairSeries(values, np.arange(float(values.size)), np.full(values.size, group))
+
+
+def of_means(rows: np.ndarray) -> float:
+    """What ten successive pairs were worth: the variance of independent ones' mean over that of these."""
+    return float(rows.var() / 10 / rows[:, :10].mean(axis=1).var())
+
+
+@pytest.mark.parametrize(("correlation", "slack"), [(0.0, 0.15), (0.6, 0.1), (0.8, 0.05)])
+def test_ten_pairs_are_worth_what_their_mean_varies_by(correlation: float, slack: float) -> None:
+    rows = remembering(correlation, (400, 40))
+    found = [pair_autocorrelation([a_row(row)]).worth(TEN) for row in rows[:60]]
+    assert np.median(found) == pytest.approx(of_means(rows), abs=slack)
+
+
+def test_a_session_of_many_series_tells_more_than_one() -> None:
+    rows = remembering(0.8, (12, 6))
+    alone = np.mean([pair_autocorrelation([a_row(row)]).worth(TEN) for row in rows])
+    assert pair_autocorrelation([a_row(row) for row in rows]).worth(TEN) < alone / 2
+
+
+def test_steps_between_groups_are_no_memory() -> None:
+    values = remembering(0.0, (1, 40))[0]
+    groups = np.arange(40) // 10
+    stepped = PairSeries(values + 0.1 * groups, np.arange(40.0), groups)
+    assert pair_autocorrelation([stepped]).worth(TEN) > 0.5
+    assert pair_autocorrelation([a_row(stepped.values)]).worth(TEN) < 0.3
+
+
+def test_a_spoiled_pair_is_no_memory() -> None:
+    values = remembering(0.0, (1, 30))[0]
+    values[[7, 19]] = 0.4, -0.5
+    assert pair_autocorrelation([a_row(values)]).worth(TEN) > 0.7
+
+
+def test_base_against_itself_shows_an_offset_that_a_mean_hides() -> None:
+    values = 0.02 + remembering(0.0, (1, 8))[0] / 10
+    assert pair_autocorrelation([a_row(values, group=-1)]).worth(TEN) < 0.3
+    assert pair_autocorrelation([a_row(values)]).worth(TEN) > 0.5
+
+
+def test_pairs_far_apart_remember_less() -> None:
+    memory = pair_autocorrelation([a_row(row) for row in remembering(0.8, (4, 20))])
+    assert memory.worth(10 * TEN) > 2 * memory.worth(TEN)
+
+
+def test_nothing_measured_is_what_is_believed_beforehand() -> None:
+    assert 0.3 < pair_autocorrelation([]).worth(TEN) < 0.9
+    assert pair_autocorrelation([a_row(np.zeros(5))]).worth(TEN) == pair_autocorrelation([]).worth(TEN)
+    assert pair_autocorrelation([]).worth(TEN[:1]) == 1
+
+
+def beyond(values: np.ndarray, controls: tuple[int, ...] = ()) -> float:
+    """The evidence for a change of 3% or more, where the pairs at ``controls`` are base against itself."""
+    groups = np.where(np.isin(np.arange(values.size), controls), -1, 0)
+    return increase_beyond_autocorrelation(
+        PairSeries(values, np.arange(float(values.size)), groups), 0.03, pair_autocorrelation([])
+    )
+
+
+def test_pairs_that_agree_and_may_all_have_remembered_the_first_prove_less() -> None:
+    values = 0.04 + remembering(0.0, (1, 12))[0]
+    mixed = values.copy()
+    mixed[[3, 7, 11]] -= 0.04
+    assert 1 < beyond(values) < beyond(mixed, (3, 7, 11)) - 2
+
+
+def test_an_offset_that_base_against_itself_has_too_proves_nothing() -> None:
+    assert beyond(0.04 + remembering(0.0, (1, 12))[0], (3, 7, 11)) < 2
+
+
+def test_no_change_is_told_from_a_change() -> None:
+    assert beyond(remembering(0.0, (1, 12))[0]) < -2

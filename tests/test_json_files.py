@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from torchperf_ci.errors import TorchperfError
+from torchperf_ci.json_files import JsonFormat, effect_of, json_text
+from torchperf_ci.stats.effect import Effect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMIT = 2**20
+
+
+class BadFileError(TorchperfError):
+    """What the format below raises."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    left: Any
+    right: Any
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> JsonFormat:
+    """A format whose files hold texts by name."""
+    schema = {
+        "type": "object",
+        "required": ["version"],
+        "properties": {"texts": {"additionalProperties": {"type": "string"}}},
+    }
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    return JsonFormat(tmp_path / "schema.json", 3, BadFileError)
+
+
+def told(made: JsonFormat, path: Path) -> str:
+    with pytest.raises(BadFileError) as error:
+        made.read(path, LIMIT)
+    assert str(error.value).startswith(f"{path}: ")
+    return str(error.value).removeprefix(f"{path}: ")
+
+
+def test_an_array_has_one_item_a_line() -> None:
+    text = json_text(
+        {"version": 1, "none": [], "pairs": (Pair(1, 2), Pair([3], {"x": "é"})), "one": {"y": [4]}}
+    )
+    assert text.splitlines() == [
+        "{",
+        ' "version": 1,',
+        ' "none": [],',
+        ' "pairs": [',
+        '  {"left": 1, "right": 2},',
+        '  {"left": [3], "right": {"x": "é"}}',
+        " ],",
+        ' "one": {"y": [4]}',
+        "}",
+    ]
+
+
+def test_what_json_cannot_hold_becomes_null_or_a_question_mark() -> None:
+    written = json.loads(json_text({"n": [nan, {"x": (-inf, 1.5)}], "t": "caf\udce9", 1: True}))
+    assert written == {"n": [None, {"x": [None, 1.5]}], "t": "caf?", "1": True}
+
+
+@pytest.mark.parametrize("effect", [Effect(1.1, 1.0, 1.2, 12), Effect(1.1, 0.0, inf, 3)])
+def test_an_effect_survives_with_its_open_ends(effect: Effect) -> None:
+    written = json.loads(json_text({"effect": effect}))["effect"]
+    assert effect_of(written) == effect
+    assert (written["low"] is None, written["high"] is None) == (not effect.low, effect.high == inf)
+
+
+def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
+    members = {"version": 3, "texts": {"a": "b"}, "future": [1, 2.5, None]}
+    made.write(tmp_path / "new/folder/f.json", json_text(members))
+    assert made.read(tmp_path / "new/folder/f.json", LIMIT) == members
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "is no JSON that can be used: Expecting value"),
+        (b"\xff\xfe", "is no JSON that can be used: "),
+        ("NaN", "NaN is no finite number"),
+        ("[1e999]", "1e999 is no finite number"),
+        ("1" * 9000, "is no finite number"),
+        ('{"version": 1, "\\ud800": 1}', "surrogates not allowed"),
+        ('{"version": 4}', "version 4 is newer than this torchperf, which reads 3: install a newer one"),
+        ('{"version": 4, "texts": 1}', "version 4 is newer"),
+        ("{}", "$: 'version' is a required property"),
+        ('{"version": 1, "texts": {"a": 1}}', "$.texts.a: 1 is not of type 'string'"),
+    ],
+)
+def test_what_is_no_such_file_is_refused_with_the_place(
+    made: JsonFormat, tmp_path: Path, content: str | bytes, problem: str
+) -> None:
+    path = tmp_path / "f.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert problem in told(made, path)
+
+
+@pytest.mark.parametrize("depth", [*range(100, 1100, 50), 100_000])
+def test_what_is_nested_deeply_is_refused_in_a_few_words(
+    made: JsonFormat, tmp_path: Path, depth: int
+) -> None:
+    path = tmp_path / "f.json"
+    path.write_text('{"version": 1, "texts": {"a": %s}}' % ("[" * depth + "]" * depth))
+    assert len(told(made, path)) < 300
+
+
+def test_a_hostile_name_in_a_file_commands_no_terminal_and_fills_no_screen(
+    made: JsonFormat, tmp_path: Path
+) -> None:
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({"version": 1, "texts": {"\x1b[31m\n::error::" + "x" * 1000: ["y" * 1000]}}))
+    message = told(made, path)
+    assert message.isprintable()
+    assert len(message) < 420
+
+
+def test_a_file_that_is_not_there_or_endless_is_told(made: JsonFormat, tmp_path: Path) -> None:
+    assert told(made, tmp_path / "f.json").startswith("cannot be read: No such file")
+    assert told(made, tmp_path).startswith("cannot be read: Is a directory")
+    with (tmp_path / "zeros").open("wb") as file:
+        file.truncate(2**40)
+    assert told(made, tmp_path / "zeros") == "is larger than 1 MiB"
+
+
+def test_a_file_of_just_the_limit_is_read(made: JsonFormat, tmp_path: Path) -> None:
+    text = '{"version": 1}'
+    (tmp_path / "f.json").write_text(text + " " * (LIMIT - len(text)))
+    assert made.read(tmp_path / "f.json", LIMIT) == {"version": 1}

@@ -1,0 +1,215 @@
+"""The worker's session with its parent: one request, one answer; a failure is an answer too."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchperf_ci.bench.worker import profiling, step, timing
+from torchperf_ci.bench.worker.correctness import agreement_with_eager, check_dtype, observe
+from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
+from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
+from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.suite.registry import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from torchperf_ci.machine.devices.interface import Device
+    from torchperf_ci.suite.workload import Workload
+
+
+class Channel:
+    """The worker's end. Only the process that opened it may speak: a forked child that comes back here ends."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)
+        self._socket = socket.socket(fileno=fd)
+        self._lines = self._socket.makefile("r", encoding="utf-8")
+        self._owner = os.getpid()
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """Requests until the parent closes its end."""
+        for line in self._lines:
+            yield json.loads(line)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Answer one request."""
+        if os.getpid() != self._owner:
+            os._exit(1)
+        self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+
+
+Answer = dict[str, Any]
+
+
+def serve(channel_fd: int) -> None:
+    """Answer requests until the parent closes the channel."""
+    channel = Channel(channel_fd)
+    session = WorkerSession()
+    for request in channel.requests():
+        channel.send(_answer_to(session.verbs, request))
+    # Nothing is left to save, and tearing torch down takes longer than starting the next worker.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _answer_to(verbs: Mapping[str, Callable[..., Answer]], request: dict[str, Any]) -> Answer:
+    try:
+        return {"ok": _finite(verbs[request.pop("verb")](**request))}
+    except Exception as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+        return {
+            "error": {
+                "status": status_of(error),
+                "reason": _reason(error),
+                "traceback": traceback.format_exc(),
+            }
+        }
+
+
+def _finite(answer: Answer) -> Answer:
+    """JSON has no infinity: a number that is not finite is told as none."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in answer.items()}
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"[:500]
+
+
+def _workload(name: str, files: Sequence[str]) -> Workload:
+    """The catalogue is this environment's own; that of another one may have more."""
+    known = catalogue([Path(file) for file in files])
+    if name not in known.workloads:
+        missing = "".join(f"; {part} is not available: {why}" for part, why in known.unavailable.items())
+        msg = f"there is no workload {name} in this environment{missing}"
+        raise UnsupportedError(msg)
+    return known.workloads[name]
+
+
+class WorkerSession:
+    """What one worker process has built so far."""
+
+    _device: Device
+    _step: BuiltStep
+    _request: StepRequest
+
+    def __init__(self) -> None:
+        self.verbs: Mapping[str, Callable[..., Answer]] = {
+            "ready": self.ready,
+            "describe": self.describe,
+            "build": self.build,
+            "first_step": self.first_step,
+            "dtype_check": self.dtype_check,
+            "agreement": self.agreement,
+            "warm_up": self.warm_up,
+            "sample": self.sample,
+            "block": self.block,
+            "exercise": self.exercise,
+            "peak": self.peak,
+            "leak": self.leak,
+            "phases": self.phases,
+            "flops": self.flops,
+            "compilation": self.compilation,
+            "profile": self.profile,
+        }
+
+    def ready(self) -> Answer:
+        """Nothing; but whoever hears it knows that torch is imported."""
+        return {}
+
+    def describe(self, device: str, files: list[str]) -> Answer:
+        """The environment's facts and the catalogue of workloads."""
+        known = catalogue([Path(file) for file in files])
+        return {
+            "environment": asdict(torch_environment(device)),
+            "suites": {name: list(members) for name, members in known.suites.items()},
+            "unavailable": dict(known.unavailable),
+            "workloads": [
+                {
+                    "name": workload.name,
+                    "task": workload.task,
+                    "modes": list(workload.modes),
+                    "batch_sizes": dict(workload.batch_sizes),
+                    "origin": workload.origin,
+                }
+                for workload in known.workloads.values()
+            ],
+        }
+
+    def exercise(self, device: str) -> Answer:
+        """Equal blocks of work, without any workload."""
+        return dict(time_equal_blocks(device_of(device, hip=torch.version.hip is not None)))
+
+    def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Answer:
+        """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""
+        torch.set_num_threads(threads)
+        self._device = device_of(device, hip=torch.version.hip is not None)
+        self._request = StepRequest(**request)
+        self._step = build_step(_workload(workload, files), self._request, self._device)
+        is_function = not isinstance(self._step.model, torch.nn.Module)
+        return {"parameters": self._step.parameters, "is_function": is_function, "moved": self._step.moved}
+
+    def first_step(self) -> Answer:
+        return asdict(step.time_first_step(self._device, self._step.run))
+
+    def dtype_check(self) -> Answer:
+        """Fails where a function does not compute as its case is called; looked at uncompiled."""
+        step, request = self._step, self._request
+
+        def once() -> object:
+            return observe(step.task, step.model, request.mode, step.precision)
+
+        check_dtype(once, request.dtype, self._device.torch_type)
+        return {}
+
+    def agreement(self) -> Answer:
+        return asdict(agreement_with_eager(self._step, self._request.mode, self._request.dtype))
+
+    def warm_up(self, budget: float) -> Answer:
+        return asdict(timing.warm_up(self._device, self._step.run, budget))
+
+    def sample(self, inner: int, target: float, budget: float) -> Answer:
+        return asdict(timing.sample(self._device, self._step.run, inner, target, budget))
+
+    def block(self, steps: int) -> Answer:
+        return {"seconds": timing.block(self._device, self._step.run, steps)}
+
+    def peak(self) -> Answer:
+        replayed = self._request.backend in REPLAYED
+        return asdict(profiling.peak(self._device, self._step.run, replayed=replayed))
+
+    def leak(self, budget: float) -> Answer:
+        found = profiling.leak(self._device, self._step.run, budget)
+        return {} if found is None else asdict(found)
+
+    def phases(self, budget: float) -> Answer:
+        return dict(phase_seconds(self._device, self._step, budget))
+
+    def flops(self) -> Answer:
+        """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
+        step = self._step
+        return {
+            "flops": count_flops(lambda: observe(step.task, step.model, self._request.mode, step.precision))
+        }
+
+    def compilation(self) -> Answer:
+        return asdict(step.compilation_counts())
+
+    def profile(self, trace: str) -> Answer:
+        """What the steps consist of, and, where they are compiled, why graphs were broken."""
+        found = profiling.profile(self._device, self._step.run, trace)
+        breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
+        return {"lines": [asdict(line) for line in found], "graph_breaks": breaks}

@@ -1,0 +1,268 @@
+"""How long a step takes: warm-up, samples and their stopping rule, phases; and how steady the device is."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.bench.worker.step import BuiltStep
+    from torchperf_ci.machine.devices.interface import Device
+
+
+MIN_SAMPLES = 10
+MAX_SAMPLES = 5_000
+"""More than this is never needed for 1% and would bloat the record."""
+CHUNK_SECONDS = 0.1
+"""Between two looks at the stopping rule; also what is queued on a device before one synchronisation."""
+WINDOW = 5
+STABLE_WITHIN = 0.01
+Z95 = 1.959963984540054
+
+StepFunction = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What it took until steps stopped getting faster. Times in seconds; ``inner`` is steps a sample."""
+
+    steps: int
+    seconds: float
+    inner: int
+    stable: bool
+
+
+@dataclass(frozen=True)
+class Settling:
+    """For how many seconds a device was kept busy until its clock had settled, or the time was up."""
+
+    seconds: float
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds a step, in the order taken, and the relative half-width of the median's 95% interval.
+
+    ``settling`` is what came right before them, on a device that needs it.
+    """
+
+    seconds: tuple[float, ...]
+    inner: int
+    half_width: float
+    converged: bool
+    wall_per_step: float
+    cpu_per_step: float
+    settling: Settling | None = None
+
+
+def median_half_width(values: Sequence[float]) -> float:
+    """Relative half-width of the distribution-free 95% confidence interval of the median.
+
+    The interval runs between the order statistics ``n/2 ± z·√n/2`` (binomial, normal approximation; David & Nagaraja,
+    *Order Statistics*, §7.1). Infinite below six values, where no two order statistics enclose the median with 95%.
+    """
+    n = len(values)
+    if n < 6:
+        return math.inf
+    ordered = sorted(values)
+    low = max(0, math.floor((n - Z95 * math.sqrt(n)) / 2))
+    half = (ordered[n - 1 - low] - ordered[low]) / 2
+    centre = median(ordered)
+    return half / centre if centre > 0 else math.inf
+
+
+def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
+    """Step until the median of a window of samples is no more than 1% faster than the one before, or time is up."""
+    start = time.perf_counter()
+    first = min(device.time_steps(step, 1)[0] for _ in range(3))
+    inner = _steps_per_sample(device, first)
+    window = max(WINDOW, math.ceil(CHUNK_SECONDS / max(first * inner, device.timing.sample)))
+    steps, before = 3, math.inf
+    while True:
+        now = median(_sample(device, step, inner, window))
+        steps += inner * window
+        elapsed = time.perf_counter() - start
+        stable = now > before * (1 - STABLE_WITHIN)
+        if stable or elapsed >= budget:
+            return WarmUp(steps, elapsed, _steps_per_sample(device, now), stable)
+        before = now
+
+
+def sample(device: Device, step: StepFunction, inner: int, target: float, budget: float) -> Samples:
+    """Sample until the median is known to ``target`` (relative half-width) or ``budget`` seconds have passed.
+
+    The rule is looked at only when the number of samples has grown by half, so that looking often does not buy a lucky
+    early stop; and not before the device has been sampled for its ``timing.total``.
+    """
+    values: list[float] = []
+    steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
+    least = device.timing.total
+    with _collector_off():
+        settling = _settle(device, step, inner, budget) if device.timing.load else None
+        wall, cpu = time.perf_counter(), time.process_time()
+        while half_width > target and len(values) < MAX_SAMPLES:
+            chunk = _chunk(values, inner, next_look)
+            values += _sample(device, step, inner, chunk)
+            steps += inner * chunk
+            elapsed = time.perf_counter() - wall
+            out_of_time = elapsed >= max(budget, least) and len(values) >= WINDOW
+            if (len(values) >= next_look and elapsed >= least) or out_of_time:
+                half_width = median_half_width(values)
+                next_look = math.ceil(len(values) * 1.5)
+            if out_of_time:
+                break
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Samples(
+        tuple(values), inner, half_width, half_width <= target, wall / steps, cpu / steps, settling
+    )
+
+
+def block(device: Device, step: StepFunction, steps: int) -> float:
+    """Mean seconds a step over one synchronised block, the unit that alternating pairs compare."""
+    with _collector_off():
+        device.synchronize()
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        device.synchronize()
+        return (time.perf_counter() - start) / steps
+
+
+def _settle(device: Device, step: StepFunction, inner: int, budget: float) -> Settling:
+    """Step until the medians of two halves of the device's ``timing.load`` are within 1%, or ``budget`` is spent.
+
+    Nothing may come between this and the samples: a pause lets a device cool down, and begin anew.
+    """
+    load = device.timing.load
+    start, before = time.perf_counter(), math.inf
+    while True:
+        now = median(_sampled_for(load / 2, device, step, inner))
+        elapsed = time.perf_counter() - start
+        settled = abs(now / before - 1) <= STABLE_WITHIN
+        if settled or elapsed >= max(budget, load):
+            return Settling(elapsed, settled)
+        before = now
+
+
+def _sampled_for(seconds: float, device: Device, step: StepFunction, inner: int) -> list[float]:
+    values: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        values += _sample(device, step, inner, _affordable(values[-1] * inner) if values else 1)
+    return values
+
+
+def _steps_per_sample(device: Device, seconds_per_step: float) -> int:
+    return max(1, math.ceil(device.timing.sample / max(seconds_per_step, 1e-9)))
+
+
+def _chunk(values: Sequence[float], inner: int, next_look: int) -> int:
+    wanted = next_look - len(values)
+    if not values:
+        return min(wanted, WINDOW)
+    affordable = _affordable(values[-1] * inner)
+    return min(wanted, affordable) if wanted > 0 else affordable
+
+
+def _affordable(seconds_per_sample: float) -> int:
+    return max(1, int(CHUNK_SECONDS / seconds_per_sample))
+
+
+def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[float]:
+    if device.timing.batches:
+        return [device.time_steps(step, inner)[0] for _ in range(count)]
+    if inner == 1:
+        return device.time_steps(step, count)
+
+    def several() -> None:
+        for _ in range(inner):
+            step()
+
+    return [seconds / inner for seconds in device.time_steps(several, count)]
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Collect now and nothing meanwhile.
+
+    What is still there is frozen: torch's and the compiler's hundred thousands of objects would take longer to look
+    through, before each block of a pair, than the block itself.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+PHASE_REPEATS = 10
+
+
+def phase_seconds(device: Device, step: BuiltStep, budget: float) -> Mapping[str, float]:
+    """Median seconds by phase, synchronised between phases, so their sum exceeds the latency of an async device."""
+    times: dict[str, list[float]] = defaultdict(list)
+    deadline = time.perf_counter() + budget
+    for _ in range(PHASE_REPEATS):
+        device.synchronize()
+        last = time.perf_counter()
+
+        def mark(phase: str) -> None:
+            nonlocal last
+            device.synchronize()
+            now = time.perf_counter()
+            times[phase].append(now - last)
+            last = now
+
+        step.phases(mark)
+        if time.perf_counter() > deadline:
+            break
+    return {phase: median(values) for phase, values in times.items()}
+
+
+EXERCISE_WARM_UP_SECONDS = 0.5
+EXERCISE_SECONDS = 0.5
+BLOCK_SECONDS = 0.02
+SIDE = 4096
+LAUNCHES = 100
+
+
+def time_equal_blocks(device: Device) -> dict[str, list[float]]:
+    """Seconds of each block, by kind of work: products of matrices, and kernels that are shorter than their launch."""
+    left = torch.full((SIDE, SIDE), 1 / SIDE, device=device.torch_type, dtype=torch.bfloat16)
+    small = torch.zeros(1, device=device.torch_type)
+
+    def launches() -> None:
+        for _ in range(LAUNCHES):
+            small.add_(1)
+
+    return {
+        "matrix products": _blocks(device, lambda: left @ left),
+        "tiny kernels": _blocks(device, launches),
+    }
+
+
+def _blocks(device: Device, work: Callable[[], object]) -> list[float]:
+    end = time.perf_counter() + EXERCISE_WARM_UP_SECONDS
+    while time.perf_counter() < end:
+        once = device.time_steps(work, 1)[0]
+    times = max(1, round(BLOCK_SECONDS / max(once, 1e-6)))
+
+    def block() -> None:
+        for _ in range(times):
+            work()
+
+    return [device.time_steps(block, 1)[0] for _ in range(round(EXERCISE_SECONDS / BLOCK_SECONDS))]

@@ -1,0 +1,351 @@
+"""From what a search has learnt to what ``culprits.json`` says: status, reason, culprits, notes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bisect.culprit_profile import CulpritProfiles
+from torchperf_ci.bisect.measurement_setup import moved_under_good
+from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
+from torchperf_ci.culprits.culprit import (
+    Bisection,
+    BuildSpread,
+    Culprit,
+    MachineTime,
+    PairMeasurement,
+    SeriesEffect,
+    SkippedCommit,
+    Suspect,
+)
+from torchperf_ci.metrics import METRICS, UP
+from torchperf_ci.series import policy
+from torchperf_ci.stats.effect import Effect, paired_effect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.bisect.commits import BuildSequence, Commit
+    from torchperf_ci.bisect.measurement_setup import MeasurementSetup
+    from torchperf_ci.bisect.reasoning.investigation import Investigation
+    from torchperf_ci.bisect.reasoning.proof import Proof
+    from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
+    from torchperf_ci.culprits.culprit import BisectionStatus
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A line of builds, and all that is known about it.
+
+    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits, ``notes``
+    what was kept for the reader while it went on.
+    """
+
+    line: BuildSequence[Any]
+    investigation: Investigation
+    ended_by: str
+    setting: MeasurementSetup
+    looks: CulpritProfiles = field(default_factory=CulpritProfiles)
+    notes: tuple[str, ...] = ()
+
+
+def bisection_status(found: SearchResult) -> tuple[BisectionStatus, str]:
+    """The word for it, and why it is no other."""
+    known = found.investigation
+    if _is_found(known):
+        return "found", ""
+    if not known.probes:
+        return "inconclusive", "nothing that was to be measured runs on the bad commit: choose another one"
+    proofs = [one.confirmation for one in known.standings]
+    if found.ended_by:
+        return (
+            "inconclusive",
+            f"the limit of {found.ended_by} ended it: give more, and the same call goes on from here",
+        )
+    if gone := known.explained_by_luck:
+        return "build", _explained_by_luck(gone)
+    if known.regressed:
+        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(found)))
+    if any(proof.word == "unknown" for proof in proofs):
+        return "inconclusive", _too_noisy(proofs, known.question.min_effect)
+    return _not_reproduced(found, proofs)
+
+
+def _explained_by_luck(one: SeriesEvidence) -> str:
+    old, new = (math.expm1(median(log_ratios)) for log_ratios in one.first_and_anew)
+    return (
+        f"the first builds of bad and good differ by {old:+.1%}, and builds of them that were made anew by {new:+.1%}: "
+        "it is the luck of a build, which no commit has brought"
+    )
+
+
+def _dead_ends(found: SearchResult) -> Iterator[str]:
+    """Why a search cannot go on."""
+    for search in found.investigation.searches:
+        refuted = [*search.segment.parts(search.members[0].refuted)]
+        step = refuted[0] if len(refuted) == 1 else search.step
+        if step is None and search.is_spent:
+            yield (
+                "the search has taken many times the pairs that would have shown one commit: several that are each too "
+                "small may have done it together, or the machine is not steady."
+            )
+            continue
+        if step is None:
+            yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
+            continue
+        proof, culprit = search.members[0].tried.get(step), found.line.words[step.after]
+        if proof is None:
+            yield f"everything points to {culprit}, but it or the one before could not be measured again to prove it."
+            continue
+        yield (
+            f"everything points to {culprit}, but {len(proof.log_ratios)} fresh pairs of it and the one before do not "
+            "prove it: it takes a quieter machine, or a larger change."
+        )
+
+
+def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
+    open_ones = [proof.decision for proof in proofs if proof.word == "unknown" and proof.decision]
+    noise = max(decision.noise for decision in open_ones)
+    pairs = max(decision.effect.pairs for decision in open_ones)
+    return (
+        f"{pairs} pairs of bad and good, which spread by {noise:.1%}, do not tell a change of {min_effect:.1%}: it "
+        "takes a quieter machine, or a larger --min-effect"
+    )
+
+
+def _not_reproduced(found: SearchResult, proofs: Sequence[Proof]) -> tuple[BisectionStatus, str]:
+    """Whether good is as bad was, or bad as good was; where nobody knows the levels, the second."""
+    known, levels = found.investigation, found.setting.levels
+    now = moved_under_good(known.facts.readings, levels, known.question.min_effect)
+    if not now:
+        return "not-reproduced", _not_slower(proofs)
+    told = (
+        f"{name} is {value:.4g}, was {levels[name].old:.4g} and then {levels[name].new:.4g}"
+        for name, value in now.items()
+    )
+    why = "the good build itself is as slow here now as bad was: the machine or what is beside the code has changed"
+    return "environment", f"{why} ({'; '.join(told)})"
+
+
+def _not_slower(proofs: Sequence[Proof]) -> str:
+    decisions = [proof.decision for proof in proofs if proof.decision]
+    most = max(decisions, key=lambda decision: decision.effect.ratio)
+    change = f"{most.effect.ratio - 1:+.1%} ({most.effect.low - 1:+.1%}…{most.effect.high - 1:+.1%})"
+    return (
+        f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
+        f"one of {most.detectable:.1%} would have been expected to show"
+    )
+
+
+def open_questions(found: SearchResult) -> Iterator[str]:
+    """What is left open beside culprits that were found, and what did not run on bad."""
+    known = found.investigation
+    if _is_found(known) and known.searches:
+        because = (
+            f"the limit of {found.ended_by} ended the search" if found.ended_by else "it could not be located"
+        )
+        yield f"the culprits do not explain all of the change, and {because}"
+    if known.facts.repeated:
+        yield (
+            "a commit that was built anew came out the same, byte for byte: nothing more was built anew, and what is "
+            "told is of these builds (--build is given a $SEED to shuffle its linking by)"
+        )
+    for failure in known.facts.failures:
+        if failure.position == known.question.bad:
+            why = failure.why.partition("\n")[0] or "it does not say why"
+            yield f"{failure.probe} does not run on the bad commit: {why}"
+    quiet = [one.series for one in known.standings if one.confirmation.word == "not slower"]
+    if quiet and known.regressed:
+        yield f"not slower on this machine: {', '.join(quiet)}"
+
+
+def _is_found(known: Investigation) -> bool:
+    return any(one.culprits for one in known.regressed)
+
+
+def conclude(found: SearchResult, rules: Mapping[str, Any]) -> Bisection:
+    """What one search came to. ``rules`` are the configuration's, which say of a metric which way is better."""
+    known, names = found.investigation, found.line.names
+    facts = known.facts
+    word, why = bisection_status(found)
+    return Bisection(
+        status=word,
+        good=names[0],
+        bad=names[-1],
+        why=why,
+        runs=len(facts.readings),
+        builds=len(facts.builds),
+        seconds=MachineTime(sum(r.seconds for r in facts.readings), sum(b.seconds for b in facts.builds)),
+        confirmed={
+            one.series: _effect(one.confirmation, one.series, rules)
+            for one in known.standings
+            if one.confirmation.log_ratios
+        },
+        culprits=tuple(_culprit(found, step, rules) for step in _steps(known)),
+        credible=_credible(found) if word == "inconclusive" else (),
+        skipped=_skipped(found),
+        notes=(*found.notes, *found.setting.notes, *open_questions(found), *found.looks.notes),
+        luck=_luck(known),
+        readings=tuple(
+            PairMeasurement(
+                r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds, r.draws
+            )
+            for r in facts.readings
+        ),
+    )
+
+
+def clearest_probes(known: Investigation) -> Mapping[SuspectRange, str]:
+    """The culprits, each with the probe that shows it best."""
+    return {step: _series_showing(known, step)[0][0].probe for step in _steps(known)}
+
+
+def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
+    """The culprit with what its commit says of itself."""
+    commit = commits.get(culprit.commit or "")
+    if commit is None:
+        return culprit
+    url = f"{repo_url}/commit/{commit.sha}" if repo_url.startswith("https://") else None
+    return replace(
+        culprit,
+        author=commit.author,
+        date=commit.date,
+        subject=commit.subject,
+        pull_request=commit.pull_request,
+        url=url,
+    )
+
+
+def _steps(known: Investigation) -> list[SuspectRange]:
+    """The culprits. Where one series is proven on a step within that of another one, it is the narrower of the two."""
+    proven = {step for one in known.regressed for step in one.culprits}
+    return sorted({_narrowest(step, proven) for step in proven})
+
+
+def _narrowest(step: SuspectRange, proven: set[SuspectRange]) -> SuspectRange:
+    """The one culprit that lies within a step, or the step itself: a probe may not run as close to it as others do."""
+    inside = [other for other in proven - {step} if step.before <= other.before and other.after <= step.after]
+    return inside[0] if len(inside) == 1 else step
+
+
+def _culprit(found: SearchResult, step: SuspectRange, rules: Mapping[str, Any]) -> Culprit:
+    known = found.investigation
+    shown = _series_showing(known, step)
+    changes = tuple(_change(one, own, rules) for one, own in shown)
+    clearest, own = shown[0]
+    names = tuple(found.line.names[step.before + 1 : step.after + 1])
+    return Culprit(
+        commit=names[0] if len(names) == 1 else None,
+        set=names,
+        posterior=_posterior(known, clearest, step),
+        effect=_effect(clearest.tried[own], clearest.series, rules),
+        series=changes,
+        inside=found.looks.inside.get(step),
+        builds=_builds(known, own),
+    )
+
+
+def _builds(known: Investigation, step: SuspectRange) -> tuple[int, int] | None:
+    """How many builds of either side of a step were measured to prove it; None where nothing is built."""
+    if not known.question.luck:
+        return None
+    draws = [
+        reading.draws
+        for reading in known.facts.readings
+        if reading.purpose == "verify" and (reading.base, reading.head) == (step.before, step.after)
+    ]
+    before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
+    return before, own
+
+
+def _luck(known: Investigation) -> BuildSpread | None:
+    """What builds differ by by themselves."""
+    if not known.question.luck:
+        return None
+    proofs = [proof for one in known.standings for proof in (one.confirmation, *one.tried.values())]
+    learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
+    if learnt and any(build.ok and build.draw for build in known.facts.builds):
+        return BuildSpread(max(learnt)[1], "rebuilds")  # of the proof that has seen most
+    return BuildSpread(
+        known.question.luck, "expected" if known.question.luck == BisectQuestion.luck else "history"
+    )
+
+
+def _series_showing(known: Investigation, step: SuspectRange) -> list[tuple[SeriesEvidence, SuspectRange]]:
+    """The series that have a culprit there, and on which step: first those on this one, the clearest of them first."""
+    proven = {own for one in known.regressed for own in one.culprits}
+    shown = [(one, own) for one in known.regressed for own in one.culprits if _narrowest(own, proven) == step]
+    return sorted(shown, key=lambda item: item[1] != step)
+
+
+def _change(one: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Any]) -> SeriesEffect:
+    proof, sign = one.tried[step], _direction_sign(one.series, rules)
+    effect = _effect(proof, one.series, rules)
+    return SeriesEffect(one.series, effect, tuple(sign * ratio for ratio in proof.log_ratios))
+
+
+def _effect(proof: Proof, series: str, rules: Mapping[str, Any]) -> Effect:
+    """That of the code, where builds have luck."""
+    sign = _direction_sign(series, rules)
+    if proof.by_build is None or proof.decision is None:
+        return paired_effect([sign * ratio for ratio in proof.log_ratios])
+    effect = proof.decision.effect
+    return effect if sign > 0 else effect.inverse()
+
+
+def _direction_sign(series: str, rules: Mapping[str, Any]) -> int:
+    """−1 where a metric gets worse by falling: readings rise where things get worse."""
+    return -1 if policy.rule_of_metric(_metric(series, rules), rules).direction == UP else 1
+
+
+def _metric(series: str, rules: Mapping[str, Any]) -> str:
+    """The metric that the name of a series ends in, before how it was measured.
+
+    Metrics and models may have several words: one of the table or the configuration is meant, else the fewest words
+    that have a direction.
+    """
+    words = re.sub(r" \([^()]*\)$", "", series).split(" ")
+    ends = [" ".join(words[first:]) for first in range(len(words))]
+    named = [end for end in ends if end in rules or end in METRICS]
+    return (
+        named or [end for end in reversed(ends) if policy.rule_of_metric(end, rules).direction] or [series]
+    )[0]
+
+
+def _posterior(known: Investigation, one: SeriesEvidence, step: SuspectRange) -> float:
+    """The probability of the step among the suspects between the culprits on either side, one of which it is."""
+    others = [other for other in _steps(known) if other != step]
+    before = max((other.after for other in others if other.after <= step.before), default=0)
+    after = min((other.before for other in others if other.before >= step.after), default=known.question.bad)
+    part = SuspectRange(before, after)
+    suspects = one.weigh(part).suspects
+    return float(min(suspects[step.before - before : step.after - before].sum() / suspects.sum(), 1.0))
+
+
+def _credible(found: SearchResult) -> tuple[Suspect, ...]:
+    """What is left of the suspects, the likeliest first."""
+    left: dict[int, float] = {}
+    for search in found.investigation.searches:
+        for position, probability in search.suspects().items():
+            left[position] = max(left.get(position, 0.0), probability)
+    ranked = sorted(left.items(), key=lambda item: -item[1])
+    return tuple(
+        Suspect(found.line.names[position], probability, _subject(found, position))
+        for position, probability in ranked
+    )
+
+
+def _subject(found: SearchResult, position: int) -> str:
+    return str(getattr(found.line.states[position], "subject", ""))
+
+
+def _skipped(found: SearchResult) -> tuple[SkippedCommit, ...]:
+    facts = found.investigation.facts
+    whys = {
+        **{build.position: build.why for build in facts.builds if not build.ok},
+        **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
+    }
+    return tuple(SkippedCommit(found.line.names[position], why) for position, why in sorted(whys.items()))

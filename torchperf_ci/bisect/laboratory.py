@@ -1,0 +1,297 @@
+"""Makes the builds of a range and measures pairs of them: positions become facts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from torchperf_ci.bench.pairs import ArmFailure, measure_pair, on_same_cpus
+from torchperf_ci.bench.process import find_batch_size, measure
+from torchperf_ci.bench.user_command import CommandArm, measure_command_pair, run_user_command
+from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
+from torchperf_ci.bisect.probes import CommandProbe
+from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
+from torchperf_ci.document import counted
+from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
+from torchperf_ci.machine.interference import interference_note, watch_interference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.pairs import Side
+    from torchperf_ci.bisect.probes import Probe, WorkloadProbe
+    from torchperf_ci.bisect.reasoning.evidence import Purpose
+    from torchperf_ci.bisect.state_file import StateFile
+    from torchperf_ci.environments.build_environment import BuildEnvironment
+    from torchperf_ci.environments.cache import EnvironmentCache
+    from torchperf_ci.environments.wheels import Nightly
+    from torchperf_ci.machine.devices.interface import Device
+
+
+BRIEF_SECONDS = 0.1
+"""Of sampling, where a workload is only to be seen to work."""
+
+
+@dataclass(frozen=True)
+class MeasurableBuild:
+    """A build that is there, a ``draw`` of the commit at a position of the range, which ``words`` name."""
+
+    position: int
+    words: str
+    arm: CommandArm
+    draw: int = 0
+
+
+@dataclass(frozen=True)
+class PairNumbers:
+    """What a pair has told by series: ln(head/base), positive where head is worse, and base in the series' unit.
+
+    ``observed`` is what happened on the machine meanwhile.
+    """
+
+    log_ratios: Mapping[str, float]
+    values: Mapping[str, float] = field(default_factory=dict)
+    observed: Mapping[str, str] = field(default_factory=dict)
+
+
+class ProbePairing(Protocol):
+    """How a kind of probe is measured."""
+
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
+        """Fresh processes of both; raises :class:`ArmFailure`."""
+
+    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+        """On which of the two builds the probe does not run, after a pair has failed."""
+
+
+@dataclass(frozen=True)
+class WorkloadPairing:
+    """Two workers side by side. The probe's batch size is settled; links to the builds' folders lie in ``scratch``."""
+
+    probe: WorkloadProbe
+    device: Device
+    scratch: Path
+
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
+        folder = self._folder(base, head)
+        pair = measure_pair(self.probe.case, base.arm.settings, head.arm.settings, folder)
+        ratios = self.probe.log_ratios(pair)
+        if not ratios:
+            side: Side = "head"
+            reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
+            raise ArmFailure(side, WorkerFailure("failed", reason))
+        return PairNumbers(ratios, self.probe.values(pair), pair.observed)
+
+    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+        """That on which it failed, if it fails alone there, too: beside the other one, memory may have been short."""
+        suspect = base if failure.side == "base" else head
+        settings = replace(suspect.arm.settings, budget=BRIEF_SECONDS, target_ci=1.0)
+        alone = measure(self.probe.case, settings, self.device, suspect.arm.scratch, first=False)
+        if not alone.passed:
+            why = _failure_text(WorkerFailure(alone.status, alone.reason, alone.log))
+            return ProbeFailure(self.probe.name, suspect.position, why)
+        why = f"it runs alone, but not beside {base.words}: {failure.side}: {_failure_text(failure)}"
+        return ProbeFailure(self.probe.name, head.position, why)
+
+    def _folder(self, base: MeasurableBuild, head: MeasurableBuild) -> Path:
+        """A folder for the pair, in which either arm finds what its own commit has compiled, and nobody else has."""
+        folder = self.scratch / f"{base.position}.{base.draw}-{head.position}.{head.draw}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if base == head:  # a control: two processes never share a cache, nor what is drawn for it
+            return folder
+        for side, site in (("base", base), ("head", head)):
+            site.arm.scratch.mkdir(parents=True, exist_ok=True)
+            if not (folder / side).is_symlink():
+                (folder / side).symlink_to(site.arm.scratch.absolute())
+        return folder
+
+
+class CommandPairing:
+    """A command in two environments in turn."""
+
+    def __init__(self, probe: CommandProbe) -> None:
+        self._probe = probe
+        self._tried: set[CommandArm] = set()
+
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
+        self._try_out("base", base.arm)
+        self._try_out("head", head.arm)
+        with watch_interference(base.arm.settings.hardware) as observed:
+            ratios = measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs)
+        return PairNumbers(ratios, observed=observed)
+
+    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+        """That of whose run has failed: the runs never meet."""
+        at_fault = base if failure.side == "base" else head
+        return ProbeFailure(self._probe.name, at_fault.position, _failure_text(failure))
+
+    def _try_out(self, side: Side, arm: CommandArm) -> None:
+        """One run that does not count on a build that is new, or has to choose anew what it compiles: it is slower."""
+        forgotten = forget_choices(arm.cache)
+        if arm in self._tried and not forgotten:
+            return
+        try:
+            run_user_command(self._probe.command, arm, self._probe.costs)
+        except WorkerFailure as failure:
+            raise ArmFailure(side, failure) from None
+        self._tried.add(arm)
+
+
+def _failure_text(failure: WorkerFailure) -> str:
+    return f"{failure}\n{failure.log}".rstrip()
+
+
+Source = TypeVar("Source", bound="Revision | Nightly")
+"""Of the code: what an environment is made of."""
+
+GOOD = 0
+"""The position of the state that everything is known to be well at."""
+TRIES = 2
+"""Of a pair, before a build is called unfit."""
+
+
+class Laboratory(Generic[Source]):
+    """Builds and measures ``states``, the commits or nightlies of a range by their positions.
+
+    The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.laboratory`).
+    ``settings`` name the resolved device, whose backend is ``device``; Python and path are filled in for each build,
+    and one set of CPUs for all of them. What is written lies below ``scratch``, which is for this range alone.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[Source],
+        environments: EnvironmentCache[Source],
+        probes: Sequence[Probe],
+        settings: Settings,
+        device: Device,
+        scratch: Path,
+    ) -> None:
+        self._states = states
+        self._environments = environments
+        self._probes = {probe.name: probe for probe in probes}
+        self._settings, _ = on_same_cpus(settings, settings)
+        self._device = device
+        self._scratch = scratch
+        self._pairings: dict[str, ProbePairing] = {}
+        self._observed: list[Mapping[str, str]] = []
+
+    @property
+    def disturbed(self) -> str:
+        """A note, where the machine is known not to have been left alone while pairs were measured."""
+        return interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
+
+    def build(self, position: int, draw: int = 0) -> BuildAttempt:
+        """Make an environment, if it is not there; that it cannot be made is a fact as well.
+
+        A commit that was built before is tried once more where a ``draw`` of it fails.
+        """
+        start, state = time.monotonic(), self._states[position]
+        try:
+            if draw:
+                self._again(state, draw)
+            else:
+                self._environments.get(state)
+        except EnvironmentUnderTestError as error:
+            return BuildAttempt(
+                position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw
+            )
+        repeated = bool(draw) and self._environments.is_repeated(state, draw)
+        return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
+
+    def measure(
+        self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
+    ) -> BisectReading | ProbeFailure:
+        """One pair of the probe of that name, or the position at which it does not run.
+
+        The reading says which ``draws`` it is of: it is the first one of a commit whose other one made room and cannot
+        be made again. Raises :class:`WorkloadsFailedError` where the good commit does not run it, against which
+        everything is told in the end.
+        """
+        sites = []
+        for position, draw in zip((base, head), draws, strict=True):
+            try:
+                sites.append(self._site(position, draw))
+            except EnvironmentUnderTestError as error:  # it was there once, and made room for others
+                return self._failed(ProbeFailure(probe, position, str(error)))
+        start = time.monotonic()
+        found = self._pair(self._pairing(probe), *sites)
+        if isinstance(found, ProbeFailure):
+            return self._failed(found)
+        seconds = time.monotonic() - start
+        self._observed.append(found.observed)
+        drawn = (sites[0].draw, sites[1].draw)
+        return BisectReading(probe, base, head, found.log_ratios, purpose, seconds, found.values, drawn)
+
+    def _pair(
+        self, pairing: ProbePairing, base: MeasurableBuild, head: MeasurableBuild
+    ) -> PairNumbers | ProbeFailure:
+        for _ in range(TRIES):
+            try:
+                return pairing.pair(base, head)
+            except ArmFailure as lost:
+                failure = lost
+        return pairing.fault(failure, base, head)
+
+    def _failed(self, failure: ProbeFailure) -> ProbeFailure:
+        if failure.position == GOOD:
+            raise good_build_fails(failure.probe, self._states[GOOD], failure.why)
+        return failure
+
+    def _again(self, state: Source, draw: int) -> BuildEnvironment:
+        """What was there once; raises :class:`EnvironmentUnderTestError` where it fails twice."""
+        with suppress(EnvironmentUnderTestError):
+            return self._environments.get(state, draw)
+        return self._environments.get(state, draw)
+
+    def _site(self, position: int, draw: int) -> MeasurableBuild:
+        state = self._states[position]
+        try:
+            environment = self._again(state, draw)
+        except EnvironmentUnderTestError:
+            environment, draw = self._again(state, 0), 0
+        settings = replace(self._settings, python=environment.python, path=environment.path)
+        sha = state.sha if isinstance(state, Revision) else None
+        arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
+        return MeasurableBuild(position, str(state), arm, draw)
+
+    def _pairing(self, name: str) -> ProbePairing:
+        if name not in self._pairings:
+            probe = self._probes[name]
+            self._pairings[name] = (
+                CommandPairing(probe)
+                if isinstance(probe, CommandProbe)
+                else WorkloadPairing(probe, self._device, self._scratch / "pairs")
+            )
+        return self._pairings[name]
+
+
+def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:
+    """What to say where the good build cannot be measured."""
+    return WorkloadsFailedError(
+        f"{probe} does not run on {good}, which is to be the good one: {why}\n"
+        "start the range where it does, or measure something else"
+    )
+
+
+def with_batch_size(probe: Probe, settings: Settings, good: object, kept: StateFile, scratch: Path) -> Probe:
+    """The probe with a batch size: its own, the one that was ``kept``, or the one that is found now.
+
+    ``settings`` are those of the good build, which messages call ``good``. Raises :class:`WorkloadsFailedError` where
+    it cannot process even one sample.
+    """
+    if isinstance(probe, CommandProbe) or probe.case.batch_size:
+        return probe
+    if probe.name not in kept.batch_sizes:
+        pinned, _ = on_same_cpus(settings, settings)
+        try:
+            size = find_batch_size(probe.case, pinned, scratch / "batch_sizes")
+        except WorkerFailure as failure:
+            raise good_build_fails(probe.name, good, str(failure)) from None
+        kept.add(ProbeBatchSize(probe.name, size))
+    return replace(probe, case=replace(probe.case, batch_size=kept.batch_sizes[probe.name]))

@@ -1,0 +1,245 @@
+"""How the builds of a range are made, what is measured of them and what it may take: from options and verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bench import selection
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.selection import matches, select_cases
+from torchperf_ci.bench.user_command import CommandArm, filled_in
+from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
+from torchperf_ci.environments.build_environment import Builder, open_environment
+from torchperf_ci.environments.wheels import CommitWheels
+from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
+from torchperf_ci.machine.devices import installed
+from torchperf_ci.machine.devices.amd import Rocm
+from torchperf_ci.metrics import LATENCY, UP
+from torchperf_ci.series import policy
+from torchperf_ci.stats.build_variance import USUAL_TAU
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from torchperf_ci import config
+    from torchperf_ci.bench.selection import KnownWorkloads
+    from torchperf_ci.bisect.probes import Probe
+    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
+    from torchperf_ci.config import Config
+    from torchperf_ci.deadline import Deadline
+    from torchperf_ci.environments.build_environment import BuildEnvironment
+    from torchperf_ci.environments.revisions import Revision
+    from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
+    from torchperf_ci.options import BisectOptions
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+
+@dataclass(frozen=True)
+class BisectLimits:
+    """Most builds and pairs in all, those of earlier jobs included, and when this job has to end; None for no limit."""
+
+    builds: int | None = None
+    pairs: int | None = None
+    deadline: Deadline | None = None
+
+    def may_build(self, facts: BisectFacts, more: int = 1) -> bool:
+        """Whether so many more commits may be built; what is built can still be measured if not."""
+        return not more or self.builds is None or len(facts.builds) + more <= self.builds
+
+    def ended_by(self, facts: BisectFacts) -> str:
+        """Which limit has been reached, as its option; empty for none."""
+        if self.deadline is not None and not self.deadline.left:
+            return "--deadline"
+        if self.pairs is not None and len(facts.readings) >= self.pairs:
+            return "--max-runs"
+        return ""
+
+    def after(self, facts: BisectFacts) -> BisectLimits:
+        """What is left for a search that follows on another one."""
+        return replace(
+            self,
+            builds=None if self.builds is None else max(self.builds - len(facts.builds), 0),
+            pairs=None if self.pairs is None else max(self.pairs - len(facts.readings), 0),
+        )
+
+
+@dataclass(frozen=True)
+class VerdictLevels:
+    """What a series measured before it got worse and after, in its own unit; ``worse`` is ln(new/old), above 0."""
+
+    old: float
+    new: float
+    worse: float
+
+    def is_at_new(self, value: float) -> bool:
+        """Whether a value is nearer to the new level than to the old, as ratios go."""
+        return value > 0 and abs(math.log(value / self.new)) < abs(math.log(value / self.old))
+
+
+def levels_from_verdicts(
+    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule]
+) -> Mapping[str, VerdictLevels]:
+    """Of the series that verdicts say got worse on such a machine, by name: numbers of another one tell nothing here.
+
+    ``rules`` are the configuration's directions.
+    """
+    found = {}
+    for verdict in judgement.verdicts:
+        here = verdict.series.device == machine.name and verdict.series.arch in ("", machine.type)
+        if here and (levels := _levels_of(verdict, rules)):
+            found[str(verdict.series)] = levels
+    return found
+
+
+def moved_under_good(
+    readings: Sequence[BisectReading], levels: Mapping[str, VerdictLevels], min_effect: float
+) -> Mapping[str, float]:
+    """What good measures now of each series, if that is the new level of all of them; empty if not, or if unknown."""
+    told = {name: one for name, one in levels.items() if one.worse >= math.log1p(min_effect)}
+    now = {name: _of_good(readings, name) for name in told}
+    known = {name: value for name, value in now.items() if value is not None}
+    return known if all(told[name].is_at_new(value) for name, value in known.items()) else {}
+
+
+def _levels_of(verdict: Verdict, rules: Mapping[str, config.Rule]) -> VerdictLevels | None:
+    old, new = verdict.old or 0.0, verdict.new or 0.0
+    direction = policy.rule_of_metric(verdict.series.metric, rules).direction
+    if not direction or old <= 0 or new <= 0:
+        return None
+    return VerdictLevels(old, new, math.log(old / new if direction == UP else new / old))
+
+
+def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
+    values = [one.values[series] for one in readings if one.base == 0 and series in one.values]
+    return median(values) if values else None
+
+
+BUILD_SECONDS = {"worktree": 2.0, "command": 600.0, "wheel": 60.0, "nightly": 60.0}
+"""What a build is taken to cost until one has been seen, by builder."""
+UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
+
+
+@dataclass(frozen=True)
+class MeasurementSetup:
+    """What to measure and where.
+
+    ``notes`` say what was asked for and cannot be measured, ``levels`` what series were like before and after, where
+    there are verdicts, and ``torch`` which version is there, where commits are imported as they are. ``luck`` is how
+    far builds of one code are expected to lie apart.
+    """
+
+    probes: tuple[Probe, ...]
+    settings: Settings
+    device: Device
+    notes: tuple[str, ...] = ()
+    levels: Mapping[str, VerdictLevels] = field(default_factory=dict)
+    torch: str = ""
+    luck: float = USUAL_TAU
+
+    @property
+    def machine(self) -> str:
+        """What it is measured on, in words."""
+        identity = self.device.identity()
+        return f"{identity.type} ({identity.name})"
+
+
+def builder_kind(options: BisectOptions) -> str:
+    """The kind of builder, by the options that it needs; raises :class:`UsageError` where they do not go together."""
+    builder: str = options.builder or ("command" if options.build else "worktree")
+    if builder == "command" and not options.build:
+        msg = "--builder command needs a shell line that installs a commit: give it with --build"
+        raise UsageError(msg)
+    if builder in ("wheel", "nightly") and not options.wheels:
+        msg = f"--builder {builder} needs to know where the wheels are: say it with --wheels"
+        raise UsageError(msg)
+    return builder
+
+
+def check_command(command: str, builder: str) -> None:
+    """Raise :class:`UsageError` where a command names what such a builder's builds do not have, before any is made."""
+    sha = None if builder == "nightly" else "sha"
+    worktree = Path("worktree") if builder in ("worktree", "command") else None
+    filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
+
+
+def environment_opener(
+    options: BisectOptions, python: str
+) -> Callable[[Revision], AbstractContextManager[BuildEnvironment]]:
+    """What makes the environment of a commit."""
+    seconds = options.build_timeout or Builder.seconds
+    if builder_kind(options) == "wheel":
+        return CommitWheels(options.wheels or "", python, seconds).opened
+    return partial(open_environment, builder=Builder(python, options.build, seconds))
+
+
+def resolve_setup(
+    options: BisectOptions, config: Config, judgement: Judgement | None, good: BuildEnvironment
+) -> MeasurementSetup:
+    """Ask the good build what it can run, and choose the probes among that.
+
+    Raises :class:`UsageError` where nothing is left to measure, and as :func:`planning.describe` does.
+    """
+    settings = selection.settings_of(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
+    if options.command:
+        probe = CommandProbe(options.command, options.metric or "", config.policy)
+        given = options.device
+        device = installed("cpu" if given in (None, "auto") else given)
+        settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
+        return MeasurementSetup((probe,), settings, device)
+    settings = replace(settings, python=good.python, path=good.path)
+    try:
+        under_test = selection.describe_environment(settings)
+    except EnvironmentUnderTestError as error:
+        msg = f"{good.description}: {error}{'' if options.build else UNBUILT}"
+        raise EnvironmentUnderTestError(msg) from error
+    device = under_test.device
+    settings = under_test.settings(settings)
+    torch = under_test.environment["torch_version"] if builder_kind(options) == "worktree" else ""
+    if judgement is not None:
+        return _setup_from_verdicts(
+            judgement, MeasurementSetup((), settings, device, torch=torch), under_test, config
+        )
+    _check_workloads(options.workload, under_test.known, good)
+    wanted = selection.selection_of(options, config, options.suite or ["all"], options.workload)
+    cases = select_cases(wanted, under_test.known, settings.device)
+    metrics = (options.metric or LATENCY,)
+    probes = tuple(WorkloadProbe(case, metrics, device.identity().name) for case in cases)
+    return MeasurementSetup(probes, settings, device, torch=torch)
+
+
+def _check_workloads(patterns: Sequence[str], known: KnownWorkloads, good: BuildEnvironment) -> None:
+    for pattern in patterns:
+        if not any(matches(name, [pattern]) for name in known.workloads):
+            msg = f"workload of the good build, {good.description},"
+            raise UnknownNameError(msg, pattern, known.workloads, "torchperf list")
+
+
+def _setup_from_verdicts(
+    judgement: Judgement,
+    setting: MeasurementSetup,
+    under_test: selection.EnvironmentUnderTest,
+    config: Config,
+) -> MeasurementSetup:
+    found = probes_from_verdicts(judgement, under_test.known, setting.settings.device)
+    left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
+    if not found.probes:
+        why = "; ".join(left_out or ["nothing is worse in them"])
+        msg = f"the verdicts hold nothing that got worse and can be bisected: {why}"
+        raise UsageError(msg)
+    levels = levels_from_verdicts(judgement, setting.device.identity(), config.policy)
+    return replace(
+        setting, probes=found.probes, notes=left_out, levels=levels, luck=expected_build_luck(judgement)
+    )

@@ -1,0 +1,324 @@
+"""Bisect commits, or dated wheels, and then the commits inside a guilty merge or between two wheels."""
+
+from __future__ import annotations
+
+import datetime
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_ci.bench import selection
+from torchperf_ci.bisect.bisect_progress import show_plan
+from torchperf_ci.bisect.commits import (
+    LinearHistory,
+    brought_in,
+    origin_url,
+    read_range,
+    sequence_of_commits,
+    sequence_of_nightlies,
+)
+from torchperf_ci.bisect.conclusion import conclude, with_commit_details
+from torchperf_ci.bisect.measurement_setup import environment_opener, resolve_setup
+from torchperf_ci.bisect.probes import commit_ranges
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts
+from torchperf_ci.bisect.search import search
+from torchperf_ci.culprits.culprit import DependencyChange
+from torchperf_ci.environments.build_environment import Builder
+from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.bisect.measurement_setup import BisectLimits
+    from torchperf_ci.config import Config
+    from torchperf_ci.culprits.culprit import Bisection, Culprit
+    from torchperf_ci.environments.build_environment import BuildEnvironment
+    from torchperf_ci.environments.revisions import Revision
+    from torchperf_ci.environments.wheels import Distribution, Nightly
+    from torchperf_ci.options import BisectOptions
+    from torchperf_ci.verdicts.verdict import Judgement
+
+    Ends = tuple[Nightly, Nightly]
+
+
+@dataclass
+class CombinedResult:
+    """``location`` grows, and ``left`` shrinks, with each search."""
+
+    location: Bisection
+    left: BisectLimits
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the limits leave room for no other search, which has two ends to build."""
+        return bool(self.left.ended_by(BisectFacts())) or not self.left.may_build(BisectFacts(), 2)
+
+    def take_culprits(self) -> tuple[Culprit, ...]:
+        """Those that were named so far, for each to be looked into and named again."""
+        culprits = self.location.culprits
+        self.location = replace(self.location, culprits=())
+        return culprits
+
+    def name(self, *culprits: Culprit, note: str = "") -> None:
+        """Add culprits, and what is to be known beside."""
+        notes = (*self.location.notes, *([note] if note else []))
+        self.location = replace(self.location, culprits=(*self.location.culprits, *culprits), notes=notes)
+
+    def add_up(self, more: CombinedResult) -> None:
+        """What a search that followed took and saw; its culprits are for the caller to judge."""
+        mine, others = self.location, more.location
+        seconds = replace(
+            mine.seconds,
+            measuring=mine.seconds.measuring + others.seconds.measuring,
+            building=mine.seconds.building + others.seconds.building,
+        )
+        self.left = more.left
+        self.location = replace(
+            mine,
+            runs=mine.runs + others.runs,
+            builds=mine.builds + others.builds,
+            seconds=seconds,
+            credible=mine.credible + others.credible,
+            skipped=mine.skipped + others.skipped,
+            notes=mine.notes + others.notes,
+            readings=mine.readings + others.readings,
+        )
+
+
+class BisectRequest(NamedTuple):
+    """What the user asked for, which is the same for every search that follows from it."""
+
+    options: BisectOptions
+    config: Config
+    judgement: Judgement | None
+
+
+def bisect_commits(call: BisectRequest, state: Path, limits: BisectLimits) -> Bisection | None:
+    """What the search came to; None where only the plan was asked for."""
+    commits = _commits_asked_for(call)
+    if call.options.dry_run:
+        show_plan(sequence_of_commits(commits, call.options.paths), call.options, limits)
+        return None
+    return replace(bisect_range(commits, call, state, limits).location, repo=origin_url(commits.repo))
+
+
+def bisect_range(
+    commits: LinearHistory, call: BisectRequest, state: Path, limits: BisectLimits
+) -> CombinedResult:
+    """Search a range, and if that is wanted, what the guilty merges in it brought in."""
+    account = _search_commits(commits, call, state, limits)
+    if call.options.full_history:
+        for culprit in account.take_culprits():
+            _name_commit(culprit, commits, account, call, state)
+    return account
+
+
+def _search_commits(
+    commits: LinearHistory, call: BisectRequest, state: Path, limits: BisectLimits
+) -> CombinedResult:
+    """Along the first parents."""
+    options = call.options
+    opened = environment_opener(options, selection.python_under_test(options.python))
+    line = sequence_of_commits(commits, options.paths)
+    found = search(line, opened, partial(resolve_setup, *call), options, state, limits)
+    location = conclude(found, call.config.policy)
+    known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
+    culprits = tuple(with_commit_details(culprit, known, url) for culprit in location.culprits)
+    setting = found.setting
+    location = replace(location, culprits=culprits, machine=setting.machine, torch=setting.torch)
+    return CombinedResult(location, limits.after(found.investigation.facts))
+
+
+def _commits_asked_for(call: BisectRequest) -> LinearHistory:
+    """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
+    options, judgement = call.options, call.judgement
+    repo = Path(options.repo or ".")
+    if options.good:
+        return read_range(repo, options.good, options.bad or "")
+    why = "they do not say between which commits it got worse"
+    for ends in commit_ranges(judgement) if judgement else ():
+        try:
+            return read_range(repo, ends.good, ends.bad)
+        except UsageError as error:
+            why = str(error)
+    msg = f"the verdicts in {options.verdicts} do not give a range of {repo}: {why}; name it with --good and --bad"
+    raise UsageError(msg)
+
+
+def _name_commit(
+    culprit: Culprit, commits: LinearHistory, account: CombinedResult, call: BisectRequest, state: Path
+) -> None:
+    """Where a culprit is a merge, name those among the commits that it brought in, if it is one of them."""
+    places = {commit.sha: place for place, commit in enumerate(commits.commits)}
+    inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    if inside is None:
+        account.name(culprit)
+    elif account.is_spent:
+        account.name(
+            culprit, note=f"the limits do not reach into {_merge(culprit)}: give more, and call again"
+        )
+    else:
+        own_state = state.with_name(f"{state.name}.{culprit.commit}")
+        within = bisect_range(inside, call, own_state, account.left)
+        account.add_up(within)
+        note = f"no commit that {_merge(culprit)} brought in is named: {within.location.why}"
+        if within.location.culprits:
+            account.name(*within.location.culprits)
+        else:
+            account.name(culprit, note=note)
+
+
+def _merge(culprit: Culprit) -> str:
+    return f"the merge {culprit.set[-1][:10]}"
+
+
+@dataclass(frozen=True)
+class NightlyContents:
+    """The distributions of a nightly's environment, and the commit that it was built from, or why that is not known."""
+
+    distributions: Mapping[str, Distribution]
+    revision: Revision | None
+    why: str = ""
+
+
+class InspectedNightlies:
+    """The nightlies of ``place``, built from commits of ``repo``."""
+
+    def __init__(self, place: Nightlies, repo: Path) -> None:
+        self._place, self._repo = place, repo
+        self._seen: dict[Nightly, NightlyContents] = {}
+
+    @contextmanager
+    def opened(self, nightly: Nightly) -> Iterator[BuildEnvironment]:
+        """Its environment until the block ends; raises :class:`EnvironmentUnderTestError`."""
+        with self._place.opened(nightly) as environment:
+            if nightly not in self._seen:
+                self._seen[nightly] = self._look(nightly, environment.python)
+            yield environment
+
+    def contents(self, nightly: Nightly) -> NightlyContents:
+        """What is in it; an earlier job may have measured it, and only then it is installed for this alone."""
+        if nightly not in self._seen:
+            with self.opened(nightly):
+                pass
+        return self._seen[nightly]
+
+    def moved(self, before: Nightly, after: Nightly) -> tuple[DependencyChange, ...]:
+        """The distributions that changed between the two, beside the package itself."""
+        differing = changed_versions(self.contents(before).distributions, self.contents(after).distributions)
+        return tuple(
+            DependencyChange(name, old or "", new or "")
+            for name, (old, new) in differing.items()
+            if name != after.package
+        )
+
+    def commits(self, before: Nightly, after: Nightly) -> LinearHistory:
+        """The commits from the one to the other; raises :class:`UsageError` where that is not known."""
+        first, last = (self._revision(nightly) for nightly in (before, after))
+        if first == last:
+            msg = f"both were built from {first}, so the code is the same"
+            raise UsageError(msg)
+        return read_range(self._repo, first.sha, last.sha)
+
+    def _revision(self, nightly: Nightly) -> Revision:
+        contents = self.contents(nightly)
+        if contents.revision is None:
+            raise UsageError(contents.why)
+        return contents.revision
+
+    def _look(self, nightly: Nightly, python: str) -> NightlyContents:
+        try:
+            return NightlyContents(installed_distributions(python), built_from(nightly, python, self._repo))
+        except EnvironmentUnderTestError as error:
+            return NightlyContents(installed_distributions(python), None, str(error))
+
+
+def bisect_nightlies(call: BisectRequest, state: Path, limits: BisectLimits) -> Bisection | None:
+    """What the search came to; None where only the plan was asked for."""
+    options = call.options
+    good, bad = (_date("good", options.good), _date("bad", options.bad))
+    repo, python = Path(options.repo or "."), selection.python_under_test(options.python)
+    place = Nightlies(options.wheels or "", python, seconds=options.build_timeout or Builder.seconds)
+    line = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
+    if options.dry_run:
+        show_plan(line, options, limits)
+        return None
+    nights = InspectedNightlies(place, repo)
+    found = search(line, nights.opened, partial(resolve_setup, *call), options, state, limits)
+    location = replace(
+        conclude(found, call.config.policy), machine=found.setting.machine, repo=origin_url(repo)
+    )
+    account = CombinedResult(location, limits.after(found.investigation.facts))
+    for culprit in account.take_culprits():
+        first, last = (line.names.index(culprit.set[end]) for end in (0, -1))
+        _name_nightly(culprit, (line.states[first - 1], line.states[last]), nights, account, call, state)
+    return account.location
+
+
+def _date(flag: str, given: str | None) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(given or "")
+    except ValueError:
+        said = f"not {given!r}" if given else "and has to be given"
+        msg = f"with --builder nightly, --{flag} is the date of a nightly, such as 2026-11-01, {said}"
+        raise UsageError(msg) from None
+
+
+def _nightlies_between(
+    listed: Sequence[Nightly], good: datetime.date, bad: datetime.date
+) -> Sequence[Nightly]:
+    """The nightlies of the range, which is named by dates."""
+    chosen = [nightly for nightly in listed if good <= nightly.date <= bad]
+    if len(chosen) < 2 or (chosen[0].date, chosen[-1].date) != (good, bad):
+        msg = (
+            f"there is no nightly of both {good} and {bad}, good before bad; there are some from {listed[0].date} to "
+            f"{listed[-1].date}"
+        )
+        raise UsageError(msg)
+    return chosen
+
+
+def _name_nightly(
+    culprit: Culprit,
+    ends: Ends,
+    nights: InspectedNightlies,
+    account: CombinedResult,
+    call: BisectRequest,
+    state: Path,
+) -> None:
+    """Name the commit inside a guilty night, or where none is proven, the night itself and what else moved in it."""
+    before, after = ends
+    own_state = state.with_name(f"{state.name}.{after.version}")
+    try:
+        culprit = replace(culprit, moved=nights.moved(before, after))
+        commits = nights.commits(before, after)
+        if account.is_spent:
+            account.name(culprit, note=f"the limits do not reach into {after}: give more, and call again")
+            return
+        within = bisect_range(commits, _request_for_commits(call), own_state, account.left)
+    except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
+        account.name(culprit, note=f"no commit between {before} and {after} is named: {error}")
+        return
+    account.add_up(within)
+    if within.location.culprits:
+        account.name(*(replace(one, moved=culprit.moved) for one in within.location.culprits))
+    else:
+        account.name(culprit, note=_why_none(culprit, ends, within.location))
+
+
+def _request_for_commits(call: BisectRequest) -> BisectRequest:
+    """The same call for the commits of a night."""
+    builder = "command" if call.options.build else "worktree"
+    return call._replace(options=replace(call.options, builder=builder, wheels=None))
+
+
+def _why_none(culprit: Culprit, ends: Ends, within: Bisection) -> str:
+    """Why no commit of the night is named, and whom to suspect where they make no difference by themselves."""
+    which = f"the commits between {ends[0]} and {ends[1]}"
+    if within.status == "inconclusive":
+        return f"{which}: {within.why}"
+    others = ", ".join(f"{one.name} {one.old or '–'} → {one.new or '–'}" for one in culprit.moved)
+    return f"{which} make nothing slower by themselves: suspect is {others or 'how the wheel was built'}"

@@ -1,0 +1,268 @@
+"""What the facts say of one series: confirmed, explained by which steps, and which builds to measure next for it.
+
+Each two draws make a block of pairs. How many pairs a block should have is the question of two-stage sampling: whatever
+lowers the variance of the mean more for its price is next (Cochran, *Sampling Techniques*, §10.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchperf_ci.bisect.reasoning.evidence import (
+    PlannedPair,
+    SuspectRange,
+    build_seconds,
+    pair_seconds,
+    readings_within,
+)
+from torchperf_ci.bisect.reasoning.proof import (
+    FEWEST_BUILDS,
+    KnownLuck,
+    Proof,
+    confirmed,
+    unless_memory,
+    verified,
+)
+from torchperf_ci.stats.build_variance import tau_prior
+from torchperf_ci.stats.posterior import chance_of_rise, posterior
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BisectReading
+    from torchperf_ci.stats.build_variance import Readings
+    from torchperf_ci.stats.posterior import Posterior
+
+
+PAIRS_PER_BLOCK = 3
+"""Pairs that a block has at least."""
+MOST_BLOCKS = 12
+MOST_FAILED_DRAWS = 3
+"""Draws of a commit that fail, after which none is tried any more."""
+
+
+@dataclass(frozen=True)
+class BuildDraws:
+    """The draws of the two ends of a segment. ``fresh``: of those that nothing but its proof has read."""
+
+    question: BisectQuestion
+    facts: BisectFacts
+    series: str
+    segment: SuspectRange
+    fresh: bool
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether both can be built anew."""
+        if not self.question.rebuilds or not self.question.luck:
+            return False
+        ends = (self.segment.before, self.segment.after)
+        failed = [build.position for build in self.facts.builds if build.draw and not build.ok]
+        return all(failed.count(end) < MOST_FAILED_DRAWS for end in ends)
+
+    @property
+    def _fewest(self) -> int:
+        return FEWEST_BUILDS if self.fresh else 1
+
+    @property
+    def blocks(self) -> dict[tuple[int, int], list[float]]:
+        """The log-ratios that were read, by draws of base and head, in the order in which these were first read."""
+        found: dict[tuple[int, int], list[float]] = {}
+        for reading in self.facts.readings:
+            if self.series in reading.log_ratios and self._counts(reading):
+                found.setdefault(reading.draws, []).append(reading.log_ratios[self.series])
+        return found
+
+    def next_draws(self, proof: Proof) -> tuple[int, int]:
+        """The draws that the next pair is to be of."""
+        if not self.is_possible:
+            return (0, 0)
+        blocks = {draws: len(values) for draws, values in self.blocks.items()}
+        if not blocks:
+            return self._new()
+        latest, count = list(blocks.items())[-1]
+        if count < PAIRS_PER_BLOCK:
+            return latest
+        if len(blocks) < MOST_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
+            return self._new()
+        return min(blocks, key=blocks.__getitem__)
+
+    def _new_is_better(self, blocks: dict[tuple[int, int], int], proof: Proof) -> bool:
+        if proof.by_build is None:
+            return False
+        sigma, tau = proof.by_build.sigma, max(proof.by_build.tau, self.question.luck)
+        pair = pair_seconds(self.question, self.facts.readings)
+        by_pair = sigma**2 / sum(blocks.values()) ** 2 / pair
+        of_draws = 2 * build_seconds(self.question, self.facts) + PAIRS_PER_BLOCK * pair
+        by_draws = (2 * tau**2 + sigma**2 / PAIRS_PER_BLOCK) / len(blocks) ** 2 / of_draws
+        return by_draws > by_pair
+
+    def _new(self) -> tuple[int, int]:
+        """One number for both: the first that neither failed at nor was read for anything else."""
+        ends = {self.segment.before, self.segment.after}
+        taken = {draw for position, draw in self._taken() if position in ends}
+        draw = next(
+            number for number in range(len(taken) + 2) if number not in taken and number >= self.fresh
+        )
+        return (draw, draw)
+
+    def _taken(self) -> Iterator[tuple[int, int]]:
+        for build in self.facts.builds:
+            if build.draw and not build.ok:
+                yield build.position, build.draw
+        for reading in self.facts.readings:
+            yield reading.base, reading.draws[0]
+            yield reading.head, reading.draws[1]
+
+    def _counts(self, reading: BisectReading) -> bool:
+        if (reading.base, reading.head) != (self.segment.before, self.segment.after):
+            return False
+        return not self.fresh or (
+            reading.purpose == "verify" and (all(reading.draws) or not self.is_possible)
+        )
+
+
+SURE = 0.95
+CHANCE_WORTH_ASKING = 0.5
+
+
+@dataclass(frozen=True)
+class SeriesEvidence:
+    """What the facts say of one series."""
+
+    question: BisectQuestion
+    facts: BisectFacts
+    series: str
+    probe: str
+
+    @property
+    def whole(self) -> SuspectRange:
+        """All suspects."""
+        return SuspectRange(0, self.question.bad)
+
+    @cached_property
+    def confirmation(self) -> Proof:
+        """Whether bad is slower than good."""
+        return self.confirm(self.whole)
+
+    def confirm(self, segment: SuspectRange) -> Proof:
+        """Whether the end of a segment is slower than its beginning, from pairs of just these two."""
+        drawing = self._drawing(segment, fresh=False)
+        luck = KnownLuck(
+            self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck)))
+        )
+        return confirmed(drawing.blocks, self.question.min_effect, len(self.question.probes), luck)
+
+    @property
+    def first_and_anew(self) -> tuple[list[float], list[float]]:
+        """The log-ratios of the first builds of bad and good, and those of the builds that were made anew."""
+        first, *anew = self._drawing(self.whole, fresh=False).blocks.values()
+        return first, [*chain.from_iterable(anew)]
+
+    def verify(self, step: SuspectRange) -> Proof:
+        """Whether a step is a culprit, from fresh pairs of its two commits."""
+        drawing = self._drawing(step, fresh=True)
+        blocks = drawing.blocks
+        belief = self._belief if self.question.luck and blocks else (1.0,)
+        luck = KnownLuck(self.question.luck, drawing.is_possible, belief)
+        proof = verified(blocks, self.question.min_effect, luck)
+        return unless_memory(proof, self.facts, self.series, step, self.question.min_effect)
+
+    def pair(self, segment: SuspectRange, purpose: Literal["confirm", "verify"]) -> PlannedPair:
+        """The next pair to confirm or to verify, of the draws that tell most."""
+        drawing = self._drawing(segment, fresh=purpose == "verify")
+        proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
+        return PlannedPair(self.probe, segment.before, segment.after, purpose, drawing.next_draws(proof))
+
+    @cached_property
+    def _belief(self) -> tuple[float, ...]:
+        """What is believed of τ: half of it beforehand, half what pairs have shown that prove nothing themselves."""
+        others = tuple(reading for reading in self.facts.readings if reading.purpose != "verify")
+        readings = readings_within(
+            replace(self.facts, readings=others), self.series, self.whole, self.question.luck
+        )
+        learnt = posterior(self.question.weights, [readings], self.question.min_effect).series[0].tau_shares
+        return tuple((learnt + np.exp(tau_prior(self.question.luck))) / 2)
+
+    def _drawing(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
+        return BuildDraws(self.question, self.facts, self.series, segment, fresh)
+
+    @cached_property
+    def tried(self) -> Mapping[SuspectRange, Proof]:
+        """The steps that fresh pairs were taken of."""
+        steps = {
+            SuspectRange(reading.base, reading.head): None
+            for reading in self.facts.readings
+            if reading.purpose == "verify" and self.series in reading.log_ratios
+        }
+        return {step: self.verify(step) for step in steps}
+
+    @cached_property
+    def culprits(self) -> Sequence[SuspectRange]:
+        """The steps that were proven, in order."""
+        return sorted(step for step, proof in self.tried.items() if proof.word == "slower")
+
+    @cached_property
+    def refuted(self) -> frozenset[SuspectRange]:
+        """The steps that looked like culprits and were not proven."""
+        return frozenset(
+            step for step, proof in self.tried.items() if proof.word in ("not slower", "unknown")
+        )
+
+    @cached_property
+    def unexplained(self) -> Mapping[SuspectRange, Proof]:
+        """The parts of the range that may hold a culprit yet, and what pairs of their ends say."""
+        if self.confirmation.word != "slower":
+            return {}
+        if not self.culprits:
+            return {self.whole: self.confirmation}
+        parts = self.whole.without(self.culprits)
+        return {part: self.confirm(part) for part in parts if not self._is_explained(part)}
+
+    def weigh(self, segment: SuspectRange) -> Posterior:
+        """The suspects of a segment by this series alone."""
+        return posterior(
+            weights_within(self.question, segment), [self.readings(segment)], self.question.min_effect
+        )
+
+    def readings(self, segment: SuspectRange) -> Readings:
+        """What bears on a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
+        return readings_within(self.facts, self.series, segment, self.question.luck)
+
+    def _is_explained(self, part: SuspectRange) -> bool:
+        """Whether it is likelier than not that nothing that matters is left in a part of the range.
+
+        A part that was worth asking about stays so.
+        """
+        ends = (part.before, part.after)
+        if any(r.purpose == "confirm" and (r.base, r.head) == ends for r in self.facts.readings):
+            return False
+        views = [SuspectRange(start, self.whole.after) for start in self._anchors(part)]
+        return bool(views) and all(self._chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
+
+    def _anchors(self, part: SuspectRange) -> list[int]:
+        """The builds, as far as they lie before the part, that its end was measured against."""
+        starts = {0, *(step.after for step in self.culprits)}
+        return sorted(
+            start
+            for start in starts
+            if start <= part.before and self._drawing(SuspectRange(start, part.after), fresh=False).blocks
+        )
+
+    def _chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
+        readings, prior = self.readings(view), weights_within(self.question, view)
+        ends = (part.before - view.before, part.after - view.before)
+        return chance_of_rise(prior, readings, self.question.min_effect, ends)
+
+
+def weights_within(question: BisectQuestion, segment: SuspectRange) -> NDArray[np.float64]:
+    """How suspect the commits of a segment are beforehand, among themselves."""
+    part = question.weights[segment.before : segment.after]
+    return np.asarray(part / part.sum())

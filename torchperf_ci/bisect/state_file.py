@@ -1,0 +1,363 @@
+"""The file that keeps what a bisection has learnt, so that the next job goes on from there, and its checks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import math
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar, get_args
+
+from torchperf_ci import json_files
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectNote,
+    BisectReading,
+    BuildAttempt,
+    ProbeBatchSize,
+    ProbeFailure,
+    ProfiledStep,
+    Purpose,
+)
+from torchperf_ci.culprits.culprits_file import check_profile_change
+from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.records.files import open_journal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+
+StateEvent = BisectReading | BuildAttempt | ProbeFailure | ProbeBatchSize | ProfiledStep | BisectNote
+KINDS: Mapping[str, type[StateEvent]] = {
+    "reading": BisectReading,
+    "build": BuildAttempt,
+    "failure": ProbeFailure,
+    "batchsize": ProbeBatchSize,
+    "look": ProfiledStep,
+    "note": BisectNote,
+}
+"""As a line of the file names them."""
+
+MOST_LOG_RATIO = 50.0
+"""e to this is 5e21: no two builds differ so much, and sums of squares of it are still numbers."""
+MOST_SECONDS = 1e9
+MOST_VALUE = 1e300
+LARGEST_BATCH = 2**40
+LARGEST_DRAW = 2**31
+
+_ADDED = frozenset({"draw", "draws", "repeated"})
+"""Members that older files lack."""
+
+
+class InvalidEventError(ValueError):
+    """Something that no bisection of this plan has written."""
+
+
+@dataclass
+class StateReader:
+    """Reads the events of one plan in their order: each must follow from those before it.
+
+    ``probes`` are the names that the plan knows, ``last`` is the position of the bad commit; None where it knows none.
+    """
+
+    probes: frozenset[str] | None
+    last: int | None
+
+    def __post_init__(self) -> None:
+        self._built: set[tuple[int, int]] = set()
+
+    @classmethod
+    def of(cls, plan: Mapping[str, Any]) -> StateReader:
+        """Of the plan that the file begins with."""
+        probes = plan.get("probes")
+        return cls(None if probes is None else frozenset(probes), plan.get("suspects"))
+
+    def read(self, entry: Mapping[str, Any]) -> StateEvent:
+        """The event that a line holds; raises :class:`InvalidEventError`."""
+        if len(entry) != 1:
+            _refuse("a line has one event")
+        ((kind, members),) = entry.items()
+        known = KINDS.get(kind)
+        if known is None or not isinstance(members, dict):
+            _refuse("there is no such event")
+        names = {field.name for field in fields(known)}
+        if not names - _ADDED <= {*members} <= names:
+            _refuse(f"a {kind} has other members")
+        event = known(**_as_written(members))
+        self._check(event)
+        return event
+
+    def _check(self, event: StateEvent) -> None:
+        match event:
+            case BisectReading():
+                self._check_reading(event)
+            case BuildAttempt():
+                self._check_build(event)
+            case ProbeFailure():
+                self._check_probe(event.probe)
+                self._check_position(event.position)
+                _check_text(event.why)
+            case ProbeBatchSize():
+                self._check_probe(event.probe)
+                if not _is_whole(event.size, 1, LARGEST_BATCH):
+                    _refuse("a batch size is a whole number above 0")
+            case BisectNote():
+                _check_text(event.text)
+            case ProfiledStep():
+                self._check_pair(event.base, event.head)
+                self._check_look(event.inside)
+
+    def _check_reading(self, event: BisectReading) -> None:
+        self._check_probe(event.probe)
+        if event.purpose not in get_args(Purpose):
+            _refuse("there is no such purpose")
+        _check_draws(event.draws)
+        if event.purpose == "control":
+            self._check_control(event)
+        else:
+            self._check_pair(event.base, event.head)
+        if not {*zip((event.base, event.head), event.draws, strict=True)} <= self._built:
+            _refuse("a build is measured before it is made")
+        _check_numbers(event.log_ratios, MOST_LOG_RATIO)
+        _check_numbers(event.values, MOST_VALUE)
+        if not event.log_ratios or not {*event.values} <= {*event.log_ratios}:
+            _refuse("a reading has no numbers, or values of nothing that it reads")
+        _check_seconds(event.seconds)
+
+    def _check_build(self, event: BuildAttempt) -> None:
+        self._check_position(event.position)
+        if not (isinstance(event.ok, bool) and isinstance(event.repeated, bool)):
+            _refuse("a build is made or not, and repeated or not")
+        _check_seconds(event.seconds)
+        _check_text(event.why)
+        _check_draw(event.draw)
+        if event.ok:
+            self._built.add((event.position, event.draw))
+
+    def _check_look(self, inside: object) -> None:
+        if not isinstance(inside, dict):
+            _refuse("what was seen inside is an object")
+        self._check_probe(inside.get("probe"))
+        if inside.get("files") or inside.get("commands"):
+            _refuse("files and commands are made anew by each job")
+        try:
+            check_profile_change(inside)
+        except ValueError as error:
+            _refuse(str(error))
+        numbers = [
+            value for one in inside["moved"] for value in one.values() if isinstance(value, int | float)
+        ]
+        if not all(_is_number(value, MOST_VALUE) for value in numbers):
+            _refuse("a number is none")
+
+    def _check_control(self, event: BisectReading) -> None:
+        if self._check_position(event.base) != self._check_position(event.head) or len({*event.draws}) > 1:
+            _refuse("a control is of one build")
+
+    def _check_pair(self, base: object, head: object) -> None:
+        if not self._check_position(base) < self._check_position(head):
+            _refuse("a pair is an earlier build and a later one")
+
+    def _check_position(self, position: object) -> int:
+        if not _is_whole(position, 0, math.inf if self.last is None else self.last):
+            _refuse("there is no such build in the range")
+        return position
+
+    def _check_probe(self, probe: object) -> None:
+        if not isinstance(probe, str) or (self.probes is not None and probe not in self.probes):
+            _refuse("there is no such probe")
+
+
+def _as_written(members: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists alone."""
+    draws = members.get("draws")
+    return {**members, "draws": tuple(draws)} if isinstance(draws, list) else {**members}
+
+
+def _check_draws(draws: object) -> None:
+    if not isinstance(draws, tuple) or len(draws) != 2:
+        _refuse("a pair has two draws")
+    for draw in draws:
+        _check_draw(draw)
+
+
+def _check_draw(draw: object) -> None:
+    if not _is_whole(draw, 0, LARGEST_DRAW):
+        _refuse("there is no such draw")
+
+
+def _is_whole(value: object, least: float, most: float) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_number(value: object, most: float) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
+
+
+def _check_numbers(values: object, most: float) -> None:
+    if not isinstance(values, dict) or not all(_is_number(value, most) for value in values.values()):
+        _refuse("a number is missing, or is none")
+
+
+def _check_seconds(value: object) -> None:
+    if not _is_number(value, MOST_SECONDS) or value < 0:
+        _refuse("a time is a number of seconds")
+
+
+def _check_text(value: object) -> None:
+    if not isinstance(value, str):
+        _refuse("a reason is text")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise InvalidEventError(why)
+
+
+STATE_VERSION = 1
+"""Of the file. It is an entry of every plan, so that no other version is continued."""
+
+_OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
+
+MOST_BYTES = 32 * 2**20
+MOST_EVENTS = 20_000
+"""Of a file: more than a week of pairs that take half a minute, of a few hundred bytes each."""
+
+_E = TypeVar("_E", BisectReading, BuildAttempt, ProbeFailure)
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+class StateFile:
+    """The events of one bisection. No other process can open the file until this one closes it, or is gone.
+
+    ``anew`` says why what the file held before was dropped; empty where nothing was.
+    """
+
+    def __init__(self, file: IO[bytes], events: list[StateEvent], anew: str = "") -> None:
+        self._file, self._events, self.anew = file, events, anew
+
+    @classmethod
+    def open(cls, path: Path, plan: Mapping[str, Any], *, forget_others: bool = False) -> StateFile:
+        """Start the bisection ``plan`` (of JSON's types) in a new file, or continue it in one that has the same plan.
+
+        What no bisection has written makes way for a new one, and so does one of another plan, if they are to be
+        forgotten. Raises :class:`ResumeError` where it is not, and where the file is in use; and
+        :class:`OutputDirectoryError` where it cannot be written.
+        """
+        with _writing(path), ExitStack() as until_read:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = until_read.enter_context(open_journal(path))
+            _lock(file)
+            events, anew = _events_or_anew(file, plan, forget_others=forget_others)
+            until_read.pop_all()
+        return cls(file, events, anew)
+
+    def __enter__(self) -> StateFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others have the file."""
+        with suppress(OSError):  # of a line that could not be written, which was said when it was added
+            self._file.close()
+
+    @property
+    def facts(self) -> BisectFacts:
+        """What was measured, built and could not be, in the order in which it was learnt."""
+        return BisectFacts(self._every(BisectReading), self._every(BuildAttempt), self._every(ProbeFailure))
+
+    @property
+    def batch_sizes(self) -> Mapping[str, int]:
+        """Those that were found, by probe."""
+        return {event.probe: event.size for event in self._events if isinstance(event, ProbeBatchSize)}
+
+    @property
+    def looks(self) -> Mapping[tuple[int, int], Mapping[str, Any]]:
+        """What was seen inside, by the positions of two builds."""
+        return {
+            (event.base, event.head): event.inside
+            for event in self._events
+            if isinstance(event, ProfiledStep)
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The texts of all notes, oldest first."""
+        return tuple(event.text for event in self._events if isinstance(event, BisectNote))
+
+    def add(self, event: StateEvent) -> None:
+        """Keep ``event``; it is on the disk when this returns. Raises :class:`OutputDirectoryError`."""
+        with _writing(Path(self._file.name)):
+            if len(self._events) >= MOST_EVENTS or self._file.tell() >= MOST_BYTES:
+                raise OSError(errno.EFBIG, "it is full")
+            json_files.append_entry(self._file, _entry(event))
+        self._events.append(event)
+
+    def _every(self, kind: type[_E]) -> tuple[_E, ...]:
+        return tuple(event for event in self._events if isinstance(event, kind))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror or error}; name another file with --state"
+        raise OutputDirectoryError(msg) from error
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Of the kernel's, which ends with the process however that ends: a file that says so would stay behind."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        msg = f"{file.name} is in use by another bisection: wait for it to end, or name another file with --state"
+        raise ResumeError(msg) from error
+
+
+def _entry(event: StateEvent) -> json_files.JournalEntry:
+    members = {k: dict(v) if isinstance(v, Mapping) else v for k, v in vars(event).items()}
+    return {_NAMES[type(event)]: members}
+
+
+def _events_or_anew(
+    file: IO[bytes], plan: Mapping[str, Any], *, forget_others: bool
+) -> tuple[list[StateEvent], str]:
+    """The events that the file holds; or none, after it was emptied, and why."""
+    try:
+        return _events(file, plan), ""
+    except ResumeError as error:
+        is_other = isinstance(error, json_files.OtherPlanError) and "state" not in error.changed
+        if is_other and not forget_others:
+            raise
+        why = str(error).removesuffix(f"; {_OTHERWISE}")
+    file.truncate(0)
+    json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
+    return [], f"{why}: it was dropped, and this bisection starts anew"
+
+
+def _events(file: IO[bytes], plan: Mapping[str, Any]) -> list[StateEvent]:
+    size = os.fstat(file.fileno()).st_size
+    if size > MOST_BYTES:
+        msg = f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}"
+        raise ResumeError(msg)
+    entries = json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
+    if len(entries) > MOST_EVENTS:
+        msg = f"{file.name} holds {len(entries)} events, more than any bisection writes; {_OTHERWISE}"
+        raise ResumeError(msg)
+    reader, events = StateReader.of(plan), []
+    for number, entry in enumerate(entries, start=2):
+        try:
+            events.append(reader.read(entry))
+        except InvalidEventError as error:
+            msg = f"{file.name}:{number}: this is no event of this bisection ({error}); {_OTHERWISE}"
+            raise ResumeError(msg) from error
+    return events

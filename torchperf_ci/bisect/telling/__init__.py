@@ -1,1 +1,0 @@
-"""What people are told before, meanwhile and afterwards."""

@@ -1,0 +1,277 @@
+"""Baselines: a small past that is committed beside the code, one for each fingerprint, in one JSON file."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import __version__
+from torchperf_ci.errors import UsageError
+from torchperf_ci.records.files import read_regular, replace_file
+from torchperf_ci.series.outcomes import passed
+from torchperf_ci.series.points import CASE_FACTS, Point, Series, measured_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jsonschema.protocols import Validator
+
+    from torchperf_ci.series.points import Points
+
+
+_HEX_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class BaselineProvenance:
+    """Where a baseline comes from. ``date`` is ISO 8601 in UTC, ``by`` whoever made it, ``command`` how."""
+
+    reason: str
+    date: str
+    by: str
+    command: str
+    torchperf: str
+
+
+@dataclass(frozen=True)
+class BaselineRow:
+    """One series: ``values`` has one number a run, ``facts`` are the case's own part of the fingerprint."""
+
+    series: Series
+    facts: Mapping[str, str]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What was measured on machines of which the facts ``machine`` hold, at one ``commit`` and one of PyTorch."""
+
+    machine: Mapping[str, str]
+    commit: str
+    torch: str
+    provenance: BaselineProvenance
+    rows: Sequence[BaselineRow]
+
+    @property
+    def digest(self) -> str:
+        """Equal exactly where ``machine`` is; the same as the fingerprint in records."""
+        canonical = json.dumps(dict(self.machine), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:_HEX_DIGITS]
+
+    @property
+    def runs(self) -> int:
+        """The most runs that any series has."""
+        return max(len(row.values) for row in self.rows)
+
+
+def baselines_of(points: Points, provenance: BaselineProvenance) -> list[Baseline]:
+    """A baseline for each machine that measured ``points``; what has neither a number nor an outcome is left out."""
+    found: dict[str, list[tuple[Series, list[Point]]]] = defaultdict(list)
+    for series, row in points.items():
+        for facts, some in _by_facts(row).items():
+            found[facts].append((series, some))
+    return [_baseline_of_points(rows, provenance) for rows in found.values()]
+
+
+def updated_baselines(old: Iterable[Baseline], new: Iterable[Baseline]) -> list[Baseline]:
+    """``new`` in the place of those with the same fingerprint; in the order of what the machines are."""
+    by_digest = {one.digest: one for one in chain(old, new)}
+    return sorted(by_digest.values(), key=lambda one: (sorted(one.machine.items()), one.digest))
+
+
+def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
+    """The points of all baselines, as if they were history."""
+    found: dict[Series, list[Point]] = defaultdict(list)
+    for one in baselines:
+        when = int(datetime.datetime.fromisoformat(one.provenance.date).timestamp())
+        for row in one.rows:
+            facts = {**one.machine, **row.facts}
+            found[row.series] += [
+                Point(
+                    value,
+                    (value,),
+                    timestamp=when,
+                    commit=one.commit,
+                    fingerprint=facts,
+                    info={"torch": one.torch} if one.torch else {},
+                    run=f"{one.digest} {number}",
+                )
+                for number, value in enumerate(row.values, start=one.runs - len(row.values))
+                if measured_values(row.series.metric, {}, [value])
+            ]
+    return found
+
+
+def _by_facts(row: Sequence[Point]) -> dict[str, list[Point]]:
+    """The points of each machine, those that say anything."""
+    found: dict[str, list[Point]] = defaultdict(list)
+    for point in row:
+        machine = {name: value for name, value in point.fingerprint.items() if name not in CASE_FACTS}
+        if point.value is not None or passed(point) is not None:
+            found[json.dumps(machine, sort_keys=True)].append(point)
+    return found
+
+
+def _baseline_of_points(
+    rows: Sequence[tuple[Series, Sequence[Point]]], provenance: BaselineProvenance
+) -> Baseline:
+    newest = max((row[-1] for _, row in rows), key=lambda point: point.timestamp)
+    machine, _ = _parted(newest.fingerprint)
+    return Baseline(
+        machine,
+        newest.commit,
+        newest.info.get("torch", ""),
+        provenance,
+        [_row_of_points(series, row) for series, row in sorted(rows, key=lambda item: item[0])],
+    )
+
+
+def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
+    """Of several batch sizes the newest counts."""
+    _, facts = _parted(points[-1].fingerprint)
+    same = [point for point in points if point.fingerprint == points[-1].fingerprint]
+    return BaselineRow(series, facts, [_rounded_value(point) for point in same])
+
+
+def _parted(facts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The machine's facts, and the case's own."""
+    own = {name: facts[name] for name in CASE_FACTS if name in facts}
+    return {name: value for name, value in facts.items() if name not in own}, own
+
+
+def _rounded_value(point: Point) -> float:
+    """The value to six digits, far below any noise; an outcome told in words as 1 or 0."""
+    if point.value is None:
+        return float(bool(passed(point)))
+    return point.value if point.value.is_integer() else float(f"{point.value:.6g}")
+
+
+_GIT_DEADLINE = 10.0
+
+
+def provenance(
+    reason: str, command: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> BaselineProvenance:
+    """The provenance of what is done now: by the user of git, or in a job by whoever started it."""
+    return BaselineProvenance(
+        reason=reason,
+        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        by=environ.get("GITHUB_ACTOR", "") or _git_user(),
+        command=shlex.join(command),
+        torchperf=__version__,
+    )
+
+
+def _git_user() -> str:
+    """As git writes an author; empty where there is no git, or it knows none."""
+    name, email = _git_setting("user.name"), _git_setting("user.email")
+    return f"{name} <{email}>" if name and email else name or email
+
+
+def _git_setting(name: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "config", "--get", name],  # noqa: S607  # whichever git the user has
+            capture_output=True,
+            text=True,
+            timeout=_GIT_DEADLINE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+BASELINE_VERSION = 1
+BASELINE_SIZE_LIMIT = 64 * 2**20
+"""Bytes of a file that is read."""
+
+_SCHEMA_FILE = Path(__file__).with_name("baseline.schema.json")
+
+
+def read_baselines(path: Path) -> list[Baseline]:
+    """The baselines of a file. Raises :class:`UsageError` where it cannot be read, or is no such file."""
+    try:
+        content = json.loads(read_regular(path, BASELINE_SIZE_LIMIT))
+    except OSError as error:
+        msg = f"{path}: the baseline cannot be read: {error.strerror}"
+        raise UsageError(msg) from error
+    except (ValueError, RecursionError) as error:
+        msg = f"{path}: is no baseline: it is not JSON ({str(error)[:200]})"
+        raise UsageError(msg) from error
+    for fault in _validator().iter_errors(content):
+        msg = f"{path}: is no baseline: {fault.json_path}: {fault.message[:200]}"
+        raise UsageError(msg)
+    return [_baseline_from_json(item) for item in content["baselines"]]
+
+
+def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
+    """Write the file, whole or not at all. Raises :class:`OutputDirectoryError`."""
+    body = ",\n".join(_baseline_text(one) for one in baselines)
+    replace_file(path, f'{{\n "version": {BASELINE_VERSION},\n "baselines": [\n{body}\n ]\n}}\n')
+
+
+@lru_cache(maxsize=1)
+def baseline_schema() -> Mapping[str, Any]:
+    """The JSON Schema of the file."""
+    loaded: Mapping[str, Any] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+def _baseline_text(one: Baseline) -> str:
+    head = {
+        "fingerprint": one.digest,
+        "commit": one.commit,
+        "torch": one.torch,
+        "runs": one.runs,
+        **asdict(one.provenance),
+    }
+    machine = {"machine": dict(sorted(one.machine.items()))}
+    series = ",\n".join(f"    {_line(_as_json(row))}" for row in one.rows)
+    members = "".join(f"   {_line(name)}: {_line(value)},\n" for name, value in (head | machine).items())
+    return f'  {{\n{members}   "series": [\n{series}\n   ]\n  }}'
+
+
+def _as_json(row: BaselineRow) -> dict[str, Any]:
+    return {
+        **asdict(row.series),
+        **({"facts": dict(row.facts)} if row.facts else {}),
+        "values": list(row.values),
+    }
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _baseline_from_json(item: Mapping[str, Any]) -> Baseline:
+    provenance = BaselineProvenance(**{name: item[name] for name in BaselineProvenance.__dataclass_fields__})
+    return Baseline(
+        item["machine"],
+        item["commit"],
+        item["torch"],
+        provenance,
+        [_row_from_json(row) for row in item["series"]],
+    )
+
+
+def _row_from_json(item: Mapping[str, Any]) -> BaselineRow:
+    series = Series(**{name: item[name] for name in Series.__dataclass_fields__})
+    return BaselineRow(series, item.get("facts", {}), [float(value) for value in item["values"]])
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(baseline_schema())

@@ -1,0 +1,225 @@
+"""New points beside those of the past that they may be compared with, and many series as one array."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import count
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.series.outcomes import passed
+from torchperf_ci.series.points import differing_facts, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+
+
+MOST_CHARTED = 40
+"""Points of a series that go into the evidence, the newest ones."""
+MOST_NEW_CHARTED = 20
+"""New points among them: of many, the old level is still to be seen."""
+SHOWN_NAMES = 5
+"""Facts that are named where machines differ."""
+
+
+@dataclass(frozen=True)
+class SeriesPairing:
+    """A series that has new points. ``old`` and ``new`` have one fingerprint and numbers, and are oldest first.
+
+    ``differs`` says in what the past differs, where there is a past and none of it can be compared.
+    """
+
+    series: Series
+    old: Sequence[Point]
+    new: Sequence[Point]
+    differs: Sequence[str] = ()
+
+    @property
+    def newest(self) -> Point:
+        """The last new point."""
+        return self.new[-1]
+
+
+def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -> SeriesPairing:
+    """Set the new points, of which there is at least one with a number, against the comparable ones of the past.
+
+    Where the new ones themselves come from several machines, those of the newest count.
+    """
+    measured = [point for point in new if point.value is not None]
+    facts = measured[-1].fingerprint
+    past = [point for point in old if point.value is not None]
+    comparable = [point for point in past if point.fingerprint == facts]
+    return SeriesPairing(
+        series,
+        comparable,
+        [point for point in measured if point.fingerprint == facts],
+        differing_facts(past[-1].fingerprint, facts) if past and not comparable else (),
+    )
+
+
+def several_machines(new: Points) -> str:
+    """For a reader: that some new points are not judged, since they are not comparable with the newest ones."""
+    found = [differing for row in new.values() if (differing := _differing_names(row))]
+    if not found:
+        return ""
+    names = sorted(set().union(*found))
+    return (
+        f"{len(found)} series have new points of several machines or batch sizes, which differ in "
+        f"{', '.join(names[:SHOWN_NAMES])}{' and more' if len(names) > SHOWN_NAMES else ''}; of each only those of the "
+        "newest machine are judged: check each machine's records by itself"
+    )
+
+
+def _differing_names(points: Iterable[Point]) -> set[str]:
+    """The facts in which points that say anything differ."""
+    telling = [point.fingerprint for point in points if point.value is not None or passed(point) is not None]
+    return {
+        name
+        for facts in telling
+        for name in {*facts, *telling[-1]}
+        if facts.get(name) != telling[-1].get(name)
+    }
+
+
+def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
+    """The points of the last ``count`` runs."""
+    newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
+    return [point for point in points if point.run in newest]
+
+
+def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
+    """Of each series the points that have a number, and are comparable with the last of them."""
+    measured = {series: [point for point in row if point.value is not None] for series, row in points.items()}
+    return {
+        series: [point for point in row if point.fingerprint == row[-1].fingerprint]
+        for series, row in measured.items()
+        if row
+    }
+
+
+def commits_around(old: Sequence[Point], new: Sequence[Point]) -> Mapping[str, object]:
+    """For the evidence: the last point at the old level, and the first at the new."""
+    return {
+        "last_old": _commit_of(old[-1]) if old else None,
+        "first_new": _commit_of(new[0]) if new else None,
+    }
+
+
+def chart_points(pairing: SeriesPairing) -> Sequence[Mapping[str, object]]:
+    """For the evidence: what a chart of the series shows, the old level and the new."""
+    points = [*pairing.old[-MOST_CHARTED:], *pairing.new[-MOST_NEW_CHARTED:]]
+    return [
+        {
+            "value": point.value,
+            "commit": point.commit or point.info.get("torch", ""),
+            "timestamp": point.timestamp,
+        }
+        for point in points[-MOST_CHARTED:]
+    ]
+
+
+def _commit_of(point: Point) -> Mapping[str, object]:
+    named = {"commit": point.commit, "torch": point.info.get("torch", ""), "timestamp": point.timestamp}
+    return {name: value for name, value in named.items() if value}
+
+
+SITTING_GAP = 3 * 3600
+"""Seconds from which on two runs of one commit are two sittings."""
+
+
+def sittings_of(points: Iterable[Point]) -> dict[str, int]:
+    """The number of each run's sitting, of ``points`` oldest first.
+
+    A run goes on with a sitting if it is of the same commits and begins less than :data:`SITTING_GAP` after the
+    one before, or if the time of one of the two is unknown.
+    """
+    numbers = count()
+    found: dict[str, int] = {}
+    newest: dict[tuple[str, str], Point] = {}
+    for point in points:
+        commits = point.commit, point.info.get("torch", "")
+        if point.run not in found:
+            before = newest.get(commits)
+            goes_on = before is not None and _is_near(before.timestamp, point.timestamp)
+            found[point.run] = found[before.run] if before and goes_on else next(numbers)
+        newest[commits] = point
+    return found
+
+
+def _is_near(before: int, after: int) -> bool:
+    return not (before and after) or after - before < SITTING_GAP
+
+
+@dataclass(frozen=True)
+class RunMatrix:
+    """Values of shape (series, runs), oldest first, NaN where a run has no number; the newest are in the last column.
+
+    ``jobs`` and ``sittings``, of the same shape, number the runs and what they were made in, -1 where there is none;
+    ``groups``, shape (series,), numbers the kinds of machine and metric.
+    """
+
+    series: Sequence[Series]
+    values: NDArray[np.float64]
+    jobs: NDArray[np.int64]
+    sittings: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+
+def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
+    """The series of ``old`` and ``new`` in their order, each with its past, and with its new points at the end.
+
+    The columns of the past are the runs of a series' group, so that what was measured together stays together. Several
+    points of one run become one, their median.
+    """
+    new = new or {}
+    rows = {
+        series: (_value_of_runs(old.get(series, ())), _value_of_runs(new.get(series, ())))
+        for series in dict.fromkeys([*old, *new])
+    }
+    places = _places(old)
+    end = max(map(len, places.values()), default=0)
+    width = end + max((len(newest) for _, newest in rows.values()), default=0)
+    values = np.full((len(rows), width), np.nan)
+    jobs, sittings = (np.full((len(rows), width), -1, dtype=np.int64) for _ in range(2))
+    numbers: dict[str, int] = {}
+    for row, (series, (past, newest)) in enumerate(rows.items()):
+        place = places.get(series.group, {})
+        columns = [end - 1 - place[run] for run in past] + list(range(width - len(newest), width))
+        values[row, columns] = [*past.values(), *newest.values()]
+        jobs[row, columns] = [numbers.setdefault(run, len(numbers)) for run in (*past, *newest)]
+        sitting = sittings_of([*old.get(series, ()), *new.get(series, ())])
+        sittings[row, columns] = [sitting[run] for run in (*past, *newest)]
+    groups = _numbered([(series.group, series.metric) for series in rows])
+    return RunMatrix(list(rows), values, jobs, sittings, groups)
+
+
+def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
+    """How many runs of its group came after each run."""
+    found: dict[SeriesGroup, list[Point]] = defaultdict(list)
+    for series, row in points.items():
+        found[series.group].extend(row)
+    return {
+        group: {run: place for place, run in enumerate(reversed(runs_of(row)))}
+        for group, row in found.items()
+    }
+
+
+def _value_of_runs(points: Iterable[Point]) -> dict[str, float]:
+    """The value of each run, oldest first."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for point in points:
+        if point.value is not None:
+            found[point.run].append(point.value)
+    return {run: median(values) for run, values in found.items()}
+
+
+def _numbered(names: Sequence[tuple[SeriesGroup, str]]) -> NDArray[np.int64]:
+    numbers: dict[tuple[SeriesGroup, str], int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)

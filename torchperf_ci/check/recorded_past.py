@@ -1,0 +1,256 @@
+"""The past that new records are judged against: from the store, a place, a directory or a baseline file."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from math import isclose
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.actions import in_actions
+from torchperf_ci.check.baselines import points_of_baselines, read_baselines
+from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
+from torchperf_ci.records.schema import Problem
+from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_store import groups_of_store, points_of_store
+from torchperf_ci.store.migrations import is_remote, open_existing, store_of_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+
+
+_BRANCHES = "refs/heads/"
+
+
+def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
+    """What the job's pull request goes to, else the records' own branch, else the job's; empty where none is known."""
+    base = environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
+    own = {point.branch for row in new.values() for point in row}
+    if base or own != {""}:
+        return base or (own.pop() if len(own) == 1 else "")
+    ref = environ.get("GITHUB_REF", "") if in_actions(environ) else ""
+    return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
+
+
+def groups_of_past(
+    groups: Iterable[SeriesGroup], known: Collection[SeriesGroup], repo: str = ""
+) -> dict[SeriesGroup, SeriesGroup]:
+    """The group of the past for each new one.
+
+    What a group does not say is taken from the past where that knows only one answer; the repository first from
+    ``repo``. Raises :class:`UsageError` where there are several repositories to choose from.
+    """
+    return {group: _on_its_hardware(_in_its_repository(group, known, repo), known) for group in groups}
+
+
+def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Points:
+    """The points under the names of the past."""
+    found: dict[Series, list[Point]] = defaultdict(list)
+    for series, row in points.items():
+        found[replace(series, **called[series.group]._asdict())].extend(row)
+    return found
+
+
+def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: str) -> SeriesGroup:
+    if group.repo:
+        return group
+    found = sorted({one.repo for one in known if one.benchmark == group.benchmark and one.repo})
+    if repo or len(found) <= 1:
+        return group._replace(repo=repo or "".join(found))
+    msg = (
+        f"the records of benchmark {group.benchmark!r} do not say what repository was measured, and the past has "
+        f"{' and '.join(found)}: say which with --repo-name"
+    )
+    raise UsageError(msg)
+
+
+def _on_its_hardware(group: SeriesGroup, known: Iterable[SeriesGroup]) -> SeriesGroup:
+    """A group without an architecture is one whose records describe no machine; its device is then a default."""
+    if group.arch:
+        return group
+    found = [one for one in known if (one.repo, one.benchmark) == (group.repo, group.benchmark)]
+    return found[0] if len(found) == 1 else group
+
+
+RECENT_POINTS = 20
+"""The newest points of each series are looked at."""
+FEWEST_EQUAL_NUMBERS = 2
+"""Different fine numbers that a run and a new one agree in, from which on they are the same run."""
+COARSE_DIGITS = 4
+"""Digits of numbers that are equal by chance, now and then."""
+FLOAT32_TOLERANCE = 2.0**-22
+"""A store keeps Float32, and its engine does not always round to the nearest: relative difference of two in a row."""
+
+
+def without_uploaded(old: Points, new: Points) -> Points:
+    """The past without the new runs.
+
+    A run is one of them where it has the same name, or the same numbers in everything that both have measured, up to
+    what a store makes of them: records that come fresh from a measurement do not know what run they are.
+    """
+    own = {point.run for row in new.values() for point in row} | _uploaded_runs(old, new)
+    return {series: [point for point in row if point.run not in own] for series, row in old.items()}
+
+
+def _uploaded_runs(old: Points, new: Points) -> set[str]:
+    shared: dict[str, set[float]] = defaultdict(set)
+    different: set[str] = set()
+    for series, row in new.items():
+        fresh = [point.repetitions for point in row if point.repetitions]
+        for point in old.get(series, ())[-RECENT_POINTS:] if fresh else ():
+            if any(_is_same(point.repetitions, values) for values in fresh):
+                shared[point.run].update(filter(_is_fine, point.repetitions))
+            elif point.repetitions:
+                different.add(point.run)
+    return {run for run, numbers in shared.items() if len(numbers) >= FEWEST_EQUAL_NUMBERS} - different
+
+
+def _is_fine(value: float) -> bool:
+    return float(f"{value:.{COARSE_DIGITS}g}") != value
+
+
+def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
+    return len(kept) == len(fresh) and all(
+        isclose(a, b, rel_tol=FLOAT32_TOLERANCE) for a, b in zip(kept, fresh, strict=True)
+    )
+
+
+STORE = "store"
+NEWEST_POINTS = 200
+"""Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
+_SHOWN_BRANCHES = 3
+"""Branches that are named where the past has nothing of the one that is asked for."""
+
+
+@dataclass(frozen=True)
+class RecordedPast:
+    """The points of some groups of a source that knows ``groups``.
+
+    ``name`` is the source's, ``note`` says why there are no points, and ``refused`` why elements are no records.
+    """
+
+    name: str
+    groups: Collection[SeriesGroup]
+    points: Points
+    note: str = ""
+    refused: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True)
+class PastSource:
+    """Where the past is: ``store``, a place, or the path of a directory or a baseline; of one ``branch``, if given.
+
+    It ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then. A baseline is
+    whatever its file says.
+    """
+
+    against: str
+    dsn: str
+    branch: str = ""
+    stop: int = 0
+    role: str | None = None
+    """To assume where a place is a bucket."""
+    is_asked: bool = False
+    """Whether somebody has named the branch, so that it has to be there."""
+
+    def read(
+        self,
+        benchmarks: Collection[str],
+        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
+    ) -> RecordedPast:
+        """The past of those groups that ``chosen`` chooses among all that measure ``benchmarks``, if any are given.
+
+        Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and what reading raises.
+        """
+        if self.against == STORE:
+            return self._of_store(self.dsn, benchmarks, chosen)
+        if is_remote(self.against):
+            return self._of_place(benchmarks, chosen)
+        path = Path(self.against)
+        if path.is_dir():
+            return self._of_directory(path, chosen)
+        if path.is_file():
+            return self._of_points(points_of_baselines(read_baselines(path)), chosen)
+        msg = f"--against {self.against}: there is no such directory or file; give one, a place, or `{STORE}`"
+        raise UsageError(msg)
+
+    def _of_store(
+        self,
+        dsn: str,
+        benchmarks: Collection[str],
+        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
+    ) -> RecordedPast:
+        with open_existing(dsn) as store:
+            known = groups_of_store(store, benchmarks)
+            groups = chosen(known)
+            points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
+            note = ""
+            if not points and self.branch:
+                note = self._other_branches(points_of_store(store, groups, last=1))
+            return RecordedPast(store.name, known, points, note)
+
+    def _of_place(
+        self,
+        benchmarks: Collection[str],
+        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
+    ) -> RecordedPast:
+        with store_of_place(self.against, self.role) as (dsn, outcome):
+            past = self._of_store(dsn, benchmarks, chosen)
+        refused = [
+            Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
+        ]
+        note = f"{self.against} holds no record yet, so there is no past" if outcome.is_empty else past.note
+        return replace(past, name=self.against, note=note, refused=refused)
+
+    def _of_directory(
+        self, path: Path, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
+    ) -> RecordedPast:
+        collected = points_of_records([path])
+        if not collected.points:
+            why = f" ({collected.refused[0]})" if collected.refused else ""
+            msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
+            raise RecordsError(msg)
+        past = self._of_points(collected.points, chosen)
+        then = {
+            series: [point for point in row if self._is_before(point)] for series, row in past.points.items()
+        }
+        found = {series: row for series, row in then.items() if row}
+        note = (
+            past.note if found or not past.points else "all that the past has is newer than the new records"
+        )
+        return replace(past, points=found, note=note, refused=collected.refused)
+
+    def _of_points(
+        self, points: Points, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
+    ) -> RecordedPast:
+        known = {series.group for series in points}
+        groups = chosen(known)
+        wanted = {series: row for series, row in points.items() if series.group in groups}
+        ours = {
+            series: [point for point in row if self._is_ours(point.branch)] for series, row in wanted.items()
+        }
+        found = {series: row for series, row in ours.items() if row}
+        return RecordedPast(self.against, known, found, "" if found else self._other_branches(wanted))
+
+    def _is_before(self, point: Point) -> bool:
+        """Whether it is not known to be newer than what is judged."""
+        return not self.stop or point.timestamp < self.stop
+
+    def _is_ours(self, branch: str) -> bool:
+        return not (self.branch and branch) or branch == self.branch
+
+    def _other_branches(self, points: Points) -> str:
+        branches = sorted({point.branch for row in points.values() for point in row})
+        if not branches:
+            return ""
+        if self.is_asked:
+            what = "--branch"
+            raise UnknownNameError(what, self.branch, branches)
+        only = (
+            f"{', '.join(branches[:_SHOWN_BRANCHES])}{' and more' if len(branches) > _SHOWN_BRANCHES else ''}"
+        )
+        return f"the past has nothing of branch {self.branch}, only of {only}: choose with --branch"

@@ -1,0 +1,287 @@
+"""From the pairs of a case to verdicts: latency by a sequential test, memory and graph breaks, pass or fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.metrics import GRAPH_BREAKS, LATENCY, PEAK_MEMORY, STATUS
+from torchperf_ci.series import policy
+from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
+from torchperf_ci.stats.effect import geometric_mean, paired_effect
+from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
+from torchperf_ci.verdicts.verdict import SuiteMean, Verdict, VerdictWord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.process import ProcessOutcome
+    from torchperf_ci.compare.compared_case import ComparedCase, Comparison, Control
+    from torchperf_ci.config import Config
+    from torchperf_ci.series.points import Series
+    from torchperf_ci.stats import sequential_test
+
+
+@dataclass(frozen=True)
+class ComparisonPolicy:
+    """What matters of a metric: the configuration's policy, but from ``min_effect`` on where that is given."""
+
+    config: Config
+    min_effect: float | None = None
+
+    def rule(self, metric: str) -> policy.MetricRule:
+        """The direction, the kind and the smallest change that matters."""
+        found = policy.rule_of_metric(metric, self.config.policy)
+        return replace(found, min_effect=self.min_effect or found.min_effect)
+
+
+VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {
+    "increase": "regressed",
+    "decrease": "improved",
+    "none": "unchanged",
+    "open": "noisy",
+}
+MOST_TIMES = 1_000_000
+"""Times as likely; what is beyond is not better known, since no machine is that honest."""
+
+
+def decided(
+    compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float, *, last: bool = False
+) -> Decision:
+    """What is known of a case that has a pair; those of the ``session`` share the chance of a false alarm."""
+    others = [other.readings for other in session if other is not compared]
+    return judge_pairs(compared.readings, others, min_effect, len(session), last=last)
+
+
+def is_settled(compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float) -> bool:
+    """Whether another pair would change nothing."""
+    return decided(compared, session, min_effect).word != "open"
+
+
+def judge_latency(
+    series: Callable[[str], Series],
+    compared: ComparedCase,
+    session: Sequence[ComparedCase],
+    min_effect: float,
+    ended: str,
+) -> Verdict:
+    """The verdict after the last pair. ``ended`` says why it was the last.
+
+    Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
+    """
+    if not compared.pairs:
+        return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
+    decision = decided(compared, session, min_effect, last=True)
+    enough = len(compared.pairs) >= FEWEST_PAIRS
+    return Verdict(
+        series(LATENCY),
+        VERDICT_OF_DECISION[decision.word],
+        _why_latency(decision, compared, min_effect, len(session), ended),
+        effect=decision.effect,
+        old=median(pair.base_seconds for pair in compared.pairs) * 1e3,
+        new=median(pair.head_seconds for pair in compared.pairs) * 1e3,
+        noise=decision.noise if enough else None,
+        detectable=decision.detectable if enough else None,
+        candidate=enough and _looks_slower(decision, min_effect),
+        evidence={
+            "pairs": len(compared.pairs),
+            "log_ratios": compared.log_ratios,
+            "controls": [ratio for _, ratio in compared.controls],
+            "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
+            "alpha": ALPHA / len(session),
+            "batch_size": compared.case.batch_size,
+        },
+    )
+
+
+def _looks_slower(decision: Decision, min_effect: float) -> bool:
+    is_half = math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
+    return decision.word == "open" and decision.increase > 0 and is_half
+
+
+def _why_latency(
+    decision: Decision, compared: ComparedCase, min_effect: float, cases: int, ended: str
+) -> str:
+    pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
+    confirm, refute = boundaries(cases)
+    by_likelihood = pairs >= FEWEST_PAIRS
+    match decision.word:
+        case "increase" if by_likelihood and decision.increase >= confirm:
+            return f"slower: over {pairs} pairs {change} is {_times(decision.increase)} as likely as none"
+        case "decrease" if by_likelihood and decision.decrease >= confirm:
+            return f"faster: over {pairs} pairs {change} is {_times(decision.decrease)} as likely as none"
+        case "none" if by_likelihood and decision.none >= -refute:
+            return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
+        case "increase" | "decrease":
+            beside = f"all {pairs} pairs lie beyond {len(compared.controls)} of base against itself"
+            return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
+        case "none":
+            return f"{pairs} pairs agree that {change} is not there"
+    if pairs < FEWEST_ALIKE:
+        return f"{ended} after {pairs} of the {FEWEST_ALIKE} pairs that it takes at least"
+    return f"{ended} after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
+
+
+def _times(log_ratio: float) -> str:
+    """How many times as likely, to a digit or two."""
+    if log_ratio > math.log(MOST_TIMES):
+        return f"more than {MOST_TIMES:,} times"
+    times = math.exp(log_ratio)
+    return f"{times:,.0f} times" if times >= 10 else f"{times:.2g} times"
+
+
+FEWEST_UNEQUAL = 5
+FEWEST_EQUAL = 3
+"""Pairs, where each gave the same: it is as good as certain that the next one will."""
+MIB = 2.0**20
+
+
+def has_enough_repeats(compared: ComparedCase) -> bool:
+    """Whether the pairs are enough to judge what each should repeat."""
+    results = {
+        (pair.base_peak, pair.head_peak, pair.base_graph_breaks, pair.head_graph_breaks)
+        for pair in compared.pairs
+    }
+    return len(compared.pairs) >= (FEWEST_EQUAL if len(results) == 1 else FEWEST_UNEQUAL)
+
+
+def judge_memory(
+    series: Callable[[str], Series], compared: ComparedCase, min_effect: float
+) -> Iterator[Verdict]:
+    """A change of ``min_effect`` in every pair; nothing where a step takes no memory that is counted."""
+    base, head = (
+        [getattr(pair, f"{side}_peak") / MIB for pair in compared.pairs] for side in ("base", "head")
+    )
+    if min(*base, *head) <= 0:
+        return
+    above = sum(new > old * (1 + min_effect) for old, new in zip(base, head, strict=True))
+    below = sum(old > new * (1 + min_effect) for old, new in zip(base, head, strict=True))
+    effect = paired_effect(np.log(np.divide(head, base)))
+    within = 1 / (1 + min_effect) <= effect.ratio <= 1 + min_effect
+    enough = has_enough_repeats(compared)
+    word = (
+        _word_of_counts(above, below, len(base), otherwise="unchanged" if within else "noisy")
+        if enough
+        else "noisy"
+    )
+    why = f"more by {min_effect:.1%} in {above} of {len(base)} pairs, less in {below}"
+    yield Verdict(
+        series(PEAK_MEMORY),
+        word,
+        why,
+        effect=effect,
+        old=median(base),
+        new=median(head),
+        evidence={"pairs": len(base)},
+    )
+
+
+def judge_graph_breaks(series: Callable[[str], Series], compared: ComparedCase) -> Iterator[Verdict]:
+    """Any difference in every pair; nothing for a case that is not compiled."""
+    counts = [
+        (pair.base_graph_breaks, pair.head_graph_breaks)
+        for pair in compared.pairs
+        if pair.base_graph_breaks is not None and pair.head_graph_breaks is not None
+    ]
+    if not counts:
+        return
+    base, head = zip(*counts, strict=True)
+    above = sum(new > old for old, new in counts)
+    below = sum(old > new for old, new in counts)
+    enough = has_enough_repeats(compared)
+    otherwise: VerdictWord = "noisy" if above or below else "unchanged"
+    word = _word_of_counts(above, below, len(counts), otherwise) if enough else "noisy"
+    yield Verdict(
+        series(GRAPH_BREAKS),
+        word,
+        f"{_range(head)}; {_range(base)} on base",
+        old=float(median(base)),
+        new=float(median(head)),
+        evidence={"pairs": len(counts)},
+    )
+
+
+def _word_of_counts(above: int, below: int, pairs: int, otherwise: VerdictWord) -> VerdictWord:
+    return "regressed" if above == pairs else "improved" if below == pairs else otherwise
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
+    """Broken if only head fails, fixed if only base does, else missing: then nothing can be said."""
+    base, head = compared.alone["base"], compared.alone["head"]
+    word, why = _outcome_word(base, head, compared)
+    return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
+
+
+def _outcome_word(
+    base: ProcessOutcome, head: ProcessOutcome, compared: ComparedCase
+) -> tuple[VerdictWord, str]:
+    if base.passed and head.passed:
+        last = compared.lost[-1]
+        return (
+            "missing",
+            f"each side runs alone, but not beside the other: {last.side}: {last.status}: {last.reason}",
+        )
+    if base.passed:
+        return "broken", f"passes on base, on head {_status_and_reason(head)}"
+    if head.passed:
+        return "fixed", f"passes on head, on base {_status_and_reason(base)}"
+    return "missing", f"runs on neither side: {_status_and_reason(head)}"
+
+
+def _status_and_reason(outcome: ProcessOutcome) -> str:
+    return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+
+
+SeriesNaming = Callable[["Case", str], "Series"]
+"""The series of a case's metric."""
+VOID = "void: the A/A control shows a change where there is none"
+
+
+def judge_cases(
+    comparison: Comparison, policy: ComparisonPolicy, naming: SeriesNaming, controls: Mapping[str, Control]
+) -> Iterator[Verdict]:
+    """The verdicts on every case that was measured, or tried. ``controls`` are those of the backends."""
+    ended = "stopped" if comparison.stopped else "the time was up"
+    for compared in comparison.cases:
+        series = partial(naming, compared.case)
+        if compared.failed:
+            yield judge_outcome(series, compared)
+            continue
+        latency = judge_latency(series, compared, comparison.cases, policy.rule(LATENCY).min_effect, ended)
+        yield _controlled(latency, controls[compared.case.backend])
+        if compared.pairs:
+            yield from judge_memory(series, compared, policy.rule(PEAK_MEMORY).min_effect)
+            yield from judge_graph_breaks(series, compared)
+
+
+def _controlled(latency: Verdict, control: Control) -> Verdict:
+    latency = replace(latency, evidence={**latency.evidence, "control": control.evidence()})
+    spoilt = control.spoils(latency.effect)
+    return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency
+
+
+def suites(comparison: Comparison) -> Iterator[SuiteMean]:
+    """The geometric mean over the cases that have two pairs or more.
+
+    It counts the three pairs that every case takes before it may end. The rest depend on what these gave: a case that
+    is high by luck gets no more of them, and the mean of all pairs would be biased.
+    """
+    rows = [
+        compared.log_ratios[:FEWEST_ALIKE]
+        for compared in comparison.cases
+        if len(compared.pairs) > 1 and not compared.failed
+    ]
+    if rows:
+        yield SuiteMean(LATENCY, geometric_mean(rows), len(rows))

@@ -1,0 +1,188 @@
+"""The two builds under comparison: opened, asked what they are and which cases they share, and how to repeat it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.actions import literal, one_line
+from torchperf_ci.bench import selection
+from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.environments.build_environment import (
+    BuildEnvironment,
+    Builder,
+    BuildSpec,
+    Interpreter,
+    WheelRequirement,
+    open_environment,
+    parse_build_spec,
+)
+from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
+from torchperf_ci.git import without_secrets
+from torchperf_ci.metrics import STATUS
+from torchperf_ci.verdicts.reproduction import portable_options
+from torchperf_ci.verdicts.verdict import RepeatOptions, Verdict
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
+    from torchperf_ci.compare.case_verdicts import SeriesNaming
+    from torchperf_ci.config import Config
+    from torchperf_ci.options import CompareOptions
+
+
+SAME_ON_BOTH = (
+    "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
+    "code: give one with --suite, or say with --build how a commit is installed, such as 'pip install torch .'"
+)
+UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
+
+
+@dataclass(frozen=True)
+class ComparedBuild:
+    """A build that can be measured. ``words`` say what it is, ``spec`` what it was asked for as."""
+
+    settings: Settings
+    under_test: EnvironmentUnderTest
+    words: str
+    spec: BuildSpec
+
+    @property
+    def torch(self) -> str:
+        """The version of torch."""
+        return str(self.under_test.environment["torch_version"])
+
+
+def open_builds(
+    stack: ExitStack, options: CompareOptions, config: Config
+) -> tuple[ComparedBuild, ComparedBuild]:
+    """Base and head, which are there until ``stack`` closes.
+
+    Raises :class:`UsageError` for what is no build, where the two see different devices, and where nothing measured
+    is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
+    :class:`SuiteFileError`.
+    """
+    repo = Path(options.repo or ".")
+    specs = {
+        "base": parse_build_spec(options.base or "", repo),
+        "head": parse_build_spec(options.head or "", repo),
+    }
+    # The budget is that of the whole comparison here, and not of a process.
+    settings = selection.settings_of(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
+    commits = all(isinstance(spec, Revision) for spec in specs.values())
+    if commits and not (options.build or settings.files):
+        raise UsageError(SAME_ON_BOTH)
+    builder = Builder(settings.python, options.build, options.build_timeout or Builder.seconds)
+    base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
+    if base.settings.device != head.settings.device:
+        msg = (
+            f"base would be measured on {base.settings.device} and head on {head.settings.device}: "
+            "name one that both have with --device"
+        )
+        raise UsageError(msg)
+    return base, head
+
+
+def _open(
+    stack: ExitStack, flag: str, spec: BuildSpec, builder: Builder, settings: Settings
+) -> ComparedBuild:
+    with literal():
+        sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # what follows may take long
+    environment = stack.enter_context(open_environment(spec, builder))
+    settings = replace(settings, python=environment.python, path=environment.path)
+    try:
+        under_test = selection.describe_environment(
+            settings, f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG
+        )
+    except (EnvironmentUnderTestError, SuiteFileError) as error:
+        if isinstance(spec, Interpreter):
+            raise
+        unbuilt = isinstance(spec, Revision) and builder.command is None
+        msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
+        raise type(error)(msg) from error
+    settings = under_test.settings(settings)
+    return ComparedBuild(settings, under_test, _words(environment, under_test), spec)
+
+
+def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> str:
+    facts = under_test.environment
+    torch = f"torch {facts['torch_version']} {facts['torch_commit'][:10]}".rstrip()
+    return f"{environment.description} ({torch})"
+
+
+def selected_cases(
+    base: ComparedBuild, head: ComparedBuild, options: CompareOptions, config: Config
+) -> tuple[Case, ...]:
+    """The selected cases of both sides' catalogues together; raises as :func:`selected_cases` does."""
+    known = _known_to_either(base.under_test.known, head.under_test.known)
+    return select_cases(
+        selection.selection_of(options, config, options.suite, options.filter, options.shard),
+        known,
+        head.settings.device,
+    )
+
+
+def known_to(build: ComparedBuild, case: Case) -> bool:
+    """Whether the side's catalogue has the case's workload."""
+    return case.workload in build.under_test.known.workloads
+
+
+def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
+    """The verdict on a case whose workload one side does not know: a library may not be installed there."""
+    series = naming(case, STATUS)
+    if known_to(head, case):
+        return Verdict(series, "new", f"base has no such workload{_unavailable(base)}")
+    return Verdict(series, "missing", f"head has no such workload{_unavailable(head)}")
+
+
+def _unavailable(build: ComparedBuild) -> str:
+    return "".join(f"; {name} is not available: {why}" for name, why in build.under_test.unavailable.items())
+
+
+def _known_to_either(base: KnownWorkloads, head: KnownWorkloads) -> KnownWorkloads:
+    """In the order of head's."""
+    suites = {
+        name: list(dict.fromkeys([*head.suites.get(name, ()), *base.suites.get(name, ())]))
+        for name in {**head.suites, **base.suites}
+    }
+    return replace(head, workloads={**base.workloads, **head.workloads}, suites=suites)
+
+
+_REPEATED_OPTIONS = ("config", "suite", "build", "device", "batch_size", "threads", "min_effect")
+_RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
+
+
+def how_to_repeat(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> RepeatOptions | None:
+    """The same for a clone; None where a side is a build that nobody else has."""
+    old, new = _named(base), _named(head)
+    if not (old and new) or old == new:
+        return None
+    build = without_secrets(options.build) if options.build else None
+    words, folder = portable_options({**vars(options), "build": build}, _REPEATED_OPTIONS)
+    imported = isinstance(head.spec, Revision) and not build
+    return RepeatOptions(old, new, words, folder, head.torch if imported else "")
+
+
+def _named(side: ComparedBuild) -> str:
+    """What ``compare`` takes for a side elsewhere: a commit, or a release; empty where it is neither."""
+    if isinstance(side.spec, Revision):
+        return side.spec.sha
+    if isinstance(side.spec, WheelRequirement) and re.fullmatch(
+        rf"torch=={_RELEASE.pattern}", side.spec.requirement
+    ):
+        return side.spec.requirement
+    version = side.torch.partition("+")[0]
+    return f"torch=={version}" if _RELEASE.fullmatch(version) else ""

@@ -1,0 +1,291 @@
+"""Round after round one pair of each case that can be settled in time, and base against itself between them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from abc import ABC, abstractmethod
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from statistics import median, stdev
+from typing import TYPE_CHECKING, TextIO
+
+from torchperf_ci.actions import in_actions, one_line
+from torchperf_ci.bench.pairs import ArmFailure, PrestartedWorkers, Side, measure_pair
+from torchperf_ci.bench.process import find_batch_size, measure
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
+from torchperf_ci.console import progress_bar, say
+from torchperf_ci.stats.comparison import CONTROLS_BESIDE, FEWEST_ALIKE, FEWEST_BESIDE
+from torchperf_ci.stats.noise import FLOOR
+from torchperf_ci.stats.sequential_test import boundaries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.compare.compared_case import ComparedCase, Comparison
+    from torchperf_ci.machine.devices.interface import Device
+
+
+STANDARD_ERRORS = 2.2
+"""From the middle to the end of an interval of few pairs."""
+PAIRS_A_CONTROL = 3
+"""Of so many pairs of what seems changed, one more is of base against itself."""
+
+
+@dataclass(frozen=True)
+class BudgetAllocation:
+    """The cases of one session, and the smallest change that matters."""
+
+    cases: Sequence[ComparedCase]
+    min_effect: float
+
+    def is_settled(self, compared: ComparedCase) -> bool:
+        """Whether another pair of the case would change nothing."""
+        return (
+            bool(compared.pairs)
+            and has_enough_repeats(compared)
+            and is_settled(compared, self.cases, self.min_effect)
+        )
+
+    def cases_of_round(self, left: float) -> list[ComparedCase]:
+        """The cases that get a pair, where ``left`` seconds are.
+
+        All that are open, if that is enough to settle them by what is known; else those that the time is enough for,
+        the quickest counted first, and at least one.
+        """
+        unsettled = [compared for compared in self.cases if not (compared.settled or compared.failed)]
+        chosen: list[ComparedCase] = []
+        total = 0.0
+        for compared in sorted(unsettled, key=self._seconds_needed):
+            total += self._seconds_needed(compared)
+            if chosen and total > left:
+                break
+            chosen.append(compared)
+        return [compared for compared in unsettled if any(compared is one for one in chosen)]
+
+    def wants_control(self, compared: ComparedCase) -> bool:
+        """Whether a case seems changed, and too little is known of its base against itself."""
+        pairs, controls = len(compared.pairs), len(compared.controls)
+        if compared.settled or compared.failed or pairs < 2:
+            return False
+        changed = abs(median(compared.log_ratios)) >= math.log1p(self.min_effect) / 2
+        wanted = pairs // 2 if pairs < FEWEST_BESIDE else max(CONTROLS_BESIDE, pairs // PAIRS_A_CONTROL)
+        return changed and controls < wanted
+
+    def _seconds_needed(self, compared: ComparedCase) -> float:
+        return compared.seconds * max(self._pairs_needed(compared.log_ratios) - len(compared.pairs), 1)
+
+    def _pairs_needed(self, log_ratios: Sequence[float]) -> float:
+        """Until the interval lies within what does not matter, or the evidence is enough that a change is there."""
+        if len(log_ratios) < FEWEST_ALIKE:
+            return FEWEST_ALIKE
+        delta, middle = math.log1p(self.min_effect), abs(median(log_ratios))
+        spread = max(stdev(log_ratios), FLOOR)
+        confirm, _ = boundaries(len(self.cases))
+        alike = (STANDARD_ERRORS * spread / (delta - middle)) ** 2 if middle < delta else math.inf
+        changed = 2 * confirm * (spread / middle) ** 2 if middle >= delta / 2 else math.inf
+        return max(min(alike, changed), FEWEST_ALIKE)
+
+
+class ComparisonProgress(ABC):
+    """Told of each pair before and after."""
+
+    def __init__(self, cases: int, budget: float) -> None:
+        self._cases, self._budget = cases, budget
+        self._start = time.monotonic()
+        self._done: set[int] = set()
+
+    @abstractmethod
+    def starts(self, compared: ComparedCase) -> None:
+        """A pair of the case begins."""
+
+    def ends(self, compared: ComparedCase) -> None:
+        """It has ended."""
+        if compared.settled or compared.failed:
+            self._done.add(id(compared))
+        self._show(f"{len(self._done)} of {self._cases} settled", one_line(_pair_text(compared)))
+
+    @abstractmethod
+    def _show(self, settled: str, said: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+    def _elapsed(self) -> float:
+        return min(time.monotonic() - self._start, self._budget)
+
+
+class PlainComparisonProgress(ComparisonProgress):
+    """One line a pair, for a job's log."""
+
+    def __init__(self, cases: int, budget: float, out: TextIO) -> None:
+        super().__init__(cases, budget)
+        self._out = out
+
+    def starts(self, compared: ComparedCase) -> None:
+        """Nothing: the line that says what it gave says more."""
+
+    def _show(self, settled: str, said: str) -> None:
+        say(f"[{self._elapsed():.0f} of {self._budget:.0f} s, {settled}] {said}", out=self._out)
+
+    def close(self) -> None:
+        """Nothing: every line is out."""
+
+
+class ComparisonProgressBar(ComparisonProgress):
+    """The budget as a bar."""
+
+    def __init__(self, cases: int, budget: float) -> None:
+        super().__init__(cases, budget)
+        self._bar = progress_bar(counted=False)
+        self._task = self._bar.add_task("", total=budget)
+        self._bar.start()
+
+    def starts(self, compared: ComparedCase) -> None:
+        self._bar.update(self._task, completed=self._elapsed(), description=one_line(compared.case))
+
+    def _show(self, settled: str, said: str) -> None:
+        self._bar.update(self._task, completed=self._elapsed(), description=f"{settled}; {said}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def comparison_progress(cases: int, budget: float) -> ComparisonProgress:
+    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
+    if sys.stderr.isatty() and not in_actions():
+        return ComparisonProgressBar(cases, budget)
+    return PlainComparisonProgress(cases, budget, sys.stderr)
+
+
+def _pair_text(compared: ComparedCase) -> str:
+    if compared.failed or not compared.pairs:
+        words = [f"{side} {outcome.status}" for side, outcome in compared.alone.items() if not outcome.passed]
+        return f"{compared.case}: {', '.join(words) or 'the pair failed'}"
+    number, change = len(compared.pairs), math.expm1(compared.pairs[-1].log_ratio)
+    return f"{compared.case}: pair {number}, {change:+.1%}{', settled' if compared.settled else ''}"
+
+
+BRIEF_SECONDS = 0.1
+"""Of sampling, where a case is only to be seen to work."""
+
+
+@dataclass(frozen=True)
+class PairRunner:
+    """Both sides on the same CPUs, and a folder for their compiler caches and logs."""
+
+    base: Settings
+    head: Settings
+    device: Device
+    scratch: Path
+    prestarted: PrestartedWorkers = field(default_factory=PrestartedWorkers)
+
+    def pair(self, compared: ComparedCase, following: Case | None = None) -> None:
+        """Measure one more pair of a case; where that fails, look at either side alone.
+
+        The ``following`` pair is of another case, and its workers may start meanwhile.
+        """
+        start, what = time.monotonic(), (compared.case, self.base, self.head, self.scratch)
+        try:
+            started = self.prestarted.taken(*what)
+            if following:
+                self.prestarted.start(following, self.base, self.head, self.scratch)
+            compared.pairs.append(measure_pair(*what, started))
+            compared.seconds = time.monotonic() - start
+        except ArmFailure as failure:
+            compared.lost.append(failure)
+            self.examine(compared)
+
+    def examine(self, compared: ComparedCase) -> None:
+        """Run either side of a case alone: beside the other one, memory may have been short."""
+        for side, settings in self.sides():
+            compared.alone[side] = measure(
+                compared.case,
+                replace(settings, budget=BRIEF_SECONDS, target_ci=1.0),
+                self.device,
+                self.scratch / side,
+                first=compared.case.compiled,
+            )
+
+    def sides(self) -> tuple[tuple[Side, Settings], ...]:
+        """Both, by name."""
+        return ("base", self.base), ("head", self.head)
+
+    def control(self, compared: ComparedCase) -> None:
+        """Measure base against itself; nothing where that fails."""
+        with suppress(ArmFailure):
+            pair = measure_pair(compared.case, self.base, self.base, self.scratch / "control")
+            compared.controls.append((len(compared.pairs), pair.log_ratio))
+
+
+def measure_rounds(
+    comparison: Comparison,
+    runner: PairRunner,
+    budget: float,
+    allocation: BudgetAllocation,
+    shown: ComparisonProgress,
+) -> None:
+    """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
+    end = time.monotonic() + budget
+    with closing(runner.prestarted):
+        _measure_until(end, comparison, runner, allocation, shown)
+
+
+def _measure_until(
+    end: float,
+    comparison: Comparison,
+    runner: PairRunner,
+    allocation: BudgetAllocation,
+    shown: ComparisonProgress,
+) -> None:
+    while chosen := allocation.cases_of_round(end - time.monotonic()):
+        for compared, following in zip_longest(chosen, chosen[1:]):
+            if time.monotonic() >= end:
+                comparison.out_of_time = True
+                return
+            shown.starts(compared)
+            _one_more(compared, runner, following.case if following else None)
+            compared.settled = allocation.is_settled(compared)
+            shown.ends(compared)
+            if allocation.wants_control(compared) and time.monotonic() < end:
+                runner.control(compared)
+                compared.settled = allocation.is_settled(compared)
+        _control(comparison, chosen, runner, end)
+
+
+def _one_more(compared: ComparedCase, runner: PairRunner, following: Case | None) -> None:
+    if not compared.pairs and not compared.alone:
+        _begin(compared, runner)
+    if not compared.failed:
+        runner.pair(compared, following)
+
+
+def _begin(compared: ComparedCase, runner: PairRunner) -> None:
+    """Find a batch size that both sides share; see whether a compiled step computes what the eager one does."""
+    if not compared.case.batch_size:
+        try:
+            size = find_batch_size(compared.case, runner.base, runner.scratch / "batch")
+        except WorkerFailure:
+            size = 1  # the pair will fail, too, and tell whose fault it is
+        compared.case = replace(compared.case, batch_size=size)
+    if compared.case.compiled:
+        runner.examine(compared)
+
+
+def _control(comparison: Comparison, chosen: Sequence[ComparedCase], runner: PairRunner, end: float) -> None:
+    """Base against itself on the quickest case of each backend, which gets one pair in four of it at most."""
+    for backend in dict.fromkeys(compared.case.backend for compared in chosen):
+        of_backend = [
+            compared for compared in comparison.cases if compared.case.backend == backend and compared.pairs
+        ]
+        if not of_backend or time.monotonic() >= end:
+            continue
+        compared = comparison.controls.setdefault(backend, min(of_backend, key=lambda one: one.seconds))
+        if len(compared.controls) <= sum(len(one.pairs) for one in of_backend) // 3:
+            runner.control(compared)

@@ -1,0 +1,237 @@
+"""Two directories of records: weaker evidence, because whatever the machine did between two runs is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.errors import RecordsError
+from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP
+from torchperf_ci.series import outcomes
+from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.outcomes import disturbances, not_measured, passed
+from torchperf_ci.series.points import differing_facts
+from torchperf_ci.series.policy import suited
+from torchperf_ci.stats.effect import shift_effect
+from torchperf_ci.stats.sequential_test import ALPHA
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.compare.case_verdicts import ComparisonPolicy
+    from torchperf_ci.series.from_records import RecordedPoints
+    from torchperf_ci.series.points import Point, Points, Series
+    from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.stats.effect import Effect
+
+
+FEWEST_VALUES = 5
+"""On either side, for a change to be called one."""
+
+
+@dataclass(frozen=True)
+class _NumbersFinding:
+    """``sure`` says that a change is one, ``apart`` that it looks like one, and neither that there is none."""
+
+    direction: int
+    apart: bool
+    sure: bool
+    none: bool
+    effect: Effect | None = None
+
+
+def judge_numbers(
+    series: Series, old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int
+) -> Verdict:
+    """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond.
+
+    The values of a ratio are positive. It is one of ``among`` series, which share the chance that any of them is called
+    slower although none is.
+    """
+    found = _ratio(old, new, rule, among) if rule.kind == "ratio" else _difference(old, new, rule)
+    enough = min(len(old), len(new)) >= FEWEST_VALUES
+    worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
+    return Verdict(
+        series,
+        _word_of_numbers(found, rule, enough=enough, worse=worse),
+        _why_numbers(found, rule, old, new, enough=enough),
+        effect=found.effect,
+        old=median(old),
+        new=median(new),
+        candidate=worse and found.apart and not (found.sure and enough),
+        evidence={"old_values": list(old), "new_values": list(new)},
+    )
+
+
+def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int) -> _NumbersFinding:
+    before, after = np.log(old), np.log(new)
+    effect, sure = shift_effect(before, after), shift_effect(before, after, 1 - 2 * ALPHA / among)
+    most = 1 + rule.min_effect
+    large = not 1 / most < effect.ratio < most
+    beyond = min(new) > max(old) * most or min(old) > max(new) * most
+    return _NumbersFinding(
+        direction=int(np.sign(effect.ratio - 1)),
+        apart=beyond or (large and not effect.low <= 1 <= effect.high),
+        sure=large and not sure.low <= 1 <= sure.high,
+        none=(1 / most < effect.low and effect.high < most)
+        or max(max(new) / min(old), max(old) / min(new)) < most,
+        effect=effect,
+    )
+
+
+def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) -> _NumbersFinding:
+    """A count may not change at all, an amount by less than matters."""
+    least = 0.0 if rule.kind == "count" else max(LEAST_AMOUNT, rule.min_effect * abs(median(old)))
+    above, below = min(new) - max(old) > least, min(old) - max(new) > least
+    return _NumbersFinding(
+        int(above) - int(below), apart=above or below, sure=above or below, none=not (above or below)
+    )
+
+
+def _word_of_numbers(found: _NumbersFinding, rule: MetricRule, *, enough: bool, worse: bool) -> VerdictWord:
+    if found.sure and enough and rule.direction:
+        return "regressed" if worse else "improved"
+    return "unchanged" if found.none else "noisy"
+
+
+def _why_numbers(
+    found: _NumbersFinding, rule: MetricRule, old: Sequence[float], new: Sequence[float], *, enough: bool
+) -> str:
+    values = f"{len(old)} values before and {len(new)} now"
+    if found.none:
+        return f"{values} are alike"
+    if not found.apart:
+        return f"{values} spread too much to tell"
+    if not rule.direction:
+        return f"{values} lie apart, and nobody says which way is better: give it a direction in the policy"
+    if not enough:
+        return f"{values} lie apart; it takes {FEWEST_VALUES} on either side to call that a change"
+    return (
+        f"{values} lie apart"
+        if found.sure
+        else f"{values} lie apart, as they may by chance in one of so many series"
+    )
+
+
+WEAKER = (
+    "records of two runs, not pairs: whatever the machine did between them looks like a change of the code; for proof "
+    "compare the builds themselves"
+)
+
+
+def holds_records(path: Path) -> bool:
+    """Whether there is a file that records come in."""
+    return path.is_dir() and any(next(path.rglob(pattern), None) for pattern in ("*.json", "*.json.gz"))
+
+
+def compare_directories(base: Path, head: Path, policy: ComparisonPolicy) -> Judgement:
+    """The verdict on every series that either side has. Raises :class:`RecordsError` for a side without records."""
+    old, new = _collected(base), _collected(head)
+    among = len(old.points.keys() & new.points.keys())
+    judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
+    verdicts = [
+        judged(series, old.points.get(series, ()), new.points.get(series, ()))
+        for series in dict.fromkeys([*new.points, *old.points])
+    ]
+    refused = len(old.refused) + len(new.refused)
+    left_out = f"{refused} elements of the files are no records and were left out"
+    disturbed = [*disturbances(old.points), *disturbances(new.points)]
+    notes = [*disturbed, WEAKER, *([left_out] if refused else [])]
+    return Judgement("compare", str(base), str(head), verdicts, (), notes)
+
+
+def _collected(folder: Path) -> RecordedPoints:
+    collected = points_of_records([folder])
+    if not collected.records:
+        reason = f": {collected.problems[0]}" if collected.problems else ""
+        msg = f"{folder} holds no records{reason}"
+        raise RecordsError(msg)
+    return collected
+
+
+def _statuses(points: Points) -> Mapping[Series, Point]:
+    """The last status of each case."""
+    return {series.case: row[-1] for series, row in points.items() if series.metric == STATUS}
+
+
+def _judge_series(
+    series: Series,
+    old: Sequence[Point],
+    new: Sequence[Point],
+    policy: ComparisonPolicy,
+    statuses: Mapping[Series, Point],
+    among: int,
+) -> Verdict:
+    """``statuses`` are head's, by case; ``among`` is how many series both sides have."""
+    if not old:
+        return Verdict(series, "new", "base has no such record")
+    if not new:
+        return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
+    if differs := _differences(old, new):
+        return Verdict(series, "not-comparable", f"measured under other conditions: {'; '.join(differs[:3])}")
+    judged_by = suited(policy.rule(series.metric), old, new)
+    if judged_by.kind == "outcome":
+        return _judge_outcome(series, old[-1], new[-1])
+    before, after = (_measurements(points, judged_by) for points in (old, new))
+    if not before or not after:
+        side, points = ("head", new) if before else ("base", old)
+        return Verdict(series, "missing", f"{side} has no number{_lacking(points[-1], judged_by)}")
+    return judge_numbers(series, before, after, judged_by, among)
+
+
+def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]:
+    """All values of one side; of a ratio, zero and less are none."""
+    values = (value for point in points for value in point.repetitions)
+    return [value for value in values if judged_by.kind != "ratio" or value > 0]
+
+
+def _lacking(point: Point, judged_by: MetricRule) -> str:
+    """Why: the case may have failed, or the harness has reported what is no measurement."""
+    if "status" in point.info or "benchmark_values" in point.info:
+        return f": {_because(point)}"
+    return " above zero" if judged_by.kind == "ratio" else ""
+
+
+def _absent(series: Series, status: Point | None) -> str:
+    """Why head has no such record: the status of the case may tell."""
+    if status is None:
+        return "head has no such record"
+    if not passed(status):
+        return f"{STATUS} of its case: {_because(status)}"
+    told = not_measured(status).get(series.metric)
+    return f"not measured: {told}" if told else "head has no such record"
+
+
+def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
+    reference = old[0].fingerprint
+    return next(
+        (found for point in (*old, *new) if (found := differing_facts(reference, point.fingerprint))), []
+    )
+
+
+def _judge_outcome(series: Series, old: Point, new: Point) -> Verdict:
+    word: VerdictWord
+    before, after = passed(old), passed(new)
+    if after is None or before is None:
+        return Verdict(
+            series, "missing", f"there is nothing to measure: {_because(new if after is None else old)}"
+        )
+    if before == after:
+        word, why = "unchanged", "passes on both" if after else "fails on both"
+    elif after:
+        word, why = "fixed", f"passes on head, on base {_because(old)}"
+    else:
+        word, why = "broken", f"passes on base, on head {_because(new)}"
+    return Verdict(series, word, why, old=float(before), new=float(after))
+
+
+def _because(point: Point) -> str:
+    reason = point.info.get("reason", "")
+    word = outcomes.outcome_word(point)
+    return f"{word}: {reason}" if reason else word

@@ -1,0 +1,245 @@
+"""What a bisection came to, in words and as tables: plain text, not yet made safe for Markdown or a terminal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchperf_ci.document import short
+from torchperf_ci.verdicts.verdict_document import effect_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_ci.culprits.culprit import (
+        Bisection,
+        Culprit,
+        DependencyChange,
+        OperatorCost,
+        PairMeasurement,
+    )
+    from torchperf_ci.stats.effect import Effect
+
+
+NAME_LENGTH = 120
+TEXT_LENGTH = 300
+"""Characters of a name, and of a sentence, from outside."""
+_LIST_LENGTH = 2000
+_SHA_LENGTH = 10
+_SHA = re.compile(r"[0-9a-f]{40,64}")
+_DAY_LENGTH = len("2026-11-01")
+
+
+def culprit_name(culprit: Culprit) -> str:
+    """The commit and its subject, or how many commits it is one of."""
+    if culprit.commit is None:
+        ends = f"{short_sha(culprit.set[0])} to {short_sha(culprit.set[-1])}"
+        return f"one of {count(len(culprit.set), 'commit')}, {ends}"
+    return f"{short_sha(culprit.commit)} {short(culprit.subject, NAME_LENGTH)}".rstrip()
+
+
+def byline(culprit: Culprit) -> str:
+    """Who, when, and how sure it is."""
+    pull_request = f"pull request {culprit.pull_request}" if culprit.pull_request else ""
+    author = f"by {short(culprit.author, NAME_LENGTH)}" if culprit.author else ""
+    who = (author, culprit.date[:_DAY_LENGTH], pull_request)
+    return ", ".join(part for part in (*who, f"{probability(culprit.posterior)} sure") if part)
+
+
+def details(culprit: Culprit) -> list[str]:
+    """Which commits it is one of, how many builds of it were seen, and what changed with it, as far as is known."""
+    one_of = ", ".join(map(short_sha, culprit.set)) if culprit.commit is None else ""
+    moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
+    return [
+        *(
+            [short(f"They could not be told apart by measuring, so it is one of {one_of}", _LIST_LENGTH)]
+            if one_of
+            else []
+        ),
+        *([_proven_on(*culprit.builds)] if culprit.builds else []),
+        *([short(f"Changed with it: {moves}", _LIST_LENGTH)] if moves else []),
+    ]
+
+
+def largest_effect(culprit: Culprit) -> str:
+    """The effect, and the series that shows it, where one is named."""
+    names = [one.name for one in culprit.series if one.effect == culprit.effect][:1]
+    return " ".join([effect_text(culprit.effect), *(short(one, NAME_LENGTH) for one in names)])
+
+
+def question(location: Bisection) -> str:
+    """Between which commits, of what, and on which machine."""
+    of = f" of {short(location.repo, TEXT_LENGTH)}" if location.repo else ""
+    on = f" on {short(location.machine, TEXT_LENGTH)}" if location.machine else ""
+    return f"Between {short_sha(location.good)} and {short_sha(location.bad)}{of}{on}"
+
+
+def cost(location: Bisection) -> str:
+    """What it cost."""
+    cost = f"{count(location.runs, 'run')}, {count(location.builds, 'build')}"
+    measuring, building = location.seconds.measuring, location.seconds.building
+    if not (measuring or building):
+        return cost
+    return f"{cost}; {_took(measuring)} of measuring, {_took(building)} of building"
+
+
+def build_spread(location: Bisection) -> str:
+    """What builds differ by although nothing has changed, and how that is known; empty where nothing is built."""
+    if location.luck is None:
+        return ""
+    known = {
+        "rebuilds": "measured here",
+        "history": "known from the past",
+        "expected": "expected, not measured",
+    }
+    source = known.get(location.luck.source, short(location.luck.source, NAME_LENGTH))
+    return (
+        f"Builds of one and the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
+    )
+
+
+def _proven_on(before: int, own: int) -> str:
+    if before == own == 1:
+        return "Proven for these two builds: none was made anew, so a part of it may be the luck of a build"
+    return f"Proven on {count(own, 'build')} of it and {before} of what was before"
+
+
+def versions(moved: DependencyChange) -> str:
+    """``3.5.0 → 3.6.0``, with a dash where it was not there."""
+    return f"{moved.old or '–'} → {moved.new or '–'}"
+
+
+def probability(posterior: float) -> str:
+    """``99.7%``, and never that something is certain or impossible."""
+    if posterior > 0.999:
+        return ">99.9%"
+    return f"{posterior:.1%}" if posterior >= 0.001 else "<0.1%"
+
+
+def short_sha(commit: str) -> str:
+    """As much of a commit's name as people need; what is bisected may be versions, which differ at their ends."""
+    return commit[:_SHA_LENGTH] if _SHA.fullmatch(commit) else short(commit, NAME_LENGTH)
+
+
+def count(number: int, what: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows under ``columns``, of which the last one holds the longest texts."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def effects_table(culprit: Culprit) -> TextTable:
+    """What the culprit did to which series; the whole effect where nobody says to which."""
+    return _effects([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
+
+
+def profile_table(culprit: Culprit) -> TextTable:
+    """What moved inside a step of the probe; no rows where nobody has looked, or nothing stands out."""
+    rows = culprit.inside.moved if culprit.inside else ()
+    return TextTable(
+        ("change (ms)", "ms a step", "times a step", "kind", "name"), tuple(map(_operator, rows))
+    )
+
+
+def open_tables(location: Bisection) -> dict[str, TextTable]:
+    """By title, what everybody must see beside the culprits; nothing is empty."""
+    tables = {
+        "Bad against good": _effects([] if location.culprits else location.confirmed.items()),
+        "Suspects that are left": _suspects(location),
+        "Changed beside the code": _dependencies(location),
+    }
+    return _filled(tables)
+
+
+def folded_tables(location: Bisection) -> dict[str, TextTable]:
+    """By title, what those want who ask how it is known; nothing is empty."""
+    tables = {
+        "Bad against good": _effects(location.confirmed.items() if location.culprits else []),
+        f"Commits that could not be measured: {len(location.skipped)}": _skipped(location),
+        f"Measurements: {len(location.readings)}": _measurements(location),
+    }
+    return _filled(tables)
+
+
+def _filled(tables: dict[str, TextTable]) -> dict[str, TextTable]:
+    return {title: table for title, table in tables.items() if table.rows}
+
+
+def _effects(effects: Iterable[tuple[str, Effect | None]]) -> TextTable:
+    rows = ((*_numbers(effect), short(series, NAME_LENGTH)) for series, effect in effects)
+    return TextTable(("change (95%)", "pairs", "series"), tuple(rows))
+
+
+def _numbers(effect: Effect | None) -> tuple[str, str]:
+    return (effect_text(effect), str(effect.pairs or "")) if effect else ("", "")
+
+
+def _operator(one: OperatorCost) -> tuple[str, ...]:
+    change_ms = (one.new_ms or 0) - (one.old_ms or 0)
+    sign = "−" if change_ms < 0 else "+" if change_ms else ""
+    same = one.old_count == one.new_count
+    return (
+        f"{sign}{_short(abs(change_ms))}",
+        f"{_short(one.old_ms)} → {_short(one.new_ms)}",
+        _short(one.new_count) if same else f"{_short(one.old_count)} → {_short(one.new_count)}",
+        one.kind,
+        short(one.name, NAME_LENGTH),
+    )
+
+
+def _short(number: float | None) -> str:
+    """Three digits, and a dash where there is nothing."""
+    if number is None:
+        return "–"
+    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
+
+
+def _suspects(location: Bisection) -> TextTable:
+    ranked = sorted(location.credible, key=lambda suspect: suspect.posterior, reverse=True)
+    rows = (
+        (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
+    )
+    return TextTable(("commit", "likely", "subject"), tuple(rows))
+
+
+def _dependencies(location: Bisection) -> TextTable:
+    rows = ((short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in location.moved)
+    return TextTable(("dependency", "old → new"), tuple(rows))
+
+
+def _skipped(location: Bisection) -> TextTable:
+    rows = ((short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in location.skipped)
+    return TextTable(("commit", "why"), tuple(rows))
+
+
+def _measurements(location: Bisection) -> TextTable:
+    columns = ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse")
+    return TextTable(columns, tuple(map(_measurement, location.readings)))
+
+
+def _drawn(commit: str, draw: int) -> str:
+    """The commit, and which of the builds of it that were made anew."""
+    return f"{short_sha(commit)} #{draw}" if draw else short_sha(commit)
+
+
+def _measurement(one: PairMeasurement) -> tuple[str, ...]:
+    ratios = ", ".join(f"{series} {ratio:+.4f}" for series, ratio in one.log_ratios.items())
+    return (
+        short(one.purpose, NAME_LENGTH),
+        _drawn(one.base, one.draws[0]),
+        _drawn(one.head, one.draws[1]),
+        f"{one.seconds:.0f}",
+        short(one.probe, NAME_LENGTH),
+        short(ratios, TEXT_LENGTH),
+    )

@@ -1,0 +1,303 @@
+"""What somebody calls a build (a Python, a wheel, a revision), made into a Python that can be measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from torchperf_ci.actions import without_rights
+from torchperf_ci.environments.revisions import Revision, find_revision, scratch_folder, worktree
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.git import without_secrets
+from torchperf_ci.processes.process_group import ProcessGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+TAIL_LINES = 40
+"""Of what a program printed, in the message that says that it failed."""
+
+
+def run_program(
+    command: Sequence[str], what: str, seconds: float, *, cwd: Path, environ: Mapping[str, str]
+) -> str:
+    """Run ``command`` to its end; what it printed, on both channels.
+
+    Raises :class:`EnvironmentUnderTestError` with the last lines of that.
+    """
+    with tempfile.TemporaryFile() as log:
+        try:
+            status = _status(command, seconds, log, cwd, environ)
+        except OSError as error:
+            msg = f"{what}: {command[0]} does not start: {error.strerror}"
+            raise EnvironmentUnderTestError(msg) from None
+        printed = _printed(log)
+        if status == 0:
+            return printed
+        how = f"was not done after {seconds:.0f} s" if status is None else f"ended with {status}"
+        msg = f"{what} {how}:\n{_tail(printed)}"
+        raise EnvironmentUnderTestError(msg)
+
+
+def _status(
+    command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
+) -> int | None:
+    """The exit code; None when the time was up."""
+    group = ProcessGroup(
+        command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+    )
+    status = None
+    try:
+        status = group.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        # What a good build leaves running on purpose, such as the server of a compiler's cache, serves the next one.
+        group.end(daemons=status is None)
+    return status
+
+
+def _printed(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace")
+
+
+def _tail(printed: str) -> str:
+    return without_secrets("\n".join(printed.splitlines()[-TAIL_LINES:])) or "(it printed nothing)"
+
+
+MAKE_SECONDS = 120.0
+
+_VERSIONS = "Available versions:"
+
+# What would make a Python start as another one, or pip install to another place.
+_ELSEWHERE = (
+    "PIP_DRY_RUN", "PIP_PREFIX", "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_ROOT", "PIP_TARGET", "PIP_USER",
+    "PYTHONHOME", "PYTHONPATH",
+)  # fmt: skip
+
+
+def make_venv(python: str, folder: Path) -> Path:
+    """Make a virtual environment of ``python`` in ``folder``; its interpreter."""
+    command = [python, "-I", "-m", "venv", str(folder)]
+    run_program(command, f"{python} -m venv", MAKE_SECONDS, cwd=folder.parent, environ=_clean_environ())
+    return folder / "bin" / "python"
+
+
+def pip_install(
+    python: Path, requirements: Sequence[str], seconds: float, options: Sequence[str] = ()
+) -> None:
+    """Have pip install ``requirements`` with what they need, from wherever ``options`` and the user's settings say."""
+    _pip(python, ["install", "--progress-bar", "off", *options], requirements, seconds)
+
+
+def pip_versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
+    """The versions of ``package``, pre-releases too, that pip could install there; there is at least one.
+
+    Raises :class:`EnvironmentUnderTestError` where there is none, or where they cannot be listed.
+    """
+    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
+    found = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
+    return found.removeprefix(_VERSIONS).strip().split(", ")
+
+
+def activated_environ(folder: Path) -> dict[str, str]:
+    """The environment variables of a shell in which the virtual environment is active."""
+    path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
+    return {**_clean_environ(), "PATH": path, "VIRTUAL_ENV": str(folder)}
+
+
+def _clean_environ() -> dict[str, str]:
+    caller = without_rights(os.environ, keep_caches=True)
+    return {name: value for name, value in caller.items() if name not in _ELSEWHERE}
+
+
+def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
+    told = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+    what = without_secrets(" ".join(["pip", command[0], *requirements]))
+    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=_clean_environ())
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter that has what is to be measured, by its path. No link is followed: a venv's is one."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True)
+class WheelRequirement:
+    """What pip is to install: a requirement, or the path of a wheel."""
+
+    requirement: str
+
+    def __str__(self) -> str:
+        return Path(self.requirement).name if self.requirement.endswith(".whl") else self.requirement
+
+
+_PYTHON = re.compile(r"/bin/python[0-9.]*\Z")
+_DIGITS = re.compile(r"[0-9a-fA-F]{7,64}")
+
+BuildSpec = Interpreter | WheelRequirement | Revision
+
+
+def is_path(given: str) -> bool:
+    """Whether it can be nothing but a path: no branch has a part that begins with a dot, or is called like a Python.
+
+    What a repository holds, a stranger may have added: so a file in it must not stand for a commit of the same name.
+    """
+    return given.startswith(("/", ".")) or "/." in given or bool(_PYTHON.search(given))
+
+
+def names_commit(given: str, repo: Path) -> bool:
+    """Whether a commit is meant, be it here or not: digits of one, or whatever else names one in ``repo``."""
+    return not is_path(given) and bool(_DIGITS.fullmatch(given) or find_revision(given, repo)[0])
+
+
+def parse_build_spec(given: str, repo: Path) -> BuildSpec:
+    """What ``given`` stands for; raises :class:`UsageError` that says what it was taken for in vain.
+
+    A path (:func:`is_path`) of a file that can be run is a Python, what ends with ``.whl`` or holds ``==`` a wheel, and
+    the rest a commit, branch or tag of the checkout ``repo``.
+    """
+    file = Path(given)
+    can_be_run = file.is_file() and os.access(file, os.X_OK)
+    if can_be_run and is_path(given):
+        return Interpreter(file.absolute())
+    if given.endswith(".whl") or "==" in given:
+        return _wheel(given)
+    revision, why_not = find_revision(given, repo)
+    if revision is None:
+        if can_be_run:
+            msg = f"{given!r} is no commit, branch or tag of {repo}; if the file is the Python that you mean: ./{given}"
+            raise UsageError(msg)
+        kind = "a directory without records" if file.is_dir() else "not a file that can be run"
+        msg = (
+            f"{given!r} is {kind}, no requirement such as torch==2.12.0, no path of a wheel, and no commit, branch or "
+            f"tag of {repo}: {why_not}"
+        )
+        raise UsageError(msg)
+    return revision
+
+
+def _wheel(given: str) -> WheelRequirement:
+    if not given.endswith(".whl"):
+        return WheelRequirement(given)
+    if not Path(given).is_file():
+        msg = f"there is no wheel at {given}"
+        raise UsageError(msg)
+    return WheelRequirement(str(Path(given).absolute()))
+
+
+MOST_IN_A_NAME = 61
+MOST_IN_AN_ENVIRONMENT = 4093
+"""Characters that draws differ by."""
+PADDING = "TORCHPERF_PADDING"
+"""The variable that makes an environment larger."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How a build is made that is no Python yet.
+
+    ``python`` is the interpreter that revisions run on as they are, and that virtual environments are made with.
+    ``command`` is a shell line that installs a revision into one, for instance ``python -m pip install .``; ``seconds``
+    is how long it, or pip, may take.
+
+    What is compiled has speed by luck as well: of addresses, alignment, link order. A draw of another number is built
+    below a path of another length, in an environment of another size, and is told the number to do with it as it likes.
+    """
+
+    python: str
+    command: str | None = None
+    seconds: float = 7200.0
+
+
+@dataclass(frozen=True)
+class BuildEnvironment:
+    """A Python to be measured, folders to import from before all others, and what it is in words.
+
+    ``folder`` holds all that was made for it, ``worktree`` the files of its commit; None where there are none.
+    """
+
+    python: str
+    path: tuple[str, ...]
+    description: str
+    folder: Path | None = None
+    worktree: Path | None = None
+
+
+@contextmanager
+def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterator[BuildEnvironment]:
+    """The environment of a build; what was made for it is gone after the block, however it ends.
+
+    ``draw`` is 0 for the first build of a revision, and k for the k-th one beside it.
+
+    Raises :class:`EnvironmentUnderTestError` where it cannot be made.
+    """
+    match spec:
+        case Interpreter():
+            yield BuildEnvironment(str(spec.path), (), str(spec))
+        case WheelRequirement():
+            with open_wheels([spec.requirement], str(spec), builder.python, builder.seconds) as environment:
+                yield environment
+        case Revision():
+            with scratch_folder(_padding(draw, MOST_IN_A_NAME)) as folder, worktree(spec, folder) as tree:
+                yield _revision_environment(spec, builder, folder, tree, draw)
+
+
+@contextmanager
+def open_wheels(
+    requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
+) -> Iterator[BuildEnvironment]:
+    """A new virtual environment with what pip installs; ``options`` are pip's. Raises as :func:`open_environment`."""
+    with scratch_folder() as folder:
+        interpreter = make_venv(python, folder / "env")
+        pip_install(interpreter, requirements, seconds, options)
+        yield BuildEnvironment(str(interpreter), (), description, folder)
+
+
+def _revision_environment(
+    revision: Revision, builder: Builder, folder: Path, tree: Path, draw: int
+) -> BuildEnvironment:
+    if builder.command is None:
+        return BuildEnvironment(builder.python, import_roots(tree), str(revision), folder, tree)
+    python = make_venv(builder.python, folder / "env")
+    _build(revision, tree, folder / "env", builder, draw)
+    return BuildEnvironment(str(python), (), str(revision), folder, tree)
+
+
+def import_roots(tree: Path) -> tuple[str, ...]:
+    """Where the packages of a repository lie: in ``src``, where there is one, or beside its project file."""
+    source = tree / "src"
+    return (str(source), str(tree)) if source.is_dir() else (str(tree),)
+
+
+def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw: int) -> None:
+    """Run the user's line in the worktree, with the virtual environment active."""
+    values = {"sha": revision.sha, "worktree": str(tree), "env": str(folder), "seed": str(draw)}
+    command = builder.command or ""
+    for name, value in values.items():
+        command = command.replace(f"{{{name}}}", shlex.quote(value))
+    environ = {
+        **activated_environ(folder),
+        **{name.upper(): value for name, value in values.items()},
+        PADDING: "x" * _padding(draw, MOST_IN_AN_ENVIRONMENT),
+    }
+    run_program(["sh", "-c", command], f"--build of {revision}", builder.seconds, cwd=tree, environ=environ)
+
+
+def _padding(draw: int, most: int) -> int:
+    """0 for the first build; numbers that differ from draw to draw, and do not grow with it."""
+    return draw * 619 % most  # a prime that divides neither

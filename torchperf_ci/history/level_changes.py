@@ -1,0 +1,248 @@
+"""The levels of one series over its past: changes of level and of machine, and newest runs that differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import log1p
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchperf_ci.metrics import LEAST_AMOUNT
+from torchperf_ci.series.points import Series, differing_facts
+from torchperf_ci.stats.effect import Effect, shift_effect
+from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.past import BASELINE, NEWEST
+from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.series.points import Point
+
+
+ChangeWord = Literal["regressed", "improved", "changed"]
+"""``changed`` where nobody knows which way is better."""
+SeriesName = Series | Path
+"""A series of records, or a file with one series."""
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """A new level, which begins at point ``index`` of the series, counted from 0.
+
+    ``old`` and ``new`` are the levels in the metric's unit, ``effect`` their ratio where there is one. ``last`` is the
+    last point at the old level, ``first`` the first at the new. ``recovered`` is the first point of a later level that
+    lies nearer to the old level of a regression than to its new one. Where ``is_outcome``, levels are pass and fail.
+    """
+
+    index: int
+    word: ChangeWord
+    old: float
+    new: float
+    effect: Effect | None
+    last: Point
+    first: Point
+    recovered: Point | None = None
+    is_outcome: bool = False
+
+
+@dataclass(frozen=True)
+class MachineChange:
+    """From point ``index`` on the series is measured on another machine, for good: nothing is compared across it."""
+
+    index: int
+    first: Point
+    differs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class NewestRuns:
+    """So many of the newest ``runs`` differ from those before, as ``check`` judges, and are too few for a level.
+
+    ``effect`` says by how much, where that is a ratio; it has no direction of its own for a count or an outcome.
+    """
+
+    runs: int
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True)
+class SeriesHistory:
+    """One series: ``n`` points, its changes of level and of machine, oldest first, and what is too new to be one."""
+
+    name: SeriesName
+    n: int
+    changes: Sequence[LevelChange]
+    machines: Sequence[MachineChange] = ()
+    newest: NewestRuns | None = None
+
+
+_TOGETHER = 4096
+"""Rows that are looked at in one go; those of similar length, so that padding costs little."""
+
+
+@dataclass(frozen=True)
+class LevelStep:
+    """A new level from value ``place`` of a row on."""
+
+    place: int
+    old: float
+    new: float
+    effect: Effect | None = None
+
+
+def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
+    """The steps of each row of positive values, by at least ``min_effect``."""
+    return [
+        [
+            LevelStep(
+                place, float(np.exp(np.median(old))), float(np.exp(np.median(new))), shift_effect(old, new)
+            )
+            for place, old, new in found
+        ]
+        for found in _places_with_sides([np.log(row) for row in rows], min_effect)
+    ]
+
+
+def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
+    """The steps of each row of values that may be zero or negative."""
+    units = [max(LEAST_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
+    scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
+    return [
+        [
+            LevelStep(place, float(np.median(old)) * unit, float(np.median(new)) * unit)
+            for place, old, new in found
+        ]
+        for found, unit in zip(_places_with_sides(scaled, min_effect), units, strict=True)
+    ]
+
+
+def _places_with_sides(
+    rows: Sequence[NDArray[np.float64]], min_effect: float
+) -> list[list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]]:
+    """Of each row the places of change, each with the values before and after that tell about it."""
+    found: list[list[int]] = [[] for _ in rows]
+    for some in _batches(rows):
+        padded = np.full((len(some), rows[some[-1]].size), np.nan)
+        for line, number in enumerate(some):
+            padded[line, : rows[number].size] = rows[number]
+        for number, places in zip(some, change_points(padded, min_effect), strict=True):
+            found[number] = places.tolist()
+    return [
+        [(place, *sides(row, place, places)) for place in places]
+        for row, places in zip(rows, found, strict=True)
+    ]
+
+
+def _batches(rows: Sequence[NDArray[np.float64]]) -> Iterator[list[int]]:
+    """The numbers of the rows, those of similar length together, the longest last."""
+    order = sorted(range(len(rows)), key=lambda number: rows[number].size)
+    for start in range(0, len(order), _TOGETHER):
+        yield order[start : start + _TOGETHER]
+
+
+SETTLED_RUNS = 2
+"""Runs in a row with the same value from which on it is a level: one failed run alone is none."""
+
+
+def settled_steps(values: Sequence[float]) -> list[LevelStep]:
+    """The steps between levels; a value that does not stay belongs to the level before it."""
+    steps: list[LevelStep] = []
+    level: float | None = None
+    place = 0
+    for value, run in groupby(values):
+        length = len(list(run))
+        if length >= SETTLED_RUNS:
+            if level is not None and value != level:
+                steps.append(LevelStep(place, level, value, _effect(level, value)))
+            level = value
+        place += length
+    return steps
+
+
+def _effect(old: float, new: float) -> Effect | None:
+    """The exact ratio, where there is one."""
+    return Effect(new / old, new / old, new / old, pairs=0) if old > 0 and new > 0 else None
+
+
+_LOOKED_AT = 2 * BASELINE
+"""Of a series so many of the newest runs: the past that ``check`` compares with, and what tells where that begins."""
+
+
+def newest_ratios(
+    rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
+) -> list[NewestRuns | None]:
+    """Of each row of positive values what its newest runs prove and no change tells.
+
+    ``least`` is the smallest relative change of each row that matters, ``last_changes`` the index at which its newest
+    level begins, 0 where there is one level only.
+    """
+    if not rows:
+        return []
+    values = np.full((len(rows), max(1, min(_LOOKED_AT, max(map(len, rows))))), np.nan)
+    for number, row in enumerate(rows):
+        newest = row[-_LOOKED_AT:]
+        values[number, values.shape[1] - len(newest) :] = np.log(newest)
+    judged = judge(values, np.log1p(least))
+    proven = judged.up.proven | judged.down.proven
+    found: list[NewestRuns | None] = [None] * len(rows)
+    for number in np.flatnonzero(proven).tolist():
+        runs = int(judged.runs[number])
+        if last_changes[number] < len(rows[number]) - max(runs, NEWEST):
+            change, low, high = (float(one[number]) for one in (judged.change, judged.low, judged.high))
+            found[number] = NewestRuns(runs, Effect.of_logs(change, low, high, pairs=0))
+    return found
+
+
+def newest_differing(values: Sequence[float]) -> NewestRuns | None:
+    """The newest run of a count or an outcome, where it is not what the series has settled on."""
+    return (
+        NewestRuns(1)
+        if len(values) > SETTLED_RUNS and values[-1] != values[-2] == values[-1 - SETTLED_RUNS]
+        else None
+    )
+
+
+@dataclass(frozen=True)
+class MachinePart:
+    """The points of one fingerprint, by their indices in the series, in order."""
+
+    facts: Mapping[str, str]
+    indices: list[int] = field(default_factory=list)
+
+
+def parts_of(points: Sequence[Point]) -> list[MachinePart]:
+    """The parts, by their first point. Machines that take turns have a part each, from the first to the last point."""
+    parts: list[MachinePart] = []
+    part: MachinePart | None = None
+    for index, point in enumerate(points):
+        if part is None or part.facts is not point.fingerprint:  # successive points mostly share theirs
+            part = _part_of(point.fingerprint, parts)
+        part.indices.append(index)
+    return parts
+
+
+def _part_of(facts: Mapping[str, str], parts: list[MachinePart]) -> MachinePart:
+    """The part with these facts, which is added where there is none."""
+    for part in parts:
+        if part.facts == facts:
+            return part
+    parts.append(MachinePart(facts))
+    return parts[-1]
+
+
+def machine_changes(points: Sequence[Point], parts: Sequence[MachinePart]) -> list[MachineChange]:
+    """Where a part begins after all earlier ones have ended."""
+    found = []
+    for number, part in enumerate(parts[1:], start=1):
+        first = part.indices[0]
+        if all(earlier.indices[-1] < first for earlier in parts[:number]):
+            differs = differing_facts(points[first - 1].fingerprint, part.facts)
+            found.append(MachineChange(first, points[first], differs))
+    return found

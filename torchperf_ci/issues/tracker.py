@@ -1,0 +1,253 @@
+"""Our issues in one repository at GitHub: listed, opened, edited, closed. What happens when is decided elsewhere."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
+from torchperf_ci.github import GitHubRefusedError, authenticated_login
+from torchperf_ci.issues.memory import EXPECTED_LABEL, TORCHPERF_LABEL, TrackedIssue, read_tracked_issue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from github.Issue import Issue
+
+    from torchperf_ci.culprits.culprit import Culprit
+    from torchperf_ci.github import GitHubClient
+
+
+_MAY_NOT = (401, 403)
+_GONE_STATUSES = (301, 404, 410)
+
+
+class StaleError(Exception):
+    """An issue is not any more as it was when somebody looked."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"#{number} has changed meanwhile")
+
+
+class LockedError(Exception):
+    """The conversation is locked; the issue itself can still be edited."""
+
+
+def is_gone(error: GitHubRefusedError) -> bool:
+    """Whether what was asked for is deleted, moved, or out of sight."""
+    return error.status in _GONE_STATUSES
+
+
+def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> TorchperfError:
+    """An error that says what to do."""
+    if error.status == 410:
+        return NotDeliveredError(
+            f"{repository} has issues switched off ({error}): switch them on under Settings → General → Features, or "
+            "name another repository, with `issues: {repo: owner/name}` in torchperf.yml or with --repo"
+        )
+    if error.status in _MAY_NOT:
+        return CredentialsError(
+            f"the token in GITHUB_TOKEN may not {what} in {repository}: {error}; "
+            "give the job `permissions: issues: write`"
+        )
+    if error.status == 404:
+        return CredentialsError(
+            f"{repository} is not there, or the token in GITHUB_TOKEN does not see it: {error}; "
+            "it needs `permissions: issues: write`, and a job's own token sees no other private repository"
+        )
+    return NotDeliveredError(f"GitHub refuses to {what} in {repository}: {error}")
+
+
+_COLOUR = "d4863b"
+_MEANINGS = {
+    TORCHPERF_LABEL: "Opened by torchperf, which finds it again by this label",
+    EXPECTED_LABEL: "It is meant to be so: torchperf closes the issue, and the new level is taken for granted",
+}
+
+
+@dataclass(frozen=True)
+class IssueLabels:
+    """Those that an issue gets, and those that are missing and that the token may not make."""
+
+    usable: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+
+def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> IssueLabels:
+    """Our own label and those that are ``wanted`` beside it; the one that accepts is there to be chosen.
+
+    Raises :class:`GitHubRefusedError` where our own cannot be made: no issue would be found again.
+    """
+    _make_label(ask, TORCHPERF_LABEL)
+    names = dict.fromkeys((*wanted, EXPECTED_LABEL))
+    refused = tuple(name for name in names if not _is_made(ask, name))
+    usable = dict.fromkeys((TORCHPERF_LABEL, *(name for name in wanted if name not in refused)))
+    return IssueLabels(tuple(usable), refused)
+
+
+def _is_made(ask: GitHubClient, name: str) -> bool:
+    try:
+        _make_label(ask, name)
+    except GitHubRefusedError:
+        return False
+    return True
+
+
+def _make_label(ask: GitHubClient, name: str) -> None:
+    try:
+        ask(lambda: ask.repository.get_label(name).complete())
+    except GitHubRefusedError as error:
+        if error.status != 404:
+            raise
+        try:
+            ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
+        except GitHubRefusedError as refused:
+            if refused.status != 422 or not _label_exists(ask, name):  # else somebody was faster
+                raise
+
+
+def _label_exists(ask: GitHubClient, name: str) -> bool:
+    try:
+        ask(lambda: ask.repository.get_label(name).complete())
+    except GitHubRefusedError:
+        return False
+    return True
+
+
+CloseReason = Literal["completed", "not_planned", "duplicate", "reopened"]
+"""Why an issue is closed, or open again, in GitHub's words."""
+
+
+@dataclass(frozen=True)
+class IssueTracker:
+    """Ask about issues. ``labels`` are those that new ones get beside our own.
+
+    Everything here raises :class:`CredentialsError` where the token may not, and :class:`NotDeliveredError` where
+    GitHub does not.
+    """
+
+    ask: GitHubClient
+    labels: Sequence[str] = ()
+
+    @cached_property
+    def login(self) -> str:
+        """Who we are."""
+        return authenticated_login(self.ask)
+
+    def ours(self) -> list[TrackedIssue]:
+        """All of them, open and closed, by number. A memory in somebody else's issue is a quotation, or a trap."""
+        with self._explaining("list issues"):
+            found = self.ask.all(
+                lambda: self.ask.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
+            )
+        return sorted(filter(None, map(self._known, found)), key=lambda issue: issue.number)
+
+    def open(self, title: str, body: str) -> TrackedIssue:
+        """Open an issue with all labels that can be had."""
+        with self._explaining("open an issue"):
+            labels, create = list(self._made.usable), self.ask.repository.create_issue
+            issue = self.ask(lambda: create(title=title, body=body, labels=labels), again=False)
+            opened = self._known(issue)
+            if opened is None:  # it would not be found again, and there would be one more every night
+                self.ask(lambda: issue.edit(state="closed", state_reason="not_planned"))
+                raise CredentialsError(self._not_ours(issue))
+        return opened
+
+    def edit(self, issue: TrackedIssue, body: str, *, title: str | None = None) -> None:
+        """Give an issue another body, and another title where it is given.
+
+        Raises :class:`StaleError` where it is not any more as it was when somebody looked.
+        """
+        self._change(issue, body=body, **({"title": title} if title else {}))
+
+    def close(
+        self,
+        issue: TrackedIssue,
+        body: str,
+        reason: CloseReason = "completed",
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Close an issue with a last body; as :meth:`edit`."""
+        given = {} if labels is None else {"labels": list(labels)}
+        self._change(issue, body=body, state="closed", state_reason=reason, **given)
+
+    def reopen(self, issue: TrackedIssue, body: str) -> None:
+        """Open an issue again with a new body; as :meth:`edit`."""
+        self._change(issue, body=body, state="open", state_reason="reopened")
+
+    def comment(self, issue: TrackedIssue, text: str) -> None:
+        """Say something. Raises :class:`LockedError` where nobody may; :class:`StaleError` where it is gone."""
+        with self._explaining(f"comment on #{issue.number}", issue):
+            self.ask(lambda: self._at(issue).create_comment(text), again=False)
+
+    @property
+    def refused_labels(self) -> Sequence[str]:
+        """The labels that are missing, and that the token may not make; known once an issue was opened."""
+        return self._made.refused if "_made" in vars(self) else ()
+
+    @cached_property
+    def _made(self) -> IssueLabels:
+        return make_labels(self.ask, self.labels)
+
+    def _change(self, issue: TrackedIssue, **changes: Any) -> None:
+        """Look again, and write: somebody may have edited, closed, moved or deleted it, or told the same."""
+        with self._explaining(f"edit #{issue.number}", issue):
+            now = self._at(issue)
+            self.ask(now.complete)
+            if not self._is_as_it_was(issue, now):
+                raise StaleError(issue.number)
+            self.ask(lambda: now.edit(**changes))
+            if now.html_url != issue.url:  # it was moved in this very moment, and GitHub took the edit there
+                raise StaleError(issue.number)
+
+    def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:
+        known = self._known(now)
+        then = (issue.url, issue.body, issue.is_open)
+        return known is not None and (known.url, known.body, known.is_open) == then
+
+    def _at(self, issue: TrackedIssue) -> Issue:
+        return self.ask.repository.get_issue(issue.number)
+
+    def _known(self, issue: Issue) -> TrackedIssue | None:
+        return read_tracked_issue(issue, self.login)
+
+    def _not_ours(self, issue: Issue) -> str:
+        author = issue.user.login if issue.user else "nobody"
+        if author != self.login:
+            return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"
+        return (
+            f"the issue #{issue.number} of {self.ask.name} did not get the label {TORCHPERF_LABEL!r}: "
+            "the token may not set labels; give the job `permissions: issues: write`"
+        )
+
+    @contextmanager
+    def _explaining(self, what: str, issue: TrackedIssue | None = None) -> Iterator[None]:
+        try:
+            yield
+        except GitHubRefusedError as error:
+            if issue and is_gone(error):
+                raise StaleError(issue.number) from error
+            if error.status == 403 and "locked" in str(error).lower():
+                raise LockedError(what) from error
+            raise explain_refusal(error, self.ask.name, what) from error
+
+
+_LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})")
+"""A person's or an organisation's; an app's has brackets, and reads nothing."""
+
+
+def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:
+    """The login of a culprit's author; None where the commit is not on ``server``, or of nobody that it knows."""
+    page = rf"{re.escape(server)}/([\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
+    found = re.fullmatch(page, culprit.url or "", re.ASCII)
+    if not found or found[2] != culprit.commit:
+        return None
+    try:
+        author = ask(lambda: ask.github.get_repo(found[1]).get_commit(found[2]).author)
+    except GitHubRefusedError:
+        return None
+    login = author.login if author else ""
+    return login if _LOGIN.fullmatch(login) else None

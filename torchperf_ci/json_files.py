@@ -1,0 +1,243 @@
+"""The JSON files between stations, written whole or not at all; and journals, whose every line is kept at once.
+
+A file that is read may be a stranger's, say from the job of a pull request: nothing in it is believed before it has
+been checked against its schema.
+
+The last line may be torn. What it was to tell was then never acted upon, so it is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import cached_property
+from math import inf, isfinite
+from typing import IO, TYPE_CHECKING, Any
+
+from torchperf_ci.actions import one_line
+from torchperf_ci.errors import ResumeError
+from torchperf_ci.records.files import open_regular, replace_file
+from torchperf_ci.stats.effect import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jsonschema.protocols import Validator
+
+    from torchperf_ci.errors import TorchperfError
+
+
+_TOLD = 200
+"""Characters that a message quotes of a file, or of a place in it."""
+
+
+class _UnfitError(Exception):
+    """What is wrong with a file's content."""
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """A kind of file: its published schema, the newest version that is read, and the error that a bad one raises."""
+
+    schema_file: Path
+    version: int
+    error: type[TorchperfError]
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema, as published."""
+        loaded: Mapping[str, Any] = json.loads(self.schema_file.read_text(encoding="utf-8"))
+        return loaded
+
+    def write(self, path: Path, text: str) -> None:
+        """Write ``text`` to ``path``, whole or not at all, and make the directories that it lacks.
+
+        Raises ``error`` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"{path}: its directory cannot be made: {error.strerror}"
+            raise self.error(msg) from error
+        replace_file(path, text)
+
+    def read(self, path: Path, size_limit: int) -> Any:
+        """The content of ``path`` in JSON's own types, after it was checked.
+
+        Raises ``error``, which says where in the file and what is wrong; so it does for more than ``size_limit`` bytes.
+        """
+        try:
+            members = _parsed(_content(path, size_limit))
+            self._check(members)
+        except OSError as error:
+            msg = f"{path}: cannot be read: {error.strerror}"
+            raise self.error(msg) from error
+        except _UnfitError as error:
+            msg = f"{path}: {error}"
+            raise self.error(msg) from error
+        except RecursionError as error:
+            msg = f"{path}: is no JSON that can be used: it is nested too deeply"
+            raise self.error(msg) from error
+        return members
+
+    def _check(self, members: Any) -> None:
+        version = members.get("version") if isinstance(members, dict) else None
+        if isinstance(version, int) and version > self.version:
+            msg = f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
+            raise _UnfitError(msg)
+        for error in self._validator.iter_errors(members):
+            place, problem = one_line(error.json_path), one_line(error.message)
+            msg = f"{place[:_TOLD]}: {problem[:_TOLD]}"
+            raise _UnfitError(msg)
+
+    @cached_property
+    def _validator(self) -> Validator:
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(self.schema)
+
+
+def json_text(members: Mapping[str, Any]) -> str:
+    """A whole file: one member a line, and one line an item where the member is an array.
+
+    Dataclasses become objects. A number that is not finite becomes null, and so does the open end of an effect.
+    """
+    lines = ",\n".join(f" {_json_line(name)}: {_member(value)}" for name, value in _plain(members).items())
+    # A name that came from a file system may hold what is no Unicode.
+    return f"{{\n{lines}\n}}\n".encode("utf-8", "replace").decode("utf-8")
+
+
+def effect_of(item: Mapping[str, Any]) -> Effect:
+    """The effect that an object of a file holds, its open ends as 0 and infinity."""
+    high = item["high"]
+    return Effect(item["ratio"], item["low"] or 0.0, inf if high is None else high, item.get("pairs", 0))
+
+
+def _member(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return _json_line(value)
+    items = ",\n".join(f"  {_json_line(item)}" for item in value)
+    return f"[\n{items}\n ]"
+
+
+def _json_line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """``value`` in JSON's own types, with null in place of every number that JSON cannot hold."""
+    if isinstance(value, Effect):
+        return _plain({**vars(value), "low": value.low or None})  # a ratio is open below at 0
+    if is_dataclass(value):
+        return _plain(vars(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _content(path: Path, size_limit: int) -> bytes:
+    with open_regular(path) as file:
+        content = file.read(size_limit + 1)
+    if len(content) > size_limit:
+        msg = f"is larger than {size_limit // 2**20} MiB"
+        raise _UnfitError(msg)
+    return content
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        members = json.loads(content, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
+        json.dumps(members, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except ValueError as error:
+        msg = f"is no JSON that can be used: {str(error)[:_TOLD]}"
+        raise _UnfitError(msg) from error
+    return members
+
+
+def _finite(literal: str) -> float:
+    if not isfinite(number := float(literal)):
+        msg = f"{literal[:20]} is no finite number"
+        raise ValueError(msg)
+    return number
+
+
+def _whole(literal: str) -> int:
+    _finite(literal)
+    return int(literal)
+
+
+JournalEntry = dict[str, Any]
+
+
+class OtherPlanError(ResumeError):
+    """A sound journal of another plan; ``changed`` are the entries of it that differ."""
+
+    def __init__(self, message: str, changed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.changed = changed
+
+
+def append_entry(file: IO[bytes], entry: Mapping[str, Any]) -> None:
+    """Add a line, and return when it is on the disk. ``file`` must be open for appending."""
+    file.write(_entry_line(entry))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def read_entries(file: IO[bytes], plan: Mapping[str, Any], otherwise: str) -> list[JournalEntry]:
+    """What was appended below ``plan``; in a file that is empty, or torn in its first line, the plan is put first.
+
+    ``file`` must be open for reading and appending. Raises :class:`ResumeError`, which ends in ``otherwise``, for
+    another plan (:class:`OtherPlanError`) and for what is no journal; the file is left as it is then.
+    """
+    file.seek(0)
+    content = file.read()
+    header = _entry_line({"plan": plan})
+    if header.startswith(content):
+        file.truncate(0)
+        append_entry(file, {"plan": plan})
+        return []
+    *lines, torn = content.split(b"\n")
+    first, *found = [_parsed_entry(file, *line, otherwise) for line in enumerate(lines, start=1)] or [{}]
+    _check_plan(file, first, json.loads(header), otherwise)
+    file.truncate(len(content) - len(torn))
+    return found
+
+
+def _entry_line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry).encode() + b"\n"
+
+
+def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> JournalEntry:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        msg = f"{file.name}:{number}: this is no line that torchperf wrote; {otherwise}"
+        raise ResumeError(msg)
+    return entry
+
+
+def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, otherwise: str) -> None:
+    old, new = first.get("plan"), header["plan"]
+    if not isinstance(old, dict):
+        msg = f"{file.name} does not begin with the plan of a run; {otherwise}"
+        raise ResumeError(msg)
+    changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
+    if changed:
+        told = ", ".join(
+            f"{key}: {_short_value(old.get(key))} → {_short_value(new.get(key))}" for key in changed
+        )
+        msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({told}); {otherwise}"
+        raise OtherPlanError(msg, changed)
+
+
+def _short_value(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

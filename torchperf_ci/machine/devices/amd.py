@@ -1,0 +1,285 @@
+"""AMD GPUs, which torch also calls ``cuda``, through AMD SMI, the library under amd-smi."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from contextlib import redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
+from torchperf_ci.machine.devices.interface import (
+    UNKNOWN_GPU,
+    GpuCondition,
+    GpuReading,
+    ThrottleCounters,
+    Throttling,
+    TuningChange,
+    VendorToolError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.machine.devices.interface import DeviceIdentity, TorchGpu
+
+
+MICROJOULE = 1e-6
+MICROWATT = 1e-6
+SUSTAINED_SHARE = 0.9
+"""Of the highest clock; which clock holds under load is not published. An MI300X (2100 MHz) gets 1890."""
+
+# Flags of amdsmi_get_violation_status.
+VOIDING = {
+    "active_prochot_thrm": "processor hot",
+    "active_socket_thrm": "socket temperature",
+    "active_vr_thrm": "voltage regulator temperature",
+    "active_hbm_thrm": "memory temperature",
+}
+WARNING = {"active_ppt_pwr": "package power limit"}
+
+SOCKET_POWER = ("current_socket_power", "average_socket_power")
+"""Keys of amdsmi_get_power_info, in watts: the first of MI300 and later, the second of those before."""
+NO_WATTS = 0xFFFF
+"""What is not supported is told as the largest number of 16 or of 32 bits, or as "N/A"."""
+
+
+class AmdGpu(VendorGpu):
+    """One GPU, by its AMD SMI handle. The library writes "N/A" for what it cannot read."""
+
+    def __init__(self, amdsmi: Any, handle: Any) -> None:
+        self._amdsmi = amdsmi
+        self._handle = handle
+
+    @property
+    def uuid(self) -> str:
+        return str(self._read("amdsmi_get_gpu_device_uuid") or "")
+
+    @property
+    def name(self) -> str:
+        return str(self._fact("amdsmi_get_gpu_asic_info", "market_name") or "unknown AMD GPU")
+
+    @property
+    def driver(self) -> str:
+        return str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
+
+    @property
+    def driver_branch(self) -> str:
+        """``6.12`` of ``6.12.12``."""
+        return ".".join(self.driver.split(".")[:2])
+
+    @property
+    def serial(self) -> str:
+        """What ROCm's own variables call it: ``GPU-`` and the chip's serial number (ROCm, "GPU isolation")."""
+        serial = str(self._fact("amdsmi_get_gpu_asic_info", "asic_serial") or "")
+        return f"GPU-{serial.lower().removeprefix('0x')}"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        microwatts = self._fact("amdsmi_get_power_cap_info", "power_cap")
+        partitions = {
+            "gpu_compute_partition": self._read("amdsmi_get_gpu_compute_partition"),
+            "gpu_memory_partition": self._read("amdsmi_get_gpu_memory_partition"),
+        }
+        return {
+            **({"gpu_power_limit": f"{microwatts * MICROWATT:g} W"} if microwatts else {}),
+            **{name: mode for name, mode in partitions.items() if mode},
+        }
+
+    @property
+    def pci_address(self) -> str:
+        return str(self._read("amdsmi_get_gpu_device_bdf") or "").lower()
+
+    @property
+    def memory_mib(self) -> int:
+        return int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0)
+
+    def clocks(self) -> Mapping[str, str]:
+        kinds = self._amdsmi.AmdSmiClkType
+        readings = {
+            "gpu_sm_mhz": self._fact("amdsmi_get_clock_info", "clk", kinds.GFX),
+            "gpu_sm_max_mhz": self._fact("amdsmi_get_clock_info", "max_clk", kinds.GFX),
+            "gpu_memory_mhz": self._fact("amdsmi_get_clock_info", "clk", kinds.MEM),
+        }
+        return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
+
+    def throttling(self) -> Throttling:
+        status = self._read("amdsmi_get_violation_status")
+        if status is None:
+            return Throttling(known=False)
+        return Throttling(_active(status, VOIDING), _active(status, WARNING))
+
+    def throttle_counters(self) -> ThrottleCounters | None:
+        """Each reason's counter grows while it holds, ``acc_counter`` always (MI300 and later)."""
+        status = self._read("amdsmi_get_violation_status") or {}
+        total = status.get("acc_counter", "N/A")
+        if total == "N/A":
+            return None
+        voiding, power = _accumulated(status, VOIDING), _accumulated(status, WARNING)
+        return ThrottleCounters(float(total), voiding, next(iter(power.values()), None))
+
+    def reading(self) -> GpuReading:
+        """Without reasons: asking for them takes the library a tenth of a second."""
+        power = self._read("amdsmi_get_power_info") or {}
+        told = [power.get(key, "N/A") for key in SOCKET_POWER]
+        watts = [value for value in told if value != "N/A" and value < NO_WATTS]
+        condition = self.condition()
+        return GpuReading(
+            time.monotonic(),
+            sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._amdsmi.AmdSmiClkType.GFX),
+            watts=next(iter(watts), None),
+            temperature=condition.temperature,
+            joules=self.energy_joules(),
+            processes=len(condition.processes),
+        )
+
+    def energy_joules(self) -> float | None:
+        energy = self._read("amdsmi_get_energy_count")
+        if energy is None:
+            return None
+        return float(energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE)
+
+    def condition(self) -> GpuCondition:
+        amdsmi = self._amdsmi
+        temperature = self._read(
+            "amdsmi_get_temp_metric",
+            amdsmi.AmdSmiTemperatureType.HOTSPOT,
+            amdsmi.AmdSmiTemperatureMetric.CURRENT,
+        )
+        return GpuCondition(
+            temperature=temperature,
+            processes=tuple(p["pid"] for p in self._read("amdsmi_get_gpu_process_list") or ()),
+        )
+
+    def changes(self) -> tuple[TuningChange, ...]:
+        """Performance determinism: a soft limit on the clock, below its peak."""
+        highest = self._fact("amdsmi_get_clock_info", "max_clk", self._amdsmi.AmdSmiClkType.GFX)
+        if highest is None:
+            return ()
+        mhz = int(highest * SUSTAINED_SHARE)
+        return (
+            TuningChange(
+                "gpu_clocks",
+                f"deterministic at {mhz} MHz",
+                ({"kind": "amdsmi_perf_level", "uuid": self.uuid},),
+                lambda: self._write("amdsmi_set_gpu_perf_determinism_mode", mhz),
+            ),
+        )
+
+    def _read(self, function: str, *arguments: object) -> Any:
+        try:
+            answer = getattr(self._amdsmi, function)(self._handle, *arguments)
+        except self._amdsmi.AmdSmiException:
+            return None
+        return None if answer == "N/A" else answer
+
+    def _fact(self, function: str, key: str, *arguments: object) -> Any:
+        value = (self._read(function, *arguments) or {}).get(key)
+        return None if value == "N/A" else value
+
+    def _write(self, function: str, *arguments: object) -> None:
+        try:
+            getattr(self._amdsmi, function)(self._handle, *arguments)
+        except self._amdsmi.AmdSmiException as error:
+            raise VendorToolError(_one_line(error)) from None
+
+
+def visible_amd_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
+    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
+
+    Raises :class:`VendorToolError` if there is none. ``ROCR_VISIBLE_DEVICES`` chooses from the machine's GPUs,
+    ``HIP_VISIBLE_DEVICES`` (or, for HIP the same, ``CUDA_VISIBLE_DEVICES``) from what that leaves.
+    """
+    amdsmi = _library()
+    try:
+        gpus = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
+    except amdsmi.AmdSmiException as error:
+        raise VendorToolError(_one_line(error)) from None
+    if same := [gpu for gpu in gpus if seen.pci and _place(gpu.pci_address) == _place(seen.pci)]:
+        return [same[0]]
+    environment = os.environ
+    hip = environment.get("HIP_VISIBLE_DEVICES", environment.get("CUDA_VISIBLE_DEVICES"))
+    for choice in (environment.get("ROCR_VISIBLE_DEVICES"), hip):
+        names = [gpu.serial if "GPU-" in (choice or "") else gpu.uuid for gpu in gpus]
+        gpus = [gpus[index] for index in visible_indices(choice, names)]
+    if not gpus:
+        msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
+        raise VendorToolError(msg)
+    return [*gpus]
+
+
+def _place(pci: str) -> str:
+    """Of an address, what torch knows: it leaves out the function, which numbers the partitions of a card."""
+    return pci.rpartition(".")[0]
+
+
+def _library() -> Any:
+    """The ``amdsmi`` module that comes with ROCm, initialised; it stays so for the process's life."""
+    try:
+        with redirect_stdout(StringIO()):
+            import amdsmi
+    except (ImportError, KeyError, OSError):
+        # Where the shared library is missing, the package prints so, and raises KeyError from its own loader.
+        msg = "the Python package amdsmi of ROCm is not installed, or does not find its library"
+        raise VendorToolError(msg) from None
+    try:
+        amdsmi.amdsmi_init()
+    except amdsmi.AmdSmiException as error:
+        raise VendorToolError(_one_line(error)) from None
+    return amdsmi
+
+
+def _active(status: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for key, name in names.items() if status.get(key) is True)
+
+
+def _accumulated(status: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
+    counters = {name: status.get(key.replace("active_", "acc_"), "N/A") for key, name in names.items()}
+    return {name: float(count) for name, count in counters.items() if count != "N/A"}
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+ROCMINFO_SECONDS = 30.0
+
+
+class Rocm(ManagedGpu):
+    """An AMD GPU: torch's CUDA API on HIP in the worker, AMD SMI in the parent."""
+
+    torch_type = "cuda"
+    kind = "rocm"
+    vendor = "AMD"
+
+    def visible_gpus(self) -> list[VendorGpu]:
+        return visible_amd_gpus(self._seen)
+
+    def identity(self) -> DeviceIdentity:
+        """Named as the PyTorch benchmark infrastructure does, after ``rocminfo``."""
+        identity = super().identity()
+        name = marketing_name(_rocminfo())
+        return replace(identity, type=name) if name else identity
+
+
+def marketing_name(rocminfo: str) -> str:
+    """The last marketing name that ``rocminfo`` prints: CPUs come first. Empty if there is none."""
+    names = re.findall(r"^\s*Marketing Name:[ \t]*(\S.*?)\s*$", rocminfo, re.MULTILINE)
+    return names[-1] if names else ""
+
+
+def _rocminfo() -> str:
+    try:
+        return subprocess.run(
+            ["rocminfo"],  # noqa: S607  # it has no fixed place; PATH knows it
+            capture_output=True,
+            text=True,
+            timeout=ROCMINFO_SECONDS,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,278 @@
+"""NVIDIA GPUs, through NVML, the library under nvidia-smi."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
+from torchperf_ci.machine.devices.interface import (
+    UNKNOWN_GPU,
+    GpuCondition,
+    GpuReading,
+    ThrottleCounters,
+    Throttling,
+    TuningChange,
+    VendorToolError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_ci.machine.devices.interface import TorchGpu
+
+
+MIB = 2**20
+MILLIJOULE = 1e-3
+MILLIWATT = 1e-3
+NANOSECOND = 1e-9
+
+# nvmlClocksEventReasons of nvml.h.
+VOIDING = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake slowdown",
+}
+WARNING = {0x04: "software power cap"}
+
+# Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 brings them up to date every 0.1 s.
+POWER_COUNTER = 74  # PERF_POLICY_POWER
+THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers that do not have the first two of the next ones
+VOIDING_COUNTERS = {
+    269: "software thermal slowdown",  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
+    270: "hardware thermal slowdown",  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
+    271: "power brake slowdown",  # CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN
+}
+
+
+class NvidiaGpu(VendorGpu):
+    """One GPU, by its NVML handle."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+
+    @property
+    def uuid(self) -> str:
+        return str(self._read("nvmlDeviceGetUUID") or "")
+
+    @property
+    def name(self) -> str:
+        return str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU")
+
+    @property
+    def driver(self) -> str:
+        try:
+            return str(self._nvml.nvmlSystemGetDriverVersion())
+        except self._nvml.NVMLError:
+            return ""
+
+    @property
+    def driver_branch(self) -> str:
+        """``580`` of ``580.159.04``: NVIDIA's releases within a branch mend faults and leave speed alone."""
+        return self.driver.partition(".")[0]
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """A slice's are its card's."""
+        if self._read("nvmlDeviceIsMigDeviceHandle"):
+            card = self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            return NvidiaGpu(self._nvml, card).settings
+        milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
+        kinds = (self._nvml.NVML_CLOCK_SM, self._nvml.NVML_CLOCK_MEM)
+        clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
+        # Each as it is now, and as it will be after the next start.
+        modes = {"gpu_ecc": self._read("nvmlDeviceGetEccMode"), "gpu_mig": self._read("nvmlDeviceGetMigMode")}
+        return {
+            **({"gpu_power_limit": f"{milliwatts * MILLIWATT:g} W"} if milliwatts else {}),
+            **({} if None in clocks else {"gpu_application_clocks": "{}, {} MHz".format(*clocks)}),
+            **{name: "on" if mode[0] else "off" for name, mode in modes.items() if mode},
+        }
+
+    @property
+    def pci_address(self) -> str:
+        pci = self._read("nvmlDeviceGetPciInfo")
+        return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
+
+    @property
+    def memory_mib(self) -> int:
+        memory = self._read("nvmlDeviceGetMemoryInfo")
+        return int(memory.total) // MIB if memory else 0
+
+    def clocks(self) -> Mapping[str, str]:
+        nvml = self._nvml
+        readings = {
+            "gpu_sm_mhz": self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            "gpu_sm_max_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            "gpu_memory_mhz": self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+        }
+        return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
+
+    def throttling(self) -> Throttling:
+        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if mask is None:  # its name before R535
+            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
+        if mask is None:
+            return Throttling(known=False)
+        return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
+
+    def throttle_counters(self) -> ThrottleCounters | None:
+        counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
+        if not counters:
+            return None
+        voiding = {name: counters[field] for field, name in VOIDING_COUNTERS.items() if field in counters}
+        if not voiding and THERMAL_COUNTER in counters:
+            voiding = {"thermal slowdown": counters[THERMAL_COUNTER]}
+        return ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
+
+    def reading(self) -> GpuReading:
+        nvml = self._nvml
+        milliwatts = self._read("nvmlDeviceGetPowerUsage")
+        return GpuReading(
+            time.monotonic(),
+            sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            watts=None if milliwatts is None else milliwatts * MILLIWATT,
+            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            joules=self.energy_joules(),
+            processes=len(self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
+            throttling=self.throttling(),
+        )
+
+    def energy_joules(self) -> float | None:
+        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
+        return None if millijoules is None else float(millijoules * MILLIJOULE)
+
+    def condition(self) -> GpuCondition:
+        nvml = self._nvml
+        persistence = self._read("nvmlDeviceGetPersistenceMode")
+        temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
+        return GpuCondition(
+            temperature=temperature,
+            slowdown_temperature=self._slowdown_temperature(temperature),
+            persistence=None if persistence is None else bool(persistence),
+            processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
+        )
+
+    def _slowdown_temperature(self, temperature: int | None) -> int | None:
+        """As an H100 tells it; NVML's reference announces that newer GPUs will tell the way to it alone."""
+        kind = self._nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
+        if limit is None and temperature is not None:
+            margin = self._read("nvmlDeviceGetMarginTemperature")
+            limit = None if margin is None else temperature + margin
+        return limit
+
+    def changes(self) -> tuple[TuningChange, ...]:
+        """Keep the driver loaded, and the clock at the base clock, which the power limit can sustain."""
+        nvml = self._nvml
+        base = nvml.NVML_CLOCK_LIMIT_ID_TDP
+        return (
+            TuningChange(
+                "gpu_persistence",
+                "on",
+                ({"kind": "nvml_persistence", "uuid": self.uuid},),
+                lambda: self._write("nvmlDeviceSetPersistenceMode", nvml.NVML_FEATURE_ENABLED),
+            ),
+            TuningChange(
+                "gpu_clocks",
+                "locked to the base clock",
+                ({"kind": "nvml_clocks", "uuid": self.uuid},),
+                lambda: self._write("nvmlDeviceSetGpuLockedClocks", base, base),
+            ),
+        )
+
+    def _counters(self, *fields: int) -> dict[int, float]:
+        """Seconds by field, of those that this GPU has."""
+        values = self._read("nvmlDeviceGetFieldValues", list(fields)) or ()
+        return {
+            value.fieldId: value.value.ullVal * NANOSECOND
+            for value in values
+            if value.nvmlReturn == self._nvml.NVML_SUCCESS
+        }
+
+    def _read(self, function: str, *arguments: object) -> Any:
+        try:
+            return getattr(self._nvml, function)(self._handle, *arguments)
+        except (self._nvml.NVMLError, self._nvml.NVMLLibraryMismatchError):  # the second: before R510
+            return None
+
+    def _write(self, function: str, *arguments: object) -> None:
+        try:
+            getattr(self._nvml, function)(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            raise VendorToolError(str(error)) from None
+
+
+def visible_nvidia_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
+    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
+
+    Raises :class:`VendorToolError` if there is none. NVML counts in PCI order; CUDA counts the fastest first unless
+    ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ only where unlike GPUs share a machine. Of MIG instances, CUDA
+    sees only the first one listed.
+    """
+    nvml = _library()
+    if found := _by_uuid(nvml, seen.uuid):
+        return [found]
+    choice = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        if choice is not None and choice.startswith("MIG-"):
+            return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
+        gpus = [NvidiaGpu(nvml, handle) for handle in _handles(nvml)]
+    except nvml.NVMLError as error:
+        raise VendorToolError(str(error)) from None
+    chosen = visible_indices(choice, [gpu.uuid for gpu in gpus])
+    if not chosen:
+        msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
+        raise VendorToolError(msg)
+    return [gpus[index] for index in chosen]
+
+
+def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
+    """By torch's identifier, which lacks the prefix that tells a card from a slice of one."""
+    for prefix in ("GPU-", "MIG-") if uuid else ():
+        try:
+            return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(prefix + uuid))
+        except nvml.NVMLError:
+            continue
+    return None
+
+
+def _handles(nvml: Any) -> Iterator[Any]:
+    """Of all cards that this process may open; CUDA does not count the others, either."""
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            yield nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NO_PERMISSION:
+                raise
+
+
+def _library() -> Any:
+    """The ``pynvml`` module, initialised; it stays so for the process's life."""
+    try:
+        import pynvml
+    except ImportError:
+        msg = "the Python package nvidia-ml-py is not installed"
+        raise VendorToolError(msg) from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise VendorToolError(str(error)) from None
+    return pynvml
+
+
+def _named(mask: int, names: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(name for bit, name in names.items() if mask & bit)
+
+
+class Cuda(ManagedGpu):
+    """An NVIDIA GPU: torch's CUDA in the worker, NVML in the parent."""
+
+    torch_type = "cuda"
+    kind = "cuda"
+    vendor = "NVIDIA"
+
+    def visible_gpus(self) -> list[VendorGpu]:
+        return visible_nvidia_gpus(self._seen)

@@ -1,0 +1,186 @@
+"""What the doctor looks at: the state of the machine, and how steadily it repeats one piece of work."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING, Literal
+
+from torchperf_ci.machine.devices.interface import GpuCondition, Throttling
+from torchperf_ci.machine.host import Host, compilers, read_host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.machine.devices.interface import Device
+
+
+FindingLevel = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class DoctorFinding:
+    """One aspect of the machine: what was ``found``, ``why`` it matters and what to ``do``.
+
+    ``warn`` makes numbers noisier, ``bad`` makes them wrong or impossible.
+    """
+
+    check: str
+    level: FindingLevel
+    found: str
+    why: str
+    do: str = ""
+
+
+BLOCK_SECONDS = 0.02
+BLOCKS = 50
+PROCESSES = 3
+"""That a run takes by default."""
+SURE = 1.96 + 0.84
+"""Normal quantiles for a two-sided 5% of false alarms and 80% of real changes seen."""
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """``cv``: standard deviation of equal blocks over their mean; ``typical``: seconds of the median one."""
+
+    cv: float
+    typical: float
+
+    @property
+    def resolvable(self) -> float:
+        """The smallest relative change that two unpaired runs could tell at best: ``2.8 · cv · √(2/3)``.
+
+        Two means of three values each differ by chance with a standard deviation of ``cv · √(2/3)``. Whole
+        processes differ more than blocks of one process do, so this is a bound from below.
+        """
+        return SURE * self.cv * math.sqrt(2 / PROCESSES)
+
+
+@dataclass(frozen=True)
+class DeviceExercise:
+    """The noise of a device by kind of work, and the median of its clock meanwhile, in MHz, where it is told."""
+
+    noise: Mapping[str, BlockNoise]
+    clock: str | None = None
+
+
+def measure_noise(blocks: int = BLOCKS) -> BlockNoise:
+    """Time ``blocks`` equal blocks of about 20 ms each, on one thread."""
+    work = _work_for(BLOCK_SECONDS)
+    _block(work)
+    return noise_of([_block(work) for _ in range(blocks)])
+
+
+def noise_of(seconds: Sequence[float]) -> BlockNoise:
+    """The noise of blocks of equal work, of which there are two or more."""
+    return BlockNoise(stdev(seconds) / fmean(seconds), median(seconds))
+
+
+def _work_for(seconds: float) -> int:
+    """Iterations that take so long undisturbed: of three tries, the fastest counts."""
+    work = 1000
+    while (taken := min(_block(work) for _ in range(3))) < seconds / 4:
+        work *= 2
+    return int(work * seconds / taken)
+
+
+def _block(work: int) -> float:
+    start = time.perf_counter()
+    for _ in range(work):
+        pass
+    return time.perf_counter() - start
+
+
+CLOCK_READS = 1000
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """``disk_free``: bytes where inductor's cache lies. ``clock_step``: seconds. ``condition``: of a GPU."""
+
+    host: Host
+    noise: BlockNoise
+    condition: GpuCondition | None = None
+    throttling: Throttling = field(default_factory=Throttling)
+    compilers: Mapping[str, str] | None = None
+    disk_free: int = 0
+    clock_step: float = 0.0
+    administrator: bool = False
+    exercise: DeviceExercise | None = None
+
+
+def gather_facts(
+    device: Device, root: Path = Path("/"), exercise: DeviceExercise | None = None
+) -> MachineFacts:
+    """Look at this machine and ``device``; takes about a second, which is spent on measuring noise."""
+    cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
+    existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
+    host = read_host(root)  # before the noise measurement becomes the load that it reports
+    return MachineFacts(
+        host=host,
+        noise=measure_noise(),
+        condition=device.condition(),
+        throttling=device.throttling(),
+        compilers=compilers(),
+        disk_free=shutil.disk_usage(existing).free,
+        clock_step=_clock_step(),
+        administrator=os.geteuid() == 0,
+        exercise=exercise,
+    )
+
+
+def _clock_step() -> float:
+    """The smallest difference that two readings of the clock show, in seconds."""
+    readings = [time.perf_counter() for _ in range(CLOCK_READS)]
+    steps = (b - a for a, b in itertools.pairwise(readings))
+    return min((step for step in steps if step > 0), default=time.get_clock_info("perf_counter").resolution)
+
+
+USUAL_CHANGE = 0.03
+"""The smallest change that regressions are usually judged at."""
+HOPELESS = 0.10
+
+
+def steadiness(facts: MachineFacts) -> DoctorFinding:
+    """What change could be seen here without pairs?"""
+    why = "what varies by itself hides what a commit changed"
+    noise = facts.noise
+    measured = f"equal blocks of {noise.typical * 1e3:.0f} ms vary by {noise.cv:.1%}"
+    if noise.resolvable <= USUAL_CHANGE:
+        found = f"{measured}: this machine can resolve {USUAL_CHANGE:.0%} without pairs"
+        return DoctorFinding("steadiness", "ok", found, why)
+    found = (
+        f"{measured}: this machine cannot resolve {USUAL_CHANGE:.0%} without pairs, "
+        f"only {noise.resolvable:.0%} at best"
+    )
+    do = "remove what the other findings name, or measure in pairs: --anchor, or torchperf compare"
+    return DoctorFinding("steadiness", _level(noise), found, why, do)
+
+
+def device_steadiness(facts: MachineFacts) -> list[DoctorFinding]:
+    """The same of a GPU, whose products vary with its clock, and whose tiny kernels with the CPU that launches them."""
+    why = "what varies by itself hides what a commit changed"
+    if facts.exercise is None:
+        return []
+    noise, clock = facts.exercise.noise, facts.exercise.clock
+    found = ", ".join(f"equal blocks of {kind} vary by {one.cv:.1%}" for kind, one in noise.items())
+    if clock:
+        found += f"; its clock was {clock} MHz"
+    worst = max(noise.values(), key=lambda one: one.resolvable)
+    do = "lock its clock, remove what the other findings name, or measure in pairs: torchperf compare"
+    level = _level(worst)
+    return [DoctorFinding("gpu steadiness", level, found, why, "" if level == "ok" else do)]
+
+
+def _level(noise: BlockNoise) -> FindingLevel:
+    if noise.resolvable <= USUAL_CHANGE:
+        return "ok"
+    return "warn" if noise.resolvable <= HOPELESS else "bad"

@@ -1,0 +1,136 @@
+"""What a GPU shows while it works, every tenth of a second, and what becomes of it in the record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from torchperf_ci.machine.devices.interface import ThrottleCounters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.machine.devices.interface import Device, GpuReading
+
+INTERVAL_SECONDS = 0.1
+"""From reading to reading. One of an H100 takes 4 ms, most of it for the energy."""
+ENERGY_SECONDS = 0.5
+"""Five steps of the slowest counter of energy, NVML's: over a shorter window one step more or less is too much."""
+LIMITED_SHARE = 0.05
+"""Of the time, from which a clock that is held down counts: the counters of an H100 move by 0.1 s."""
+
+
+@contextmanager
+def sample_gpu(device: Device, *, closely: bool) -> Iterator[list[GpuReading]]:
+    """What the device shows at both ends of the block and, ``closely``, at even intervals in between.
+
+    Even, because a counter that moves as regularly then is equally old at each of them. Nothing is done for a device
+    that is not read so.
+    """
+    first = device.reading()
+    found = [] if first is None else [first]
+    if not found:
+        yield found
+        return
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.wait(INTERVAL_SECONDS - time.monotonic() % INTERVAL_SECONDS):
+            _add(device, found)
+
+    thread = threading.Thread(target=read, daemon=True)
+    if closely:
+        thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        if closely:
+            thread.join()
+        _add(device, found)
+
+
+def _add(device: Device, found: list[GpuReading]) -> None:
+    reading = device.reading()
+    if reading is not None:
+        found.append(reading)
+
+
+def summarize_samples(found: Sequence[GpuReading]) -> Mapping[str, str]:
+    """Clock (median, MHz), power (mean, W), temperature (highest, °C) and mean power by the counter of energy, as flat
+    strings for the record; what is not known is left out.
+    """
+    clocks = [reading.sm_mhz for reading in found if reading.sm_mhz is not None]
+    watts = [reading.watts for reading in found if reading.watts is not None]
+    temperatures = [reading.temperature for reading in found if reading.temperature is not None]
+    by_energy = _watts_by_energy(found)
+    facts = {
+        "gpu_sm_mhz": f"{median(clocks):.0f}" if clocks else None,
+        "gpu_watts": f"{fmean(watts):.0f}" if watts else None,
+        "gpu_celsius": f"{max(temperatures):.0f}" if temperatures else None,
+        "energy_watts": None if by_energy is None else f"{by_energy:.4g}",
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _watts_by_energy(found: Sequence[GpuReading]) -> float | None:
+    told = [(reading.moment, reading.joules) for reading in found if reading.joules is not None]
+    if not told:
+        return None
+    (start, before), (end, after) = told[0], told[-1]
+    return (after - before) / (end - start) if end - start >= ENERGY_SECONDS else None
+
+
+def clock_limits(
+    before: ThrottleCounters | None, after: ThrottleCounters | None, found: Sequence[GpuReading]
+) -> Mapping[str, str]:
+    """Why and for which share of the time the clock was held down: ``throttling`` names the reasons that void what was
+    measured, ``throttled_share`` says how long the longest of them held; ``power_capped`` is the share of the power
+    limit, which is how a GPU works under such a load.
+
+    By the counters ``before`` and ``after``; of reasons that are not counted, by what was ``found``.
+    """
+    counted, seen = _by_counters(before, after), _by_readings(found)
+    # A share that is counted is better known than one of a few looks.
+    voiding = {**seen.voiding, **counted.voiding}
+    power = seen.power if counted.power is None else counted.power
+    reasons = sorted(name for name, share in voiding.items() if share > LIMITED_SHARE)
+    facts = {}
+    if reasons:
+        facts["throttling"] = ", ".join(reasons)
+        facts["throttled_share"] = f"{max(voiding[name] for name in reasons):.3f}"
+    if power is not None and power > LIMITED_SHARE:
+        facts["power_capped"] = f"{power:.3f}"
+    return facts
+
+
+def _by_counters(before: ThrottleCounters | None, after: ThrottleCounters | None) -> ThrottleCounters:
+    """Shares of the time in between."""
+    if before is None or after is None or after.total <= before.total:
+        return ThrottleCounters(0.0, {})
+    total = after.total - before.total
+    voiding = {
+        name: _share(before.voiding[name], count, total)
+        for name, count in after.voiding.items()
+        if name in before.voiding
+    }
+    power = None if before.power is None or after.power is None else _share(before.power, after.power, total)
+    return ThrottleCounters(total, voiding, power)
+
+
+def _share(before: float, after: float, total: float) -> float:
+    return min((after - before) / total, 1.0)
+
+
+def _by_readings(found: Sequence[GpuReading]) -> ThrottleCounters:
+    """Shares of the readings."""
+    if not found:
+        return ThrottleCounters(0.0, {})
+    voiding = Counter(name for reading in found for name in reading.throttling.voiding)
+    power = sum(bool(reading.throttling.warning) for reading in found)
+    total = len(found)
+    return ThrottleCounters(total, {name: count / total for name, count in voiding.items()}, power / total)

@@ -1,0 +1,171 @@
+"""From ``torchperf.yml`` to the jobs that measure, one a suite, runner and shard; and what their cases have cost."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import config
+from torchperf_ci.bench.selection import cost_key
+from torchperf_ci.errors import UnknownNameError, UsageError
+from torchperf_ci.store.client import statement
+from torchperf_ci.store.migrations import open_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci.bench.selection import Costs
+
+
+LONGEST_NAME = 80
+"""Characters: artifacts and files put more around them, and a file's name has at most 255 bytes."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+class UniqueNames:
+    """Gives names out, none of them twice, nor one that differs from another only in its case."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def unique(self, *parts: str) -> str:
+        """The safe characters of ``parts`` as one name, with a number behind it where that was given before."""
+        wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:LONGEST_NAME] or "job"
+        name, number = wanted, 1
+        while name.casefold() in self._given:
+            number += 1
+            name = f"{wanted}-{number}"
+        self._given.add(name.casefold())
+        return name
+
+
+MOST_JOBS = 256
+"""That GitHub makes of one matrix: https://docs.github.com/actions/reference/limits"""
+_EXAMPLE = """\
+no runners are configured, so nothing can run anywhere; write into torchperf.yml, for example:
+
+  version: 1
+  runners:
+    cpu: {labels: [ubuntu-24.04], device: cpu}
+  suites:
+    core: {workloads: [core], runners: [cpu], shards: 2}
+"""
+BUILT_IN_SUITES = ("quick", "core", "operators", "all")
+"""The built-in ones, which the suite itself names, too: but it needs torch, and a plan is made without."""
+_WITHOUT_SUITES = {"quick": config.Suite()}
+"""What ``torchperf run`` measures where no suite is configured; its workloads are not looked at here."""
+
+
+@dataclass(frozen=True)
+class MeasurementJob:
+    """A row of the matrix. ``shard`` is ``I/N``, ``labels`` are what ``runs-on`` takes.
+
+    ``name`` is no other row's, and safe as the name of an artifact and of a folder.
+    """
+
+    name: str
+    runner: str
+    labels: tuple[str, ...]
+    device: str
+    tune: bool
+    suite: str
+    shard: str
+
+
+def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
+    """Every job that ``given`` asks for, suite by suite.
+
+    Raises :class:`UsageError` where there is no runner, a suite cannot be asked for by its name or is of a built-in one
+    that does not exist, or GitHub would not make so many jobs.
+    """
+    if not given.runners:
+        raise UsageError(_EXAMPLE.rstrip())
+    suites = given.suites or _WITHOUT_SUITES
+    for name, suite in suites.items():
+        _check_suite_name(name)
+        _check_workloads(name, suite)
+    names = UniqueNames()
+    jobs = [
+        _job(names, (runner, given.runners[runner]), name, (number, suite.shards))
+        for name, suite in suites.items()
+        for runner in suite.runners or given.runners
+        for number in range(1, suite.shards + 1)
+    ]
+    if len(jobs) > MOST_JOBS:
+        msg = f"{len(jobs)} jobs are more than the {MOST_JOBS} that GitHub makes of a matrix: {_advice(suites, given)}"
+        raise UsageError(msg)
+    return jobs
+
+
+def unused_runners(given: config.Config) -> Sequence[str]:
+    """The runners that no suite names."""
+    suites = (given.suites or _WITHOUT_SUITES).values()
+    used = {runner for suite in suites for runner in suite.runners or given.runners}
+    return [runner for runner in given.runners if runner not in used]
+
+
+def matrix(rows: Iterable[Any]) -> Mapping[str, Any]:
+    """Dataclasses as what ``strategy.matrix`` takes."""
+    return {"include": [asdict(row) for row in rows]}
+
+
+def _job(
+    names: UniqueNames, runner: tuple[str, config.Runner], suite: str, shard: tuple[int, int]
+) -> MeasurementJob:
+    name, kind = runner
+    number, of = shard
+    parts = (name, suite, f"{number}-of-{of}") if of > 1 else (name, suite)
+    return MeasurementJob(
+        names.unique(*parts), name, kind.labels, kind.device, kind.tune, suite, f"{number}/{of}"
+    )
+
+
+def _check_suite_name(suite: str) -> None:
+    """Refuse a name that ``torchperf run --suite`` would take for several, or for none."""
+    if suite != suite.strip() or not suite or "," in suite or len(suite.splitlines()) != 1:
+        msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: take a name without commas and line ends"
+        raise UsageError(msg)
+
+
+def _check_workloads(name: str, suite: config.Suite) -> None:
+    """Refuse a built-in suite that does not exist. Workloads have a slash in their names; only torch knows them all.
+
+    Raises :class:`UnknownNameError`.
+    """
+    for wanted in suite.workloads:
+        if (
+            not any(sign in wanted for sign in "/*?[")
+            and not wanted.endswith(".py")
+            and wanted not in BUILT_IN_SUITES
+        ):
+            what = f"suite in suites.{name}.workloads"
+            raise UnknownNameError(what, wanted, BUILT_IN_SUITES, "torchperf list")
+
+
+def _advice(suites: Mapping[str, config.Suite], given: config.Config) -> str:
+    """What to do about too many jobs."""
+    jobs = {name: suite.shards * len(suite.runners or given.runners) for name, suite in suites.items()}
+    name = max(jobs, key=lambda one: jobs[one])
+    return f"give fewer shards to suite {name!r}, which has {jobs[name]}, or plan two files, with --config"
+
+
+NEWEST_RUNS = 5
+"""Runs of a case whose median counts."""
+REMEMBERED_SECONDS = 60 * 86_400
+"""Seconds after which a run is forgotten: a store may hold years."""
+
+
+def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
+    """Seconds of machine time by torch device and case; ``now`` are Unix seconds.
+
+    Raises :class:`StoreError` or :class:`StoreUnreachableError`.
+    """
+    asked = {"benchmark": benchmark, "since": max(0, int(now - REMEMBERED_SECONDS)), "last": NEWEST_RUNS}
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    with open_existing(dsn) as store:
+        for device, *case, seconds in store.rows(statement("costs"), asked):
+            found[device][cost_key(*case)] = median(seconds)
+    return found

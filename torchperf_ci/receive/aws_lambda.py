@@ -1,0 +1,86 @@
+"""The server side of an upload API: one POST keeps one object that nobody has kept before.
+
+:func:`handler` is it as an AWS Lambda function; :mod:`torchperf_ci.receive.server` is it on a machine of one's own.
+docs/receiving.md has the requests and the answers.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import UsageError
+from torchperf_ci.places import open_place
+from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.receive.request import (
+    PUT_SECONDS,
+    RefusedRequestError,
+    UploadResponse,
+    accepted_credentials,
+    keep,
+    log,
+    read_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.places.place import RecordPlace, UploaderCredentials
+
+
+def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> UploadResponse:
+    """Answer the request ``body``: its ``content`` is kept under its ``s3_path``, or the response says why not."""
+    try:
+        return keep(read_request(body, accepted), place)
+    except RefusedRequestError as refused:
+        return refused.response
+
+
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """Answer a function URL's event (payload format 2.0) with a response of the same format.
+
+    The environment has the place in ``TORCHPERF_TO``, and :func:`accepted_credentials`. Without them it raises
+    :class:`UsageError`: an alarm on the function's errors should ring, uploaders cannot help.
+    """
+    place, accepted = _set_up()
+    try:
+        response = receive(_body(event), place, accepted)
+    except RefusedRequestError as refused:
+        response = refused.response
+    log(_client(event), response.line)
+    return {
+        "statusCode": int(response.status),
+        "headers": {"content-type": "application/json"},
+        "body": response.text,
+        "isBase64Encoded": False,
+    }
+
+
+@lru_cache(maxsize=1)
+def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
+    """Once for all the events that an instance of the function gets: connections stay open in between."""
+    target = os.environ.get("TORCHPERF_TO")
+    if not target:
+        msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
+        raise UsageError(msg)
+    return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted_credentials(os.environ)
+
+
+def _client(event: Mapping[str, Any]) -> str:
+    """The address that the request came from, if the event tells it."""
+    return str(event.get("requestContext", {}).get("http", {}).get("sourceIp", "-"))
+
+
+def _body(event: Mapping[str, Any]) -> bytes:
+    body = str(event.get("body") or "").encode("utf-8", "surrogatepass")
+    if not event.get("isBase64Encoded"):
+        return body
+    try:
+        return base64.b64decode(body, validate=True)
+    except ValueError:
+        raise RefusedRequestError(
+            HTTPStatus.BAD_REQUEST, "the body is not the Base64 that it says it is"
+        ) from None

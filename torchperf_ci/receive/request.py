@@ -1,0 +1,278 @@
+"""A request to an upload API: taken apart, checked, and kept."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import hashlib
+import hmac
+import json
+import re
+import sys
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
+from torchperf_ci.places.place import MAX_KEY, UploaderCredentials, check_keys
+from torchperf_ci.records.limits import cpu_limit
+from torchperf_ci.records.reading import parse_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.places.place import RecordPlace
+    from torchperf_ci.records.reading import LocatedRecord
+
+MAX_BODY = 6 * 1024 * 1024
+"""Bytes of a request: what AWS Lambda itself lets through."""
+
+CHECK_SECONDS = 10.0
+"""Seconds to compute for the check of one content: four times what a full request of honest records takes."""
+
+PUT_SECONDS = 20.0
+"""Most seconds that one put may take: less than uploaders wait for their answer."""
+
+ROOT = "v3/"
+"""Where every key is: what takes objects into the database looks nowhere else."""
+
+_MOST_MEMBERS = 100
+_DECODER = json.JSONDecoder()
+_TOKENS = {
+    token: re.compile(rf"[ \t\n\r]*{re.escape(token)}[ \t\n\r]*") for token in ("", "{", ":", ",", "}")
+}
+_PROBLEMS_TOLD = 20
+_LONGEST_PROBLEM = 300
+
+
+@dataclass(frozen=True)
+class UploadRequest:
+    """What is to be kept: text that ClickHouse reads as records, under a safe key."""
+
+    key: str
+    content: str
+
+
+@dataclass(frozen=True)
+class UploadResponse:
+    """An HTTP status and a JSON object, which always has a ``message``; ``detail`` is for our own log alone."""
+
+    status: HTTPStatus
+    body: Mapping[str, Any]
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The body as JSON."""
+        return json.dumps(self.body)
+
+    @property
+    def line(self) -> str:
+        """Status and message, for a log. The message may quote the request, but nothing of its credentials."""
+        return f"{self.status:d} {self.body['message']}{self.detail and f' ({self.detail})'}"
+
+
+class RefusedRequestError(Exception):
+    """The request ends with ``response``."""
+
+    def __init__(self, status: HTTPStatus, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.response = UploadResponse(status, {"message": message, **more})
+
+
+def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
+    """What uploaders have to send. Raises :class:`UsageError` where the environment does not say."""
+    username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
+    if not (username and password):
+        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
+        raise UsageError(msg)
+    return UploaderCredentials(username, password)
+
+
+def read_request(body: bytes, accepted: UploaderCredentials) -> UploadRequest:
+    """The request in ``body``. Who has no credentials is told nothing about it. Raises :class:`RefusedRequestError`.
+
+    Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
+    record a line.
+    """
+    fields = _fields(body)
+    _authorise(fields, accepted)
+    key, content = _checked_key(fields), _content(fields)
+    return UploadRequest(key, _loadable(content, _records(content)))
+
+
+def check_size(size: int) -> None:
+    """Raise :class:`RefusedRequestError` for a body of too many bytes."""
+    if size > MAX_BODY:
+        message = f"the request has more than {MAX_BODY} bytes; split its records over several keys"
+        raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    check_size(len(body))
+    if not body.strip():
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the body is empty")
+    try:
+        return _members(body.decode("utf-8-sig"))
+    except ValueError:
+        message = "the body is not a JSON object whose members are strings"
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message) from None
+
+
+def _members(text: str) -> dict[str, Any]:
+    """The members of a JSON object in which there is no other, and no list. Raises ``ValueError``.
+
+    Nobody knows yet who sent it. A whole value of JSON can take forty times as much memory as its text, and seconds.
+    """
+    fields: dict[str, Any] = {}
+    position = _after("{", text, 0)
+    for number in range(_MOST_MEMBERS):
+        if text.startswith("}", position):
+            break
+        name, position = _scalar(text, _after(",", text, position) if number else position)
+        if not isinstance(name, str):
+            msg = "a name is no string"
+            raise ValueError(msg)  # noqa: TRY004  # whatever is wrong with the text is one kind of error
+        fields[name], position = _scalar(text, _after(":", text, position))
+    if _after("}", text, position) != len(text):
+        msg = "something follows the object"
+        raise ValueError(msg)
+    return fields
+
+
+def _scalar(text: str, position: int) -> tuple[Any, int]:
+    """A string, or a number, or a constant, and where what follows it begins."""
+    if text.startswith(("[", "{"), position):
+        msg = "a value inside of a value"
+        raise ValueError(msg)
+    value, position = _DECODER.raw_decode(text, position)
+    return value, _after("", text, position)
+
+
+def _after(token: str, text: str, position: int) -> int:
+    """Where what follows ``token``, and the space around it, begins. Raises ``ValueError`` where it is not there."""
+    found = _TOKENS[token].match(text, position)
+    if not found:
+        msg = f"{token!r} is missing"
+        raise ValueError(msg)
+    return found.end()
+
+
+def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None:
+    username, password = fields.get("username"), fields.get("password")
+    if username is None or password is None:
+        raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
+    # Both are compared, whatever the first comparison gave: the time does not tell which of the two is wrong.
+    if not (_equal(username, accepted.username) & _equal(password, accepted.password)):
+        raise RefusedRequestError(HTTPStatus.FORBIDDEN, "username or password is wrong")
+
+
+def _equal(given: object, expected: str) -> bool:
+    """Compare in constant time; by digests, since the time of comparing the texts would tell their length."""
+    return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _checked_key(fields: Mapping[str, Any]) -> str:
+    key = fields.get("s3_path")
+    if not key:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "s3_path is missing")
+    if not isinstance(key, str) or not key.startswith(ROOT) or len(key) > MAX_KEY:
+        message = f"s3_path must start with {ROOT} and have at most {MAX_KEY} characters"
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message)
+    try:
+        check_keys([key])
+    except UnsafeKeyError as error:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, f"s3_path: {error}") from None
+    return key
+
+
+def _content(fields: Mapping[str, Any]) -> str:
+    content = fields.get("content")
+    if not content:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "content is missing")
+    if not isinstance(content, str):
+        raise RefusedRequestError(
+            HTTPStatus.BAD_REQUEST, "content must be a string, which holds records as JSON"
+        )
+    return content
+
+
+def _records(content: str) -> Sequence[LocatedRecord]:
+    """The records of ``content``, if the database takes each of them: it would reject all for one."""
+    # Half of a surrogate pair is no text; as bytes it is one of the reasons.
+    with cpu_limit(CHECK_SECONDS):
+        reading = parse_records(content.encode("utf-8", "surrogatepass"), "content")
+    if reading.limit:
+        raise RefusedRequestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"content {reading.limit} over several keys"
+        )
+    refused = [str(problem) for problem in reading.problems if problem.severity == "refused"]
+    if refused or not reading.records:
+        why = f"the database would refuse the content (reasons: {len(refused)})"
+        message = why if refused else "content holds no record"
+        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_PROBLEMS_TOLD]]
+        raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
+    return reading.records
+
+
+def _loadable(content: str, records: Sequence[LocatedRecord]) -> str:
+    """``content`` as ClickHouse reads it: one list, or objects one after the other."""
+    if all(found.path == "$" for found in records) or _is_one_value(content):
+        return content
+    return "".join(f"{json.dumps(found.record, ensure_ascii=False)}\n" for found in records)
+
+
+def _is_one_value(content: str) -> bool:
+    try:
+        json.loads(content.removeprefix("\ufeff"))
+    except ValueError:
+        return False
+    return True
+
+
+def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
+    """Put the request's content, gzipped, where nothing may be yet: of several writers of one key one wins.
+
+    Where that is on this machine, and why it fails, is told to the log, not to whoever asks.
+    """
+    body = gzip.compress(request.content.encode(), mtime=0)
+    try:
+        put = place.put(request.key, body)
+    except UnsafeKeyError as error:  # too long, with the prefix of the place before it
+        return UploadResponse(
+            HTTPStatus.BAD_REQUEST, {"message": "s3_path is too long to be kept here"}, str(error)
+        )
+    except ConflictError as error:
+        message = f"{request.key}: other content is already kept there; it was not overwritten"
+        return UploadResponse(HTTPStatus.CONFLICT, {"message": message, "same": False}, str(error))
+    except NotDeliveredError as error:
+        message = "it could not be kept; the receiver's log says why"
+        return UploadResponse(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message}, str(error))
+    if put == "already there":
+        message = f"{request.key}: the same content is already kept there"
+        return UploadResponse(HTTPStatus.CONFLICT, {"message": message, "same": True})
+    return UploadResponse(HTTPStatus.OK, {"message": f"kept as {request.key}", "etag": _etag(body)})
+
+
+def _etag(body: bytes) -> str:
+    """As S3 tells it of an object that is put in one piece, unless a key of KMS encrypts it."""
+    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def log(client: str, *lines: str) -> None:
+    """Write to stderr what became of a request of ``client``, which may have put anything into ``lines``.
+
+    What does not print is escaped: nothing looks like a line of ours, nor like a command to a terminal.
+    """
+    now = datetime.datetime.now(datetime.timezone.utc)
+    sys.stderr.write("".join(f"{now:%Y-%m-%dT%H:%M:%SZ} {client} {_printable(line)}\n" for line in lines))
+    sys.stderr.flush()
+
+
+def _printable(line: str) -> str:
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return shown.replace("##[", "#\\x23[")  # a command to GitHub's runner, wherever in the line it stands

@@ -1,0 +1,322 @@
+"""What is wrong with a record: against the v3 schema, against what the table's columns can keep, and as JSON.
+
+The rules are those of ClickHouse reading JSONEachRow with its default settings; the tests hold each one
+against the engine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from torchperf_ci.records.limits import checkpoint
+from torchperf_ci.records.parser import RepeatedKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+
+Severity = Literal["refused", "changed", "flag"]
+"""``refused``: the database would reject the record, and the whole file with it. ``changed``: it would take
+the record and keep another value than the one written. ``flag``: it keeps the record as it is, but something
+is missing."""
+
+Steps = tuple[str | int, ...]
+"""The keys and indices that lead from a value to a place below it."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with one element of a file, at a JSON path such as ``$[3].metric.benchmark_values[0]``.
+
+    ``line`` counts from 1 and is where the element begins, or where its syntax breaks. ``path`` starts at the
+    outermost JSON value around the element: the file's list or object, or what is on the line of a
+    JSONEachRow file.
+    """
+
+    file: str
+    line: int
+    path: str
+    reason: str
+    severity: Severity
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.path}: {self.reason}"
+
+
+def path_text(steps: Steps) -> str:
+    """Write steps below a value as in JSONPath: ``.name``, ``[0]``, ``["a key that is no name"]``."""
+    return "".join(_step_text(step) for step in steps)
+
+
+def excerpt(value: object, limit: int = 60) -> str:
+    """``value`` as JSON on one line of at most ``limit`` characters, for a message."""
+    # Of a huge value only the beginning becomes text.
+    text = ""
+    for piece in json.JSONEncoder(default=str).iterencode(value[:limit] if isinstance(value, str) else value):
+        text += piece[: limit + 1]
+        if len(text) > limit:
+            break
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _step_text(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if re.fullmatch(r"[^\W\d]\w*", step, re.ASCII) else f"[{json.dumps(step)}]"
+
+
+LATEST_SECOND = 253_402_300_799
+"""The last second that has a date (of the year 9999). Harnesses that write milliseconds go beyond it."""
+
+_EXACT_IN_FLOAT64 = 2**53
+
+
+def column_changes(column: str, value: object) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield, for a ``value`` that the schema accepts, each place below it and how what is stored differs.
+
+    ``column`` is the type of the column. Outside of an array, ``None`` is the same as an absent member, and
+    no change.
+    """
+    if isinstance(value, list) and column in _NULL_ELEMENT:
+        yield from (((index,), _NULL_ELEMENT[column]) for index, item in enumerate(value) if item is None)
+    elif value is not None and (rule := _COLUMN_RULES.get(column)) and (reason := rule(value)):
+        yield (), reason
+
+
+def _text_change(value: object) -> str | None:
+    return None if isinstance(value, str) else f"{excerpt(value)} is not a string; it is stored as its text"
+
+
+def _float32_change(value: object) -> str | None:
+    if isinstance(value, str | bool):
+        return _number_in_disguise(value)
+    if not isinstance(value, int | float):
+        return None
+    stored = _as_float32(value)
+    if not math.isfinite(stored):
+        return (
+            f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which no average survives"
+        )
+    if stored == 0 != value:
+        return f"{excerpt(value)} is too small for a Float32; it is stored as 0"
+    return None
+
+
+def is_rounded(value: object) -> bool:
+    """Whether ``value`` is a whole number that a Float32 holds only about: seven digits, as of every number.
+
+    That is no change worth a word; who needs each digit keeps it beside.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) <= _EXACT_IN_FLOAT64)
+    return whole and _as_float32(value) != value
+
+
+def _as_float32(value: float) -> float:
+    try:
+        # An integer becomes a float here: struct has an error of its own for one that is too large for that.
+        return float(struct.unpack("f", struct.pack("f", float(value)))[0])
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _unsigned(bits: int) -> Callable[[object], str | None]:
+    def rule(value: object) -> str | None:
+        if isinstance(value, str | bool):
+            return _number_in_disguise(value)
+        if isinstance(value, int) and value >= 2**bits:
+            return f"{excerpt(value)} is beyond UInt{bits}; another number is stored"
+        return None
+
+    return rule
+
+
+def _number_in_disguise(value: str | bool) -> str:
+    if isinstance(value, str) and value:
+        return f"{excerpt(value)} is text where a number belongs; the database converts it"
+    return f"{excerpt(value)} is not a number; it is stored as {int(bool(value))}"
+
+
+_COLUMN_RULES: Mapping[str, Callable[[object], str | None]] = {
+    "String": _text_change,
+    "Float32": _float32_change,
+    "UInt32": _unsigned(32),
+    "UInt64": _unsigned(64),
+}
+
+_NULL_ELEMENT: Mapping[str, str] = {
+    "Array(Float32)": "null is stored as 0, as if it had been measured",
+    "Array(String)": "null is stored as an empty string",
+    "Array(Tuple)": "null is stored as an entry without content",
+}
+
+
+MAX_DEPTH = 200
+"""Levels of nesting: more than any record needs, and far below what Python's JSON can do (about 1,000)."""
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_FLOAT_COLUMNS = {("metric", "benchmark_values"), ("metric", "target_value")}
+
+
+def json_defects(element: object) -> Iterator[tuple[Steps, str]]:
+    """Yield every such place below a decoded value, with the reason. Deep nesting does not break it."""
+    yield from (((), reason) for reason in _own_defects((), element))
+    steps: list[str | int] = []
+    levels = [_children(element)]  # one iterator a level: no list of all that is still to be seen
+    while levels:
+        checkpoint()
+        child = next(levels[-1], None)
+        if child is None:
+            levels.pop()
+            del steps[-1:]
+            continue
+        key, value = child
+        if len(levels) > MAX_DEPTH:
+            yield tuple(steps[:3]), f"is nested more than {MAX_DEPTH} levels deep"
+            return
+        if isinstance(value, dict | list | str | float):
+            place = (*steps, key)
+            yield from ((place, reason) for reason in _own_defects(place, value))
+        if isinstance(value, dict | list):
+            steps.append(key)
+            levels.append(_children(value))
+
+
+def _children(value: object) -> Iterator[tuple[str | int, object]]:
+    if isinstance(value, dict):
+        return iter(value.items())
+    return iter(enumerate(value)) if isinstance(value, list) else iter(())
+
+
+def _own_defects(steps: Steps, value: object) -> Iterator[str]:
+    if isinstance(value, RepeatedKeys):
+        yield f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
+    texts = value if isinstance(value, dict) else [value]
+    if any(isinstance(text, str) and _LONE_SURROGATE.search(text) for text in texts):
+        yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"
+    if isinstance(value, float) and not math.isfinite(value) and steps[:2] not in _FLOAT_COLUMNS:
+        yield f"{excerpt(value)} is no JSON number; only benchmark_values and target_value may hold it"
+
+
+_SCHEMA_FILE = Path(__file__).with_name("v3.schema.json")
+_SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag"}
+
+MOST_REFUSALS = 100
+"""Reasons to refuse one record, after which nobody looks for more."""
+
+MOST_CHANGES = 100
+"""Values of one record of which is told that they will be changed."""
+
+
+@dataclass(frozen=True)
+class RecordFinding:
+    """One thing wrong with a record, at the steps that lead to it from the record's root."""
+
+    steps: Steps
+    reason: str
+    severity: Severity
+
+
+def check_record(element: Any) -> tuple[RecordFinding, ...]:
+    """Return what is wrong with a decoded element; with nothing ``refused`` it is a good record."""
+    unsafe = tuple(RecordFinding(steps, reason, "refused") for steps, reason in json_defects(element))
+    # A value that JSON cannot hold, or that says two things at once, is not worth comparing with a schema.
+    return unsafe or _against_schema(element)
+
+
+@lru_cache(maxsize=1)
+def schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
+    loaded: Mapping[str, Any] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+def _against_schema(element: Any) -> tuple[RecordFinding, ...]:
+    findings: list[RecordFinding] = []
+    refused: set[Steps] = set()
+    for error in _validator().iter_errors(element):
+        finding = _finding(error)
+        if finding.severity == "refused":
+            refused.add(finding.steps)
+        elif len(findings) - len(refused) >= MOST_CHANGES:
+            continue
+        findings.append(finding)
+        if len(refused) == MOST_REFUSALS:
+            break
+    return tuple(item for item in findings if item.severity == "refused" or item.steps not in refused)
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Validator:
+    from jsonschema import Draft202012Validator, validators
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    typed = Draft202012Validator.VALIDATORS["type"]
+
+    def interruptible(*arguments: Any) -> Any:
+        """The keyword as it is, which every value of a record passes through."""
+        checkpoint()
+        return typed(*arguments)
+
+    rules = {"clickhouse": _clickhouse_keyword, "recommended": _recommended_keyword, "type": interruptible}
+    extended: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
+        Draft202012Validator, rules, type_checker=checker
+    )
+    return extended(schema())
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    """JSON Schema calls 4.0 an integer too; ClickHouse reads 4 followed by rubbish, and rejects the file."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _clickhouse_keyword(
+    _v: Validator, column: str, value: object, _schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    yield from (ValidationError(reason, path=steps) for steps, reason in column_changes(column, value))
+
+
+def _recommended_keyword(
+    _v: Validator, names: list[str], value: object, _rules: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    if isinstance(value, dict):
+        for name in names:
+            if value.get(name) in (None, "", []):
+                yield ValidationError("is missing or empty", path=(name,))
+
+
+def _finding(error: ValidationError) -> RecordFinding:
+    steps = tuple(error.absolute_path)
+    if error.validator in _SEVERITIES:
+        return RecordFinding(steps, error.message, _SEVERITIES[str(error.validator)])
+    return RecordFinding(steps, _refusal(error), "refused")
+
+
+def _refusal(error: ValidationError) -> str:
+    found = excerpt(error.instance)
+    rule: Any = error.validator_value
+    match error.validator:
+        case "required":
+            return "metric is missing"
+        case "minimum":
+            return f"{found} is negative"
+        case "type":
+            kinds = [rule] if isinstance(rule, str) else [kind for kind in rule if kind != "null"]
+            return f"{found} is of the wrong type: {' or '.join(kinds)} expected"
+        case _:
+            return f"{found} is not a number"

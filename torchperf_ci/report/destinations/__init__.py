@@ -1,1 +1,0 @@
-"""Where a report goes: one module for each kind of place."""

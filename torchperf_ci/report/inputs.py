@@ -1,0 +1,147 @@
+"""What is reported: the files of verdicts and culprits, and the commit that was measured, as GitHub tells the job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.culprits import culprits_file as culprits
+from torchperf_ci.errors import UsageError
+from torchperf_ci.verdicts import verdicts_file as verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """The files' content, in the order in which they are given."""
+
+    judgements: tuple[Judgement, ...]
+    locations: tuple[Bisection, ...] = ()
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those of all files."""
+        return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
+
+
+def read_inputs(options: ReportOptions) -> ReportInputs:
+    """Read the files that the options name. Raises :class:`TorchperfError` for one that is none."""
+    files = bool(options.verdicts or options.culprits)
+    if files == options.unjudged:
+        msg = (
+            "report what? give files of verdicts with --verdicts, and of culprits with --culprits, or --unjudged "
+            "alone"
+        )
+        raise UsageError(msg)
+    if options.unjudged and options.to != "comment":
+        msg = "--unjudged is for an earlier comment: give --to comment, too"
+        raise UsageError(msg)
+    return ReportInputs(
+        tuple(verdicts.read_verdicts(Path(path)) for path in options.verdicts),
+        tuple(culprits.read_culprits(Path(path)) for path in options.culprits),
+    )
+
+
+_RUN_URL = "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}"
+_BY_HAND = "give --pull-request and --head-sha"
+
+
+@dataclass(frozen=True)
+class MeasuredHead:
+    """A commit, where it lies, and the pull requests that are said to be of it; empty where that is not known.
+
+    ``run_url`` is the page of the run that measured, and ``workflow`` the file of its workflow.
+    """
+
+    sha: str = ""
+    repository: str = ""
+    branch: str = ""
+    pull_requests: tuple[int, ...] = ()
+    run_url: str = ""
+    workflow: str = ""
+
+
+def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> MeasuredHead:
+    """What the options say, else the event that the job runs for.
+
+    That is the pull request itself, or the end of the run that measured (``workflow_run``), whose list of pull requests
+    is empty where they come from forks. The event's commit counts also where an option names the pull request: who
+    takes its number from an artifact has it checked. Raises :class:`UsageError`.
+    """
+    event = _event(environ)
+    try:
+        found = _of_run(event) if "workflow_run" in event else _of_pull_request(event, environ)
+    except (AttributeError, KeyError, TypeError) as error:
+        msg = f"GITHUB_EVENT_PATH does not hold what GitHub writes there ({error!r}); {_BY_HAND}"
+        raise UsageError(msg) from None
+    if options.head_sha not in (None, found.sha):  # another commit, of which the event says nothing
+        found = MeasuredHead(run_url=found.run_url, workflow=found.workflow)
+    number = options.pull_request
+    return replace(
+        found,
+        sha=options.head_sha or found.sha,
+        repository=options.head_repository or found.repository,
+        branch=options.head_branch or found.branch,
+        pull_requests=(number,) if number else found.pull_requests,
+    )
+
+
+def run_url(environ: Mapping[str, str]) -> str:
+    """The page of the run that this is; empty outside a job."""
+    return _RUN_URL.format_map(environ) if "GITHUB_RUN_ID" in environ else ""
+
+
+def _of_run(event: Mapping[str, Any]) -> MeasuredHead:
+    run = event["workflow_run"]
+    repository = run.get("head_repository") or {}  # null where the fork is gone
+    here = event["repository"][
+        "id"
+    ]  # in a fork, the run's pull requests are those of the upstream repository
+    return MeasuredHead(
+        run["head_sha"],
+        repository.get("full_name", ""),
+        run["head_branch"] or "",
+        tuple(pull["number"] for pull in run["pull_requests"] if pull["base"]["repo"]["id"] == here),
+        run["html_url"],
+        _workflow_file(run.get("path") or ""),
+    )
+
+
+def _of_pull_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> MeasuredHead:
+    url = run_url(environ)
+    workflow = _workflow_file(
+        "/".join(environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:])
+    )  # after owner and name
+    if "pull_request" not in event:
+        return MeasuredHead(run_url=url, workflow=workflow)
+    pull = event["pull_request"]
+    head = pull["head"]
+    repository = head["repo"] or {}
+    return MeasuredHead(
+        head["sha"], repository.get("full_name", ""), head["ref"], (pull["number"],), url, workflow
+    )
+
+
+def _workflow_file(path: str) -> str:
+    """A workflow's path less the ``@`` and the branch that GitHub may add."""
+    return path.partition("@")[0]
+
+
+def _event(environ: Mapping[str, str]) -> dict[str, Any]:
+    path = environ.get("GITHUB_EVENT_PATH")
+    if not path:
+        return {}
+    try:
+        event = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"GITHUB_EVENT_PATH={path} cannot be read ({error}); {_BY_HAND}"
+        raise UsageError(msg) from None
+    return event if isinstance(event, dict) else {}

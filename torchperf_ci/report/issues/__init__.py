@@ -1,1 +1,0 @@
-"""One issue a culprit: opened once, kept up to date, closed when it is over, opened again when it comes back."""

@@ -1,1 +1,0 @@
-"""What there is to tell: what got worse, by what caused it."""

@@ -1,1 +1,0 @@
-"""What becomes of an issue, night after night. Pure: it knows GitHub by what was read of it."""

@@ -1,1 +1,0 @@
-"""What is written in an issue, and under it."""

@@ -1,0 +1,83 @@
+"""A whole report as one text, and where it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.console import say
+from torchperf_ci.culprits.culprit_document import GITHUB
+from torchperf_ci.culprits.culprit_document import bisection_markdown as culprits_markdown
+from torchperf_ci.errors import OutputDirectoryError, UsageError
+from torchperf_ci.markdown import size
+from torchperf_ci.records.files import replace_file
+from torchperf_ci.verdicts.verdict_document import verdicts_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.report.inputs import ReportInputs
+
+
+_LEAST = 4_000
+"""Bytes that a bisection needs to say anything."""
+
+
+def report_markdown(told: ReportInputs, room: int, server: str = GITHUB) -> str:
+    """All there is to say in at most ``room`` bytes, which must be some thousands.
+
+    Half of it is kept for the bisections, which share what the verdicts leave; those that it does not suffice for are
+    counted.
+    """
+    share = room // 2 if told.locations else room
+    parts = [verdicts_markdown(told.judgements, share)] if told.judgements else []
+    for index, location in enumerate(told.locations):
+        left = room - sum(map(size, parts)) - len(parts)
+        rest = len(told.locations) - index
+        if left < _LEAST:
+            parts.append(f"…and {rest} more bisections, left out here\n"[:left])
+            break
+        parts.append(culprits_markdown(location, max(left // rest, _LEAST // 2), server))
+    return "\n".join(parts)
+
+
+OUT = "torchperf-report"
+
+
+def github_server(environ: Mapping[str, str]) -> str:
+    """The GitHub that people look at."""
+    return environ.get("GITHUB_SERVER_URL") or GITHUB
+
+
+def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
+    """``--repo``, else what is configured, else the job's own. Raises :class:`UsageError` where there is none."""
+    name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
+    if not name:
+        msg = f"{options.to} in which repository? give --repo"
+        raise UsageError(msg)
+    return name
+
+
+def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
+    """Why GitHub is asked nothing; empty where it is."""
+    if options.dry_run:
+        return "this is a dry run"
+    return "" if environ.get("GITHUB_TOKEN") else "there is no GITHUB_TOKEN"
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write texts to ``folder``, each whole or not at all. Raises :class:`OutputDirectoryError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{folder}: this directory cannot be made: {error.strerror}"
+        raise OutputDirectoryError(msg) from error
+    for name, text in files.items():
+        replace_file(folder / name, text)
+        say(f"written to {folder / name}")
+
+
+def output_folder(options: ReportOptions) -> Path:
+    """Where files go instead."""
+    return Path(options.out or OUT)

@@ -1,0 +1,275 @@
+"""One comment a workflow on the pull requests of the measured commit: found again by a hidden marker, updated."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from torchperf_ci import actions
+from torchperf_ci.console import say
+from torchperf_ci.culprits.culprit_document import GITHUB
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.github import GitHubRefusedError, authenticated_login, github_client
+from torchperf_ci.report.inputs import measured_head
+from torchperf_ci.report.output import (
+    github_server,
+    output_folder,
+    report_markdown,
+    repository_name,
+    why_silent,
+    write_files,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from github.Issue import Issue
+    from github.IssueComment import IssueComment
+    from github.PullRequest import PullRequest
+
+    from torchperf_ci.github import GitHubClient
+    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.report.inputs import MeasuredHead, ReportInputs
+
+
+class NobodyWaitsError(Exception):
+    """The pull request has moved on or is closed: what was measured is of no use there any more."""
+
+
+def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
+    """The open pull requests that ``measured`` is the head of: several where its branch is known, and has several.
+
+    Raises :class:`NobodyWaitsError` where there is none any more, and :class:`UsageError` where there never was one, or
+    there are several and nobody says of which branch.
+    """
+    if not measured.sha and not measured.pull_requests:
+        msg = "comment on which pull request? give --pull-request, or --head-sha"
+        raise UsageError(msg)
+    candidates = {pull.number: pull for pull in _candidates(ask, measured)}
+    open_ones = [pull for pull in candidates.values() if pull.state == "open"]
+    found = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
+    if len(found) == 1 or (found and measured.repository and measured.branch):
+        return found
+    if found:
+        names = " and ".join(f"#{pull.number}" for pull in found)
+        msg = f"{measured.sha} is the head of the pull requests {names}: give one with --pull-request"
+        raise UsageError(msg)
+    if open_ones:
+        heads = " and ".join(f"#{pull.number} to {pull.head.sha}" for pull in open_ones)
+        msg = f"the measured {measured.sha} is no head any more, the pull request has moved on: {heads}"
+        raise NobodyWaitsError(msg)
+    if candidates:
+        msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is not open any more"
+        raise NobodyWaitsError(msg)
+    branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
+    msg = (
+        f"{ask.name} has no pull request with the head {measured.sha}{branch}, or the token in GITHUB_TOKEN "
+        "cannot see it (it needs pull-requests: read)"
+    )
+    raise UsageError(msg)
+
+
+def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
+    """Those that are named; else those of the commit and, for GitHub does not know forks' commits, of the branch."""
+    repository = ask.repository
+    if measured.pull_requests:
+        return _from_there(measured, [_named(ask, number) for number in measured.pull_requests])
+    found = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
+    if any(pull.head.sha == measured.sha for pull in found) or not (measured.repository and measured.branch):
+        return found
+    head = f"{measured.repository.partition('/')[0]}:{measured.branch}"
+    listed = _listed(ask, lambda: repository.get_pulls(state="all", head=head))
+    return [*found, *_from_there(measured, listed)]
+
+
+def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[PullRequest]:
+    """Those from where the commit was measured, as far as that is known: anybody can open another one with it."""
+    return [
+        pull
+        for pull in pulls
+        if measured.branch in ("", pull.head.ref)
+        and measured.repository.lower() in ("", pull.head.repo.full_name.lower() if pull.head.repo else None)
+    ]
+
+
+def _named(ask: GitHubClient, number: int) -> PullRequest:
+    try:
+        return ask(lambda: ask.repository.get_pull(number).complete())
+    except GitHubRefusedError as error:
+        msg = f"{ask.name} has no pull request #{number} that the token may see: {error}"
+        raise UsageError(msg) from error
+
+
+def _listed(ask: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
+    try:
+        return ask.all(call)
+    except GitHubRefusedError as error:
+        if error.status == 403:
+            msg = (
+                f"the token in GITHUB_TOKEN may not list pull requests, it needs pull-requests: read: {error}"
+            )
+            raise CredentialsError(msg) from error
+        if error.status in (404, 422):  # no such commit, or branch
+            return []
+        msg = f"pull requests cannot be listed: {error}"
+        raise NotDeliveredError(msg) from error
+
+
+MARKER = "<!-- torchperf report -->"
+"""Of a comment that no workflow made, or that was made before each workflow had its own."""
+COMMENT_LIMIT = 65_536
+"""Characters that GitHub takes; as many bytes are always fewer."""
+_RED = "### ❌ "
+_MEASURED = "<sub>Measured at "
+_AGAIN = "<sub>A later run at this commit could not compare"
+_ROOM = 300
+"""Bytes that are left for :data:`_AGAIN` and the URL in it."""
+_GONE = (404, 410)
+_ROUNDS = 3
+
+
+def comment_marker(workflow: str) -> str:
+    """The hidden first line of the comment of ``workflow``, whose name may be a stranger's and is not in it."""
+    key = sha256(workflow.encode(errors="replace")).hexdigest()[:16]
+    return MARKER.replace("report", f"report {key}") if workflow else MARKER
+
+
+def comment_body(told: ReportInputs, measured: MeasuredHead, server: str = GITHUB) -> str:
+    """The whole comment, its marker first: verdicts, and the culprits below them."""
+    mark = comment_marker(measured.workflow)
+    where = f"{_MEASURED}{measured.sha}" if measured.sha else ""
+    if measured.run_url:
+        where = f"{where or '<sub>Measured'} in [this run]({measured.run_url})"
+    frame = f"{mark}\n{{}}\n{where}.</sub>\n" if where else f"{mark}\n{{}}"
+    return frame.replace("{}", report_markdown(told, COMMENT_LIMIT - _ROOM - len(frame.encode()), server))
+
+
+def body_of_nothing(measured: MeasuredHead) -> str:
+    """The comment in place of verdicts that there are none of."""
+    commit = f"Commit {measured.sha}" if measured.sha else "This pull request"
+    see = f": see [the run]({measured.run_url})" if measured.run_url else ""
+    mark = comment_marker(measured.workflow)
+    return f"{mark}\n### ⚠️ Performance: not compared\n\n{commit} could not be compared{see}.\n"
+
+
+def after_nothing(earlier: str, measured: MeasuredHead) -> str:
+    """What an earlier comment says after a run without verdicts.
+
+    Red stays red for the commit that it is about, and a line beneath tells of the run; all else is no verdict any more.
+    """
+    above, *_ = _trimmed(earlier).partition(f"\n{_AGAIN}")
+    headline, where = "".join(above.splitlines()[1:2]), above.rpartition("\n")[2]
+    if not (measured.sha and headline.startswith(_RED) and where.startswith(f"{_MEASURED}{measured.sha}")):
+        return body_of_nothing(measured)
+    see = f": see [the run]({measured.run_url})" if measured.run_url else ""
+    return f"{above}\n{_AGAIN}{see}.</sub>\n"
+
+
+def put_comment(
+    ask: GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
+) -> str:
+    """Have ``text`` be the one comment of ours on the pull request that begins with its marker; the comment's URL.
+
+    With ``revised`` what it makes of an earlier comment takes the place of ``text``; where there is none, none is made,
+    and the URL is empty. Jobs that do this at the same moment all look again after they have written: the oldest
+    comment stays. Raises :class:`CredentialsError` where the token may not, and
+    :class:`NotDeliveredError` where GitHub does not.
+    """
+    issue = ask.repository.get_issue(number)
+    for _ in ask.deadline.tries(_ROUNDS):
+        try:
+            return _put_once(ask, issue, text, revised)
+        except GitHubRefusedError as error:
+            refusal = error
+            if error.status not in _GONE:  # somebody deleted, since we looked, what was to be updated
+                break
+    raise _explained(refusal, ask.name, number) from refusal
+
+
+def _put_once(ask: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
+    mark = _first_line(text)
+    earlier = _our_comments(ask, issue, authenticated_login(ask), mark)
+    if not earlier:
+        if revised:
+            return ""
+        created = ask(lambda: issue.create_comment(text), again=False)
+        earlier = _our_comments(ask, issue, created.user.login, mark) or [created]
+        if earlier[0].id == created.id:
+            return created.html_url  # what somebody wrote after it is theirs to take away
+        _delete(ask, created)
+        earlier = [comment for comment in earlier if comment.id != created.id]
+    kept, *others = earlier
+    wanted = revised(kept.body or "") if revised else text
+    if _trimmed(kept.body or "") != _trimmed(wanted):
+        ask(lambda: kept.edit(wanted))
+    for other in others:
+        _delete(ask, other)
+    return kept.html_url
+
+
+def _our_comments(ask: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
+    """Our comments, oldest first: a marker in somebody else's is a quotation, or a trap.
+
+    Where none has ``mark``, those from before each workflow had its own.
+    """
+    comments = sorted(ask.all(issue.get_comments), key=lambda comment: comment.id)
+    ours = [comment for comment in comments if comment.user and comment.user.login == login]
+    marked = [comment for comment in ours if _first_line(comment.body) == mark]
+    return marked or [comment for comment in ours if _first_line(comment.body) == MARKER]
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0].rstrip("\r")
+
+
+def _trimmed(text: str) -> str:
+    """A body less what GitHub may change in it."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def _delete(ask: GitHubClient, comment: IssueComment) -> None:
+    try:
+        ask(comment.delete)
+    except GitHubRefusedError as error:
+        if error.status not in _GONE:  # somebody else was faster
+            raise
+
+
+def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
+    said = str(error).lower()
+    if "locked" in said:
+        return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
+    if error.status in (401, 403, *_GONE):
+        return CredentialsError(
+            f"the token in GITHUB_TOKEN may not comment on {repository}#{number}: {error}; "
+            "give the job `permissions: pull-requests: write`"
+        )
+    return NotDeliveredError(f"the comment on {repository}#{number} was refused: {error}")
+
+
+_SECONDS = 120.0
+"""Most of them that GitHub may take in all."""
+
+
+def tell_in_comment(told: ReportInputs, options: ReportOptions) -> None:
+    """Comment, or update the comment; where nothing was judged, only update it."""
+    of, judged = measured_head(options, os.environ), not options.unjudged
+    text = comment_body(told, of, github_server(os.environ)) if judged else body_of_nothing(of)
+    if why := why_silent(options, os.environ):
+        write_files(output_folder(options), {"comment.md": text})
+        say(f"nothing is commented: {why}")
+        return
+    with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
+        try:
+            pulls = find_pull_requests(ask, of)
+        except NobodyWaitsError as reason:
+            say(f"nothing is commented: {reason}")
+            actions.annotate([actions.Annotation("notice", str(reason), title="Nothing is commented")])
+            return
+        revised = None if judged else partial(after_nothing, measured=of)
+        urls = [url for pull in pulls if (url := put_comment(ask, pull.number, text, revised=revised))]
+    say(f"commented: {', '.join(urls)}" if urls else "nothing is commented: there is no comment to update")
+    actions.set_output("comment-url", "\n".join(urls))

@@ -1,0 +1,171 @@
+"""Points from files of records."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.errors import RecordsError
+from torchperf_ci.records.files import is_irregular
+from torchperf_ci.records.reading import is_own_file, read_records
+from torchperf_ci.records.record import extra_info_strings
+from torchperf_ci.records.schema import LATEST_SECOND, Problem
+from torchperf_ci.series.outcomes import without_failed
+from torchperf_ci.series.points import (
+    Point,
+    Points,
+    Series,
+    comparable_facts,
+    finite_numbers,
+    kept_info,
+    measured_values,
+    natural,
+    run_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.records.reading import LocatedRecord
+
+_SUFFIXES = (".json", ".json.gz")
+_IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
+"""Bits of their columns, which keep no more of a number."""
+
+
+@dataclass(frozen=True)
+class RecordedPoints:
+    """The points of some files. ``records`` counts all good ones, ``duplicates`` those that stand there again.
+
+    ``files`` are those that hold a good one.
+    """
+
+    points: Points
+    records: int
+    duplicates: int
+    problems: Sequence[Problem]
+    files: Sequence[Path]
+
+    @property
+    def refused(self) -> Sequence[Problem]:
+        """Why some elements are no records."""
+        return [problem for problem in self.problems if problem.severity == "refused"]
+
+
+def points_of_records(paths: Iterable[Path]) -> RecordedPoints:
+    """The points of all records in files, and in the ``*.json`` and ``*.json.gz`` of directories and below them.
+
+    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and other
+    files of its own, which a command may have written beside the records. Points of a series are in the order of their
+    time, then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record that is there twice
+    with the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
+    """
+    found: dict[Series, list[Point]] = defaultdict(list)
+    seen: set[str] = set()
+    problems: list[Problem] = []
+    files: list[Path] = []
+    records = duplicates = 0
+    for file, folder in _files(paths):
+        reading = read_records(file, folder) if folder else read_records(file)
+        if is_own_file(reading):
+            continue
+        problems += reading.problems
+        files += [file] if reading.records else []
+        for located in reading.records:
+            records += 1
+            if _is_repeated(located, seen):
+                duplicates += 1
+                continue
+            try:
+                series, point = _point(located.record, file)
+            except Exception as error:  # noqa: BLE001  # a bug of ours, which costs one record and not all of them
+                problems.append(_bug(located, error))
+            else:
+                found[series].append(point)
+    ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in found.items()}
+    return RecordedPoints(without_failed(ordered), records, duplicates, problems, files)
+
+
+def _bug(located: LocatedRecord, error: Exception) -> Problem:
+    reason = f"cannot be judged, which is a bug of torchperf: {type(error).__name__}: {error}"[:300]
+    return Problem(located.file, located.line, located.path, reason, "refused")
+
+
+def _is_repeated(located: LocatedRecord, seen: set[str]) -> bool:
+    """Whether the same record was there before: in its own file where it names no run, since others may agree."""
+    ids = ("timestamp", "head_sha", "workflow_id", "job_id")
+    place = "" if any(located.record.get(name) for name in ids) else located.file
+    key = f"{place}\0{json.dumps(located.record, sort_keys=True)}"
+    if key in seen:
+        return True
+    seen.add(key)
+    return False
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
+    """Each file, and the directory below which it was found, if it was not named itself."""
+    for path in paths:
+        if path.is_dir():
+            below = (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}"))
+            files = (file for file in below if file.is_file() or is_irregular(file))
+            visible = (file for file in files if not _is_hidden(file.relative_to(path)))
+            for file in sorted(visible, key=lambda file: natural(file.relative_to(path).as_posix())):
+                yield file, path
+        elif path.exists():
+            yield path, None
+        else:
+            msg = f"{path}: there is no such file or directory; give the one that holds the records"
+            raise RecordsError(msg)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
+    """The names and numbers that the view ``torchperf_points`` of the store derives, too."""
+    benchmark, model, metric = (record.get(part) or {} for part in ("benchmark", "model", "metric"))
+    machine = next(iter(record.get("runners") or []), None) or {}
+    about_benchmark, about_metric = _strings(benchmark), _strings(metric)
+    series = Series(
+        repo=_text(record, "repo"),
+        benchmark=_text(benchmark, "name"),
+        model=_text(model, "name"),
+        mode=_text(benchmark, "mode"),
+        dtype=_text(benchmark, "dtype"),
+        backend=_text(model, "backend"),
+        device=_text(machine, "name") or about_benchmark.get("device", "") or "cpu",
+        arch=_text(machine, "type") or about_benchmark.get("arch", "") or _text(machine, "cpu_info"),
+        metric=_text(metric, "name"),
+    )
+    repetitions = measured_values(series.metric, about_metric, metric.get("benchmark_values"))
+    ids = {name: int(record.get(name) or 0) % 2**bits for name, bits in _IDS.items()}
+    ids["timestamp"] = min(ids["timestamp"], LATEST_SECOND)
+    commit, torch = _text(record, "head_sha"), (record.get("dependencies") or {}).get("pytorch") or {}
+    return series, Point(
+        value=median(repetitions) if repetitions else None,
+        repetitions=repetitions,
+        branch=_text(record, "head_branch").removeprefix("refs/heads/"),
+        commit=commit,
+        **ids,
+        target=next(iter(finite_numbers([metric.get("target_value")])), 0.0),
+        fingerprint=comparable_facts(series.metric, _strings(machine), about_benchmark, about_metric),
+        info=kept_info(about_metric, _text(torch, "sha")),
+        run=run_of(ids["timestamp"], commit, ids["workflow_id"], ids["run_attempt"], file.parent.as_posix()),
+    )
+
+
+def _strings(part: Mapping[str, Any]) -> dict[str, str]:
+    """The part's extra_info, as the database has it."""
+    return extra_info_strings(part.get("extra_info") or {})
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    value = part.get(name)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,119 @@
+"""Points from the store."""
+
+from __future__ import annotations
+
+import json
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.records.schema import LATEST_SECOND
+from torchperf_ci.series.outcomes import without_failed
+from torchperf_ci.series.points import (
+    Point,
+    Points,
+    Series,
+    SeriesGroup,
+    comparable_facts,
+    kept_info,
+    measured_values,
+    run_of,
+)
+from torchperf_ci.store.client import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from torchperf_ci.store.client import Store
+
+
+def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
+    """What is measured together in the store, of all or of some ``benchmarks``, from ``since`` (Unix seconds) on."""
+    rows = store.rows(statement("groups"), {"benchmarks": list(benchmarks), "since": since})
+    return [SeriesGroup(*row) for row in rows]
+
+
+def points_of_store(
+    store: Store,
+    groups: Collection[SeriesGroup] | None = None,
+    *,
+    branch: str = "",
+    since: int = 0,
+    stop: int = 0,
+    last: int = 0,
+) -> Points:
+    """The points of each series in ``groups``, or of all series.
+
+    ``branch`` leaves out what is known to be of another branch, ``since`` ≤ t < ``stop`` (Unix seconds) what is of
+    another time, and ``last`` all but the newest points of a series; 0 and the empty text leave out nothing. A record
+    that was taken in twice counts once. Raises :class:`StoreError` or :class:`StoreUnreachableError`.
+    """
+    if groups is not None and not groups:
+        return {}
+    columns = zip(*groups, strict=True) if groups else ((),) * 4
+    names = ("repos", "benchmarks", "devices", "archs")
+    asked: dict[str, Any] = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    asked |= {"branch": branch, "since": since, "stop": stop, "last": last}
+    reader = _RowReader(dict(map(tuple, store.rows(statement("machines"), {"since": since}))))
+    lines = _lines(store.stream(statement("history"), asked, "JSONCompactEachRow"))
+    return without_failed(dict(map(reader.series, lines)))
+
+
+class _RowReader:
+    """Reads rows of the query. Facts and words that many points have in common are there once."""
+
+    def __init__(self, machines: Mapping[str, Mapping[str, str]]) -> None:
+        self._machines = machines
+        self._facts: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self._info: dict[tuple[str, ...], Mapping[str, str]] = {}
+
+    def series(self, line: bytes) -> tuple[Series, Sequence[Point]]:
+        """A row: the names of a series, and its points."""
+        *names, points = json.loads(line)
+        series = Series(*names)
+        return series, [self._point(series.metric, *point) for point in points]
+
+    def _point(self, metric: str, timestamp: int, key: str, *columns: Any) -> Point:
+        workflow_id, attempt, job_id, branch, commit, values, target, *about = columns
+        machine, batch_size, threads, pairs, torch = about
+        told = dict(pairs)
+        repetitions = measured_values(metric, told, values)
+        return Point(
+            median(repetitions) if repetitions else None,
+            repetitions,
+            min(timestamp, LATEST_SECOND),
+            branch,
+            commit,
+            workflow_id,
+            attempt,
+            job_id,
+            float(target),
+            self._comparable(metric, machine, batch_size, threads, told.get("anchor", "")),
+            self._kept(told, torch),
+            run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0]),
+        )
+
+    def _comparable(
+        self, metric: str, machine: str, batch_size: str, threads: str, anchor: str
+    ) -> Mapping[str, str]:
+        about = (metric, machine, batch_size, threads, anchor)
+        if about not in self._facts:
+            benchmark = {"batch_size": batch_size, "threads": threads}
+            self._facts[about] = comparable_facts(
+                metric, self._machines.get(machine, {}), benchmark, {"anchor": anchor}
+            )
+        return self._facts[about]
+
+    def _kept(self, told: Mapping[str, str], torch: str) -> Mapping[str, str]:
+        about = (torch, *(text for pair in told.items() for text in pair))
+        if about not in self._info:
+            self._info[about] = kept_info(told, torch)
+        return self._info[about]
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest

@@ -1,0 +1,137 @@
+"""Whether a case passed or failed, and whether its machine was left alone while it was measured."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.document import counted
+from torchperf_ci.metrics import LATENCY, STATUS
+from torchperf_ci.stats.noise import wide_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+
+
+NOTHING_TO_MEASURE = ("unsupported", "skipped")
+"""Words of a case that neither worked nor failed."""
+
+
+def passed(point: Point) -> bool | None:
+    """Whether an outcome is a pass; None where there is nothing to tell, or the metric is of another kind.
+
+    It is 1 or 0 in each repetition, or words that begin with ``pass``, as the accuracy of TorchInductor's benchmarks.
+    """
+    words = _outcome_words(point)
+    if any(word in NOTHING_TO_MEASURE for word in words):
+        return None
+    if point.repetitions:
+        return min(point.repetitions) == 1 if set(point.repetitions) <= {0.0, 1.0} else None
+    return all(word.startswith("pass") for word in words) if words else None
+
+
+def outcome_word(point: Point) -> str:
+    """What the record calls the outcome, such as ``oom``."""
+    words = _outcome_words(point)
+    bad = next((word for word in words if not word.startswith("pass")), None)
+    return bad or next(iter(words), "pass" if passed(point) else "failed")
+
+
+def not_measured(status: Point) -> Mapping[str, str]:
+    """What the status of a case that passed has no number for, and why, by metric."""
+    try:
+        told = json.loads(status.info.get("not_measured", "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return {str(metric): str(why) for metric, why in told.items()} if isinstance(told, dict) else {}
+
+
+def without_failed(points: Points) -> Points:
+    """The points with no number for whatever has a status in the same run that is not a pass.
+
+    Failed benchmarks have been seen to report zeros, which are no measurements. What the status says goes to the
+    points.
+    """
+    failing = _failing(points)
+    if not failing:
+        return points
+    return {
+        series: row if series.metric == STATUS else [_withheld(series, point, failing) for point in row]
+        for series, row in points.items()
+    }
+
+
+def _failing(points: Points) -> dict[tuple[Series, str], Mapping[str, str]]:
+    return {
+        (series.case, point.run): point.info
+        for series, row in points.items()
+        if series.metric == STATUS
+        for point in row
+        if not passed(point)
+    }
+
+
+def _withheld(series: Series, point: Point, failing: Mapping[tuple[Series, str], Mapping[str, str]]) -> Point:
+    status = failing.get((series.case, point.run))
+    if status is None:
+        return point
+    return replace(point, value=None, repetitions=(), info={**point.info, **status})
+
+
+def _outcome_words(point: Point) -> list[str]:
+    """The word of torchperf's own records, else the values that are no numbers."""
+    if "status" in point.info:
+        return [point.info["status"]]
+    try:
+        values = json.loads(point.info.get("benchmark_values", "[]"))
+    except (ValueError, RecursionError):
+        values = [point.info["benchmark_values"]]
+    return [str(value).lower() for value in (values if isinstance(values, list) else [values])]
+
+
+DISTURBED_MARK = "⚠ "
+"""How a note begins that a reader must not overlook."""
+MOST_DISTURBED_RUNS = 5
+"""Runs that are named."""
+LONGEST_DISTURBANCE = 300
+"""Characters of what a record says."""
+
+
+def disturbances(points: Points) -> Sequence[str]:
+    """A note for each machine and run that was disturbed, or whose processes lie far apart."""
+    runs: dict[tuple[SeriesGroup, str], dict[Series, Point]] = defaultdict(dict)
+    for series, row in points.items():
+        for point in row:
+            if series.metric in (STATUS, LATENCY):
+                runs[series.group, point.run][series] = point
+    notes = [
+        f"{DISTURBED_MARK}disturbed while this was measured on {_machine_name(group)}, run {run}: {words}"
+        for (group, run), taken in runs.items()
+        if (words := "; ".join(_disturbances_of_run(taken)))
+    ]
+    more = len(notes) - MOST_DISTURBED_RUNS
+    return [
+        *notes[:MOST_DISTURBED_RUNS],
+        *(
+            [f"{DISTURBED_MARK}{counted(more, 'more run was', 'more runs were')} disturbed while measuring"]
+            if more > 0
+            else []
+        ),
+    ]
+
+
+def _disturbances_of_run(taken: Mapping[Series, Point]) -> Iterator[str]:
+    cases = [point for series, point in taken.items() if series.metric == STATUS]
+    said = [point.info["disturbed"] for point in cases if "disturbed" in point.info]
+    if said:
+        yield f"{len(said)} of {counted(len(cases), 'case')}, such as: {said[0][:LONGEST_DISTURBANCE]}"
+    if apart := wide_spread(point.repetitions for series, point in taken.items() if series.metric == LATENCY):
+        yield f"processes of a case differ by {apart:.0%}"
+
+
+def _machine_name(group: SeriesGroup) -> str:
+    return f"{group.device} ({group.arch})" if group.arch else group.device

@@ -1,0 +1,183 @@
+"""Series and their points: their names, the runs that measured them, and what must be equal to compare two of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_ci.metrics import ANCHORED, is_positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SeriesGroup(NamedTuple):
+    """What one job measures: a benchmark of a repository on one kind of machine."""
+
+    repo: str
+    benchmark: str
+    device: str
+    arch: str
+
+
+@dataclass(frozen=True, order=True)
+class Series:
+    """One metric of one model, measured in one way on one kind of machine."""
+
+    repo: str
+    benchmark: str
+    model: str
+    mode: str
+    dtype: str
+    backend: str
+    device: str
+    arch: str
+    metric: str
+
+    @property
+    def group(self) -> SeriesGroup:
+        """The series that are measured together."""
+        return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
+
+    @property
+    def case(self) -> Series:
+        """The same for all metrics of one case: the series without its metric."""
+        return replace(self, metric="")
+
+    def __str__(self) -> str:
+        how = " ".join(part for part in (self.mode, self.dtype, self.backend, self.device) if part)
+        return f"{self.model} {self.metric} ({how})" if how else f"{self.model} {self.metric}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one run measured of a series.
+
+    ``value`` is the median of ``repetitions``, in the metric's own unit; None where the run has no number.
+    ``timestamp`` is Unix seconds, 0 where it is unknown. ``run`` is equal for all that was measured together, and for
+    nothing else. ``fingerprint`` holds the facts that must be equal for two points to be compared, ``info`` what the
+    record says beside the value (``status``, ``reason``, words) and ``torch``, the commit of PyTorch.
+    """
+
+    value: float | None
+    repetitions: tuple[float, ...] = ()
+    timestamp: int = 0
+    branch: str = ""
+    commit: str = ""
+    workflow_id: int = 0
+    run_attempt: int = 0
+    job_id: int = 0
+    target: float = 0.0
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    info: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+
+
+Points = Mapping[Series, Sequence[Point]]
+"""The points of each series, oldest first."""
+
+
+Natural = list[list[tuple[int, int, str]]]
+
+
+def run_of(timestamp: int, commit: str, workflow_id: int, run_attempt: int, place: str) -> str:
+    """The name of a run: its workflow's, else its commit and time, else the ``place`` that its records lie in."""
+    if workflow_id:
+        return f"{workflow_id}.{run_attempt}"
+    return f"{commit}@{timestamp}" if commit or timestamp else place
+
+
+def runs_of(points: Iterable[Point]) -> list[str]:
+    """The runs that measured ``points``, oldest first; without a time they are in the order of their names."""
+    begun: dict[str, int] = {}
+    for point in points:
+        begun[point.run] = min(point.timestamp, begun.get(point.run, point.timestamp))
+    return sorted(begun, key=lambda run: (begun[run], natural(run)))
+
+
+def natural(name: str) -> Natural:
+    """A key that sorts paths and names as people do: ``run-2/a`` before ``run-10/a``."""
+    return [
+        [
+            (0, int(digits), "") if digits else (1, 0, text)
+            for digits, text in re.findall(r"(\d+)|(\D+)", part)
+        ]
+        for part in name.split("/")
+    ]
+
+
+CASE_FACTS = ("anchor", "batch_size", "threads")
+"""The facts of a case; all others are its machine's."""
+_CASE_OWN = ("batch_size",)
+_ANCHORED_OWN = ("batch_size", "threads")
+
+
+def comparable_facts(
+    metric: str, machine: Mapping[str, str], benchmark: Mapping[str, str], metric_info: Mapping[str, str]
+) -> dict[str, str]:
+    """The facts behind a point, from the ``extra_info`` of the first runner, of the benchmark and of the metric.
+
+    ``fingerprint_of`` in ``machine`` names the facts about the machine; a record of another tool has none. An anchored
+    metric has its anchor in their place.
+    """
+    if metric == ANCHORED:
+        return _named(("anchor",), metric_info) | _named(_ANCHORED_OWN, benchmark)
+    return _named(machine.get("fingerprint_of", "").split(","), machine) | _named(_CASE_OWN, benchmark)
+
+
+def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Where two maps of facts differ, as ``governor: powersave → performance``."""
+    return [
+        f"{name}: {old.get(name, 'not known')} → {new.get(name, 'not known')}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _named(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: facts[name] for name in names if facts.get(name)}
+
+
+KEPT_INFO = ("benchmark_values", "disturbed", "not_measured", "reason", "status")
+"""What a verdict may need; the rest are samples, by the hundred."""
+
+
+def kept_info(about_metric: Mapping[str, str], torch: str) -> dict[str, str]:
+    """What a point remembers of a metric's extra_info, and the commit of PyTorch where it is known."""
+    kept = {name: about_metric[name] for name in KEPT_INFO if about_metric.get(name)}
+    return kept | ({"torch": torch} if torch else {})
+
+
+def measured_values(metric: str, about_metric: Mapping[str, str], values: object) -> tuple[float, ...]:
+    """The numbers of a metric, as exact as they are known.
+
+    Harnesses report zero where they failed, and the database makes zero of null: of what is positive by nature, all
+    else is no measurement.
+    """
+    numbers = finite_numbers(_exact_values(about_metric) or values)
+    return tuple(number for number in numbers if number > 0 or not is_positive(metric))
+
+
+def finite_numbers(values: object) -> list[float]:
+    """The numbers among ``values`` that are ones, in text, too; null, which the database takes for 0, is none."""
+    numbers = [_float_of(value) for value in values] if isinstance(values, list) else []
+    return [number for number in numbers if isfinite(number)]
+
+
+def _exact_values(about_metric: Mapping[str, str]) -> object:
+    """The numbers as they were before they became Float32, where ``torchperf upload`` has kept them; else None."""
+    try:
+        return json.loads(about_metric.get("benchmark_values_exact", "null"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _float_of(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # whatever it is
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")

@@ -1,0 +1,285 @@
+"""How far readings, and builds of the same code, lie apart by chance: code layout, alignment, the order of links.
+
+The scale of the errors is not known, and is weighed like everything else.
+
+Where code lies in memory, how it is aligned and in which order it was linked moves a benchmark by a percent (Mytkowicz,
+Diwan, Hauswirth & Sweeney, *Producing wrong data without doing anything obviously wrong*, ASPLOS 2009; Curtsinger &
+Berger, *Stabilizer*, ASPLOS 2013). All pairs of a build share its offset, so no number of them averages it out. Offsets
+are taken to be normal, with a standard deviation τ that is not known.
+
+A build has an offset of its own, N(0, τ²) on the log scale, which all of its runs share, beside the noise σ of each.
+Two runs of one build differ by σ√2, and runs of two builds by √(2σ² + 2τ²). Of one run a build, history tells no more
+than that τ is not larger than all that runs differ by.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.noise import FLOOR, robust_scale, tail_probability
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+ERROR_DF = 4.0
+SPOILED = 0.03
+"""Share of the readings that say nothing, because something else kept the machine busy."""
+SPOILED_SCALE = 0.3
+SIGMAS = np.geomspace(1e-3, 0.2, 12)
+"""Scales of the errors that are weighed against each other, shape (scales,)."""
+PRIOR_SIGMA = 0.015
+PRIOR_DF = 4.0
+"""The belief about the scale beforehand, and how many readings it is worth."""
+
+_T4 = math.gamma((ERROR_DF + 1) / 2) / (math.sqrt(ERROR_DF * math.pi) * math.gamma(ERROR_DF / 2))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds.
+
+    ``draws``, (n, 2), tell builds of one commit apart; they are of base and head, and without them each commit has one.
+    ``luck`` is the standard deviation that builds of one commit are expected to have among themselves.
+    """
+
+    base: NDArray[np.intp]
+    head: NDArray[np.intp]
+    values: Floats
+    draws: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), np.intp))
+    luck: float = 0.0
+
+    def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
+        """What was read between two builds, by their draws."""
+        found: dict[tuple[int, int], tuple[float, ...]] = {}
+        for place in np.flatnonzero((self.base == base) & (self.head == head)):
+            of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
+            draws = (of_base, of_head)
+            found[draws] = (*found.get(draws, ()), float(self.values[place]))
+        return found
+
+
+def sigma_prior() -> Floats:
+    """The logarithm of the belief about :data:`SIGMAS`: σ² is scaled inverse χ²."""
+    logs = -PRIOR_DF * (np.log(SIGMAS) + (PRIOR_SIGMA / SIGMAS) ** 2 / 2)
+    return np.asarray(logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max())
+
+
+def log_density(errors: Floats, sigmas: Floats) -> Floats:
+    """ln of the density of a reading's error; the shapes of the two are broadcast.
+
+    Student's t, and now and then anything at all.
+    """
+    scaled = errors / sigmas
+    usual = _T4 * (1 + scaled**2 / ERROR_DF) ** (-(ERROR_DF + 1) / 2) / sigmas
+    anything = np.exp(-np.abs(errors) / SPOILED_SCALE) / (2 * SPOILED_SCALE)
+    return np.asarray(np.log((1 - SPOILED) * usual + SPOILED * anything))
+
+
+def log_likelihood(values: Floats, levels: Floats) -> Floats:
+    """Of independent readings for each scale and level, (scales, levels)."""
+    errors = values[:, np.newaxis, np.newaxis] - levels
+    return np.asarray(log_density(errors, SIGMAS[:, np.newaxis]).sum(axis=0))
+
+
+TAU_COUNT = 6
+"""Values of τ that are weighed against each other."""
+LARGEST_USUAL_TAU = 0.02
+"""What τ may be at most, unless it is known to be larger: builds of compiled C++ differ by up to 1.5%."""
+FINER = 3
+"""Steps that one of the levels is divided into, where an offset is summed over."""
+_LEAST = 1e-150
+
+
+def taus(luck: float) -> Floats:
+    """Values that τ may have where ``luck`` is expected of it, ascending; 0 alone where builds have no luck."""
+    return np.geomspace(luck / 3, max(LARGEST_USUAL_TAU, 4 * luck), TAU_COUNT) if luck else np.zeros(1)
+
+
+def tau_prior(luck: float) -> Floats:
+    """The logarithm of the belief about :func:`taus`.
+
+    It is half Cauchy of scale ``luck``, whose tail does not rule out what nobody has seen yet (Gelman, *Bayesian
+    Analysis* 1, 2006).
+    """
+    values = taus(luck)
+    weights = values / (1 + (values / luck) ** 2) if luck else np.ones(1)
+    return np.asarray(np.log(weights / weights.sum()))
+
+
+def offset_kernels(levels: Floats, offsets: Floats, spreads: Floats) -> Floats:
+    """How likely each of the ``offsets`` is for a build of each level, (spreads, offsets, levels); sums are 1."""
+    distance = offsets[:, np.newaxis] - levels
+    nearest = np.argmin(np.abs(distance), axis=0)
+    found = np.empty((spreads.size, offsets.size, levels.size))
+    for number, spread in enumerate(spreads):
+        found[number] = np.exp(-0.5 * (distance / max(spread, 1e-12)) ** 2)
+    # Where a spread is far below the distances the nearest place has it all.
+    found[:, nearest, np.arange(levels.size)] = np.maximum(found[:, nearest, np.arange(levels.size)], 1e-9)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=64)
+def _fine(first: int, count: int, step: float, luck: float, builds: int) -> tuple[Floats, Floats]:
+    """Places between the levels, and the kernels from levels to places side by side: (places, taus·levels)."""
+    spreads = taus(luck) * math.sqrt(builds)
+    beyond = int(np.ceil(4 * spreads[-1] / step)) * FINER
+    whole = np.arange(first * FINER - beyond, (first + count - 1) * FINER + beyond + 1)
+    places: Floats = np.asarray(whole * (step / FINER), np.float64)
+    levels = np.asarray(np.arange(first, first + count) * step, np.float64)
+    found = offset_kernels(levels, places, np.asarray(spreads, np.float64))
+    return places, np.ascontiguousarray(found.swapaxes(0, 1).reshape(places.size, -1))
+
+
+@lru_cache(maxsize=4096)
+def _block_log_likelihood(
+    values: tuple[float, ...], first: int, count: int, step: float, luck: float, builds: int
+) -> Floats:
+    if not luck:
+        levels = np.asarray(np.arange(first, first + count) * step, np.float64)
+        return log_likelihood(np.array(values), levels)[np.newaxis]
+    places, kernel = _fine(first, count, step, luck, builds)
+    logs = log_likelihood(np.array(values), places)
+    most = logs.max(axis=-1, keepdims=True)
+    summed = (np.exp(logs - most) @ kernel).reshape(SIGMAS.size, -1, count).swapaxes(0, 1)
+    return np.asarray(np.log(np.maximum(summed, _LEAST)) + most)
+
+
+def block_log_likelihood(
+    values: Sequence[float], levels: tuple[int, int, float], luck: float, builds: int
+) -> Floats:
+    """The log-likelihood of readings that share the offsets of one or two ``builds``: (taus, sigmas, levels).
+
+    ``levels`` are the first of them and their count, in steps, and the step.
+    """
+    found = _block_log_likelihood(tuple(values), *levels, luck, builds)
+    found.flags.writeable = False
+    return found
+
+
+USUAL_TAU = 0.003
+"""τ where history does not tell; a third to three times as much is usual, of compiled C++ 0.5 to 1.5%."""
+UNSURE, ALIKE = 0.75, 0.5
+"""Standard deviation of ln τ beforehand, from kind to kind of series and among series of one kind: so one in forty is
+above 1.75%, and what luck does to one series says something about the others."""
+TRIM, TRIMMED = 2.5, 0.9113
+"""Differences beyond so many standard deviations are left out, since they are steps and spikes; of normal ones, so much
+of the variance is then left."""
+EFFICIENCY = 0.45
+"""Degrees of freedom that a difference of two successive runs is worth: each run is in two of them."""
+LEAST_TAU, MOST_TAU = 1e-4, 0.05
+"""τ lies between."""
+TAUS: Floats = np.geomspace(LEAST_TAU, MOST_TAU, 48)
+_SIGMAS: Floats = np.geomspace(3e-4, 0.5, 120)
+
+
+@dataclass(frozen=True)
+class TauEstimate:
+    """What is known of a series' τ: a probability for each of :data:`TAUS`."""
+
+    shares: Floats
+
+    @property
+    def tau(self) -> float:
+        """The median."""
+        return self.quantile(0.5)
+
+    def quantile(self, share: float) -> float:
+        """τ is below with this probability."""
+        return float(np.exp(np.interp(share, self.shares.cumsum() - self.shares / 2, np.log(TAUS))))
+
+    def chance(self, change: float, builds: tuple[int, int]) -> float:
+        """The probability that luck alone makes a ``change`` (log scale) as large, in its direction, between the means
+        of so many old and so many new ``builds``."""
+        share = sum(1 / number for number in builds)
+        return float(self.shares @ tail_probability(abs(change) / (TAUS * np.sqrt(share))))
+
+
+def estimate_tau(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
+    """What the runs of each of several series of one kind say, in their order.
+
+    ``values`` (log scale) and ``builds``, shape (series, runs), oldest first, NaN and -1 where there is none, are of
+    runs that share nothing but their build: of several in one sitting, one. The likelihood of the two spreads of each
+    series is that of χ² distributions, with the σ that fits best: so of one run a build, it only says how large τ may
+    be, and nothing about other series. What series say together counts less, the more of their runs' deviations they
+    have in common.
+    """
+    if not len(values):
+        return []
+    differences, is_same = _successive(values, builds)
+    own = _likelihoods(differences, is_same)
+    kinship = _bell(np.log(TAUS)[:, np.newaxis] - np.log(TAUS), ALIKE)
+    kinship /= kinship.sum(axis=1, keepdims=True)
+    has_both = is_same.any(axis=1, keepdims=True)
+    of_kind = np.where(has_both, np.log(own @ kinship.T), 0.0)
+    others = _weight(differences) * (of_kind.sum(axis=0) - of_kind) + np.log(
+        _bell(np.log(TAUS / USUAL_TAU), UNSURE)
+    )
+    beforehand = np.exp(others - others.max(axis=1, keepdims=True)) @ kinship
+    shares = own * beforehand
+    return [TauEstimate(one) for one in shares / shares.sum(axis=1, keepdims=True)]
+
+
+def _likelihoods(differences: Floats, is_same: Flags) -> Floats:
+    """Of each τ by each series, the largest 1, shape (series, taus)."""
+    between, of_between = _variance(np.where(is_same, np.nan, differences))
+    within, of_within = _variance(np.where(is_same, differences, np.nan))
+    logs = np.full((len(differences), TAUS.size), -np.inf)
+    for sigma in _SIGMAS:
+        of_noise = _log_density(within, of_within, np.array([sigma**2]))
+        logs = np.maximum(logs, of_noise + _log_density(between, of_between, sigma**2 + TAUS**2))
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def _successive(values: Floats, builds: Ints) -> tuple[Floats, Flags]:
+    """The difference of each run to the one before it in its series, NaN where there is none, and whether both are of
+    one build."""
+    known = ~np.isnan(values) & (builds >= 0)
+    places = np.where(known, np.arange(values.shape[1]), 0)
+    before = np.maximum.accumulate(places, axis=1)[:, :-1]
+    rows = np.arange(len(values))[:, np.newaxis]
+    has_both = known[:, 1:] & known[rows, before]
+    differences = np.where(has_both, values[:, 1:] - values[rows, before], np.nan)
+    return differences, has_both & (builds[:, 1:] == builds[rows, before])
+
+
+def _variance(differences: Floats) -> tuple[Floats, Floats]:
+    """Of one run by the differences of two, (series, differences), and its degrees of freedom, both (series, 1)."""
+    known = ~np.isnan(differences)
+    sigma = np.zeros(len(differences))
+    some = known.any(axis=1)
+    sigma[some] = robust_scale(np.abs(differences[some]))
+    kept = np.abs(differences) <= TRIM * sigma[:, np.newaxis]
+    squares = np.where(kept, differences, 0.0) ** 2
+    variance = squares.sum(axis=1) / np.maximum(kept.sum(axis=1), 1) / TRIMMED / 2
+    return np.maximum(variance, FLOOR**2)[:, np.newaxis], EFFICIENCY * known.sum(axis=1, keepdims=True)
+
+
+def _log_density(found: Floats, freedom: Floats, true: Floats) -> Floats:
+    """Of a variance that was ``found``, but for what does not depend on the ``true`` one."""
+    return np.asarray(-freedom / 2 * (np.log(true) + found / true))
+
+
+def _weight(differences: Floats) -> float:
+    """What a series says about another, where ``differences`` of all have a mean correlation r: variances have r²."""
+    sigma = np.sqrt(2 * _variance(differences)[0])
+    scores = np.nan_to_num(np.clip(differences / sigma, -TRIM, TRIM))
+    squares, series = (scores**2).sum(), len(scores)
+    shared = (scores.sum(axis=0) ** 2).sum() - squares
+    alike = max(0.0, shared / max(squares, 1e-9) / max(series - 1, 1)) ** 2
+    return float((1 - alike) / (1 + (series - 1) * alike))
+
+
+def _bell(distance: Floats, scale: float) -> Floats:
+    return np.asarray(np.exp(-0.5 * (distance / scale) ** 2))

@@ -1,0 +1,394 @@
+"""The levels that a quantity may have gone through from build to build, weighed by noisy readings of a few builds.
+
+The builds are points on a line. The first one is at level 0, which all readings are relative to, and from each to the
+next the level stays or jumps. Levels lie on a grid, so the model is a hidden Markov model, and the sums over all paths
+are exact (Rabiner, *Proceedings of the IEEE* 77, 1989): improvements, several regressions and reverts are paths like
+any other.
+
+Each build has an offset of its own beside its level (see :mod:`torchperf_ci.stats.build_variance`). It is summed over
+in the likelihood of the build's readings. That of the first build is in all readings against it, and is
+weighed along with the scales of errors and offsets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.build_variance import (
+    SIGMAS,
+    block_log_likelihood,
+    log_likelihood,
+    offset_kernels,
+    sigma_prior,
+    tau_prior,
+    taus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.stats.build_variance import Readings
+
+    Floats = NDArray[np.float64]
+
+
+CHANGE = 0.08
+"""Scale of the changes that are expected of a commit that changes anything, on the log scale."""
+CHANGE_DF = 3.0
+"""Heavy tails: a commit that makes something ten times slower must not be called noise."""
+SLOW_SHARE = 0.25
+"""Of the whole change; three regressions of one size are still found one by one."""
+STEPS = 96
+"""Most steps of the grid: a finer one tells no more commits apart."""
+
+
+@dataclass(frozen=True)
+class LevelGrid:
+    """Levels on the log scale, ascending by ``step``, 0 among them, and which of them count as slow."""
+
+    levels: Floats
+    step: float
+    slow: NDArray[np.bool_]
+
+    @property
+    def origin(self) -> int:
+        """The index of level 0."""
+        return int(np.argmin(np.abs(self.levels)))
+
+
+def level_grid(values: Floats, min_effect: float, whole: float = 0.0) -> LevelGrid:
+    """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
+
+    A level is slow from half of ``min_effect`` on, and from :data:`SLOW_SHARE` of the ``whole`` change on:
+    else a small part of a large change would have to be ruled out at each build, which takes many readings. One reading
+    alone stretches nothing: it may be off by anything, and would blur all others.
+    """
+    ordered = np.sort(np.append(values, (0.0, 0.0)))
+    least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)
+    step = max(min_effect / 6, (most - least) / STEPS)
+    levels = np.arange(math.floor(least / step), math.ceil(most / step) + 1) * step
+    return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * SLOW_SHARE * whole)))
+
+
+def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
+    """Where a level goes when it changes: rows of probabilities, shape (levels, levels).
+
+    No change is smaller than half of ``min_effect``: what is smaller is not looked for.
+    """
+    change = found.levels - found.levels[:, np.newaxis]
+    weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
+    weights[~matters(np.abs(change), min_effect)] = 0.0
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
+    """Whether a change is half of ``min_effect`` or more, which is three steps of the finest grid, however rounded."""
+    return np.asarray(change >= min_effect / 2 - 1e-9)
+
+
+NEGLIGIBLE = 1e-7
+"""A probability that makes no difference."""
+UNLIKELY = 1e-3
+"""Of the likeliest scales': those below make no difference, and are left out."""
+_OFFSETS = np.arange(-3, 4) * 0.8
+"""Of the first build, in standard deviations."""
+_LEAST = 1e-150
+"""The least likelihood of a level, beside the most likely one's: no level is ever ruled out by the range of numbers."""
+
+
+@dataclass(frozen=True)
+class WeighedSeries:
+    """What readings of one series say about K + 1 builds and the K gaps between them.
+
+    ``gaps`` (K,) is the probability that the last build which is not slow lies just before the gap, so that what is
+    slow at the end is slow since then; ``none`` that the last build is not slow. ``before`` and ``after``, both
+    (K + 1, levels), are the joint probabilities of a build's level and of whether that gap is still to come. ``sigma``
+    and ``tau`` are the expected scales of the readings' errors and of the builds' offsets, ``tau_shares`` the
+    probabilities of all :func:`torchperf_ci.stats.build_variance.taus`. ``latest`` are the readings of the build that
+    was made last of each commit, by its number.
+    """
+
+    grid: LevelGrid
+    gaps: Floats
+    none: float
+    before: Floats
+    after: Floats
+    sigma: float
+    tau: float = 0.0
+    tau_shares: Floats = field(default_factory=lambda: np.ones(1))
+    latest: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+
+def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> WeighedSeries:
+    """Sum over all paths of levels through K + 1 builds.
+
+    ``chances`` (K,) are the probabilities that anything changes from one build to the next. A reading is of a build
+    against the first one, or against the one just before it.
+    """
+    paths = _Paths(chances, readings, found, min_effect)
+    slow_backward, shares = paths.backward(everywhere=False), paths.shares
+    after = (shares * paths.forward * slow_backward).sum(axis=1)
+    everything = (shares * paths.forward * paths.backward(everywhere=True)).sum(axis=1)
+    every = taus(readings.luck)
+    tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
+    return WeighedSeries(
+        found,
+        np.array([(shares * paths.entering(k, slow_backward)).sum() for k in range(chances.size)]),
+        float((shares * np.where(paths.slow, 0.0, paths.forward[-1])).sum()),
+        np.maximum(everything - after, 0.0),
+        after,
+        float((shares[:, 0] * SIGMAS[paths.nodes.sigma]).sum()),
+        float(tau_shares @ every),
+        tau_shares,
+        paths.evidence.latest,
+    )
+
+
+def chance_later_is_slower(
+    chances: Floats, readings: Readings, found: LevelGrid, min_effect: float, first: int, last: int
+) -> float:
+    """The probability that the ``last`` of the builds is slower than the ``first`` by half of ``min_effect`` or more.
+
+    The other arguments are as in :func:`weigh_levels`.
+    """
+    paths = _Paths(chances, readings, found, min_effect)
+    backward, higher = paths.backward(everywhere=True), 0.0
+    belief = (paths.shares * paths.forward[first] * backward[first]).sum(axis=0)
+    for level in np.flatnonzero(belief > NEGLIGIBLE):
+        moved = np.where(np.arange(belief.size) == level, paths.forward[first], 0.0)
+        for k in range(first, last):
+            moved = paths.onward(k, moved)
+        joint = paths.shares * moved * backward[last]
+        higher += joint[:, matters(found.levels - found.levels[level], min_effect)].sum()
+    return float(higher)
+
+
+class _Evidence:
+    """What the readings say of the levels; arrays of logarithms are (taus, sigmas, levels).
+
+    Levels are those that readings against the first draw of the first build are about, whose offset is left in them.
+    """
+
+    def __init__(self, count: int, readings: Readings, found: LevelGrid) -> None:
+        self._found, self._luck = found, readings.luck
+        self._taus = taus(readings.luck)
+        shape = (count, self._taus.size, SIGMAS.size, found.levels.size)
+        self.seen = np.zeros(shape)
+        self.latest: dict[int, tuple[float, ...]] = {}
+        self.shifted: list[tuple[int, tuple[float, ...]]] = []
+        self.steps: dict[int, Floats] = {}
+        firsts: dict[int, tuple[float, ...]] = {}
+        for base, head in sorted({*zip(readings.base.tolist(), readings.head.tolist(), strict=True)}):
+            blocks = readings.blocks(base, head)
+            if base:
+                self._add_step(base, blocks, firsts)
+                continue
+            for (of_base, of_head), values in sorted(blocks.items()):
+                if of_base:
+                    self.shifted.append((head, values))
+                    continue
+                if not of_head:
+                    firsts[head] = values
+                self.latest[head] = values
+                self.seen[head] += self.block(values, 1)
+
+    def block(self, values: tuple[float, ...], builds: int, wider: int = 0) -> Floats:
+        """Of readings that share offsets, on the grid or ``wider`` steps to both sides."""
+        levels = (wider + self._found.origin, self._found.levels.size + 2 * wider)
+        return block_log_likelihood(values, (-levels[0], levels[1], self._found.step), self._luck, builds)
+
+    def _add_step(
+        self,
+        k: int,
+        blocks: dict[tuple[int, int], tuple[float, ...]],
+        firsts: dict[int, tuple[float, ...]],
+    ) -> None:
+        """Readings of build k + 1 against build k: a factor on each pair of levels, (taus, sigmas, levels, levels)."""
+        size = self._found.levels.size
+        between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
+        logs = np.zeros((self._taus.size, SIGMAS.size, size, size))
+        differences = (1 - size, 2 * size - 1, self._found.step)
+        for draws, values in blocks.items():
+            if self._luck and draws == (0, 0) and {k, k + 1} & {*firsts}:
+                logs += self._joint(k, values, firsts)
+            else:
+                logs += block_log_likelihood(values, differences, self._luck, 2)[..., between]
+        self.steps[k] = logs
+
+    def _joint(self, k: int, values: tuple[float, ...], firsts: dict[int, tuple[float, ...]]) -> Floats:
+        """Of two builds that were read against each other, and against the first one: with one offset each.
+
+        What was read against the first one moves from ``seen`` into the factor. A build that is in two such factors has
+        its offset drawn anew in the second.
+        """
+        size, levels = self._found.levels.size, self._found.levels
+        between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
+        sides = []
+        for build in (k, k + 1):
+            own = firsts.pop(build, None)
+            if own is not None:
+                self.seen[build] -= self.block(own, 1)
+            sides.append(
+                np.zeros((SIGMAS.size, size)) if own is None else log_likelihood(np.array(own), levels)
+            )
+        differences: Floats = np.asarray(np.arange(1 - size, size) * self._found.step, np.float64)
+        each = log_likelihood(np.array(values), differences)[:, between]
+        each = each + sides[0][:, :, np.newaxis] + sides[1][:, np.newaxis, :]
+        most = each.max(axis=(1, 2), keepdims=True)
+        kernel = offset_kernels(levels, levels, self._taus)
+        summed = np.einsum("tui,suv,tvj->tsij", kernel, np.exp(each - most), kernel, optimize=True)
+        return np.asarray(np.log(np.maximum(summed, _LEAST)) + most)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Scales of errors and of offsets, by their places, and the level that the first build's offset makes its own.
+
+    All are (nodes,); ``start`` is in steps from level 0, ``logs`` is the belief beforehand.
+    """
+
+    sigma: NDArray[np.intp]
+    tau: NDArray[np.intp]
+    start: NDArray[np.intp]
+    logs: Floats
+
+    @classmethod
+    def scales(cls, luck: float) -> _Nodes:
+        """All scales; the first build has no offset."""
+        count = taus(luck).size
+        tau, sigma = (each.ravel() for each in np.indices((count, SIGMAS.size)))
+        logs = sigma_prior()[sigma] + tau_prior(luck)[tau]
+        return cls(sigma, tau, np.zeros_like(sigma), logs)
+
+    def with_offsets(self, shares: Floats, luck: float, step: float) -> _Nodes:
+        """The likelier scales, each with the offsets that the first build may have."""
+        rows: list[tuple[int, int, int, float]] = []
+        for node in np.flatnonzero(shares > UNLIKELY * shares.max()):
+            spread = taus(luck)[self.tau[node]]
+            starts = np.unique(np.round(_OFFSETS * spread / step).astype(int))
+            weights = np.exp(-0.5 * (starts * step / spread) ** 2)
+            logs = self.logs[node] + np.log(weights / weights.sum())
+            rows += [
+                (int(self.sigma[node]), int(self.tau[node]), int(start), float(log))
+                for start, log in zip(starts, logs, strict=True)
+            ]
+        sigma, tau, start, logs = (np.array(column) for column in zip(*rows, strict=True))
+        return _Nodes(sigma, tau, start, logs)
+
+
+class _Paths:
+    """The two recursions, for all scales at once; arrays are (K + 1, nodes, levels)."""
+
+    def __init__(self, chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> None:
+        self._chances, self._grid = chances, found
+        self._jumps = jump_probabilities(found, min_effect)
+        self.evidence = _Evidence(chances.size + 1, readings, found)
+        self._luck = luck = readings.luck
+        nodes = _Nodes.scales(luck)
+        if luck:
+            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, found.step)
+        self._use(nodes)
+        start = np.zeros((nodes.sigma.size, found.levels.size))
+        start[np.arange(nodes.sigma.size), self._starts()] = 1.0
+        self.forward, self.shares = self._forward(start)
+
+    def _shares_of_scales(self, nodes: _Nodes) -> Floats:
+        """The probabilities of all scales: for these alone the first build's offset needs no node of its own."""
+        self._use(nodes)
+        start = offset_kernels(np.zeros(1), self._grid.levels, taus(self._luck))[nodes.tau, :, 0]
+        return self._forward(start)[1][:, 0]
+
+    def _use(self, nodes: _Nodes) -> None:
+        """Lay out what the readings say for some nodes."""
+        self.nodes = nodes
+        logs = self.evidence.seen[:, nodes.tau, nodes.sigma]
+        places = np.arange(self._grid.levels.size)
+        # Wide enough for every start; a step to the right of it where the first build itself lies to the left.
+        wider = int(np.abs(nodes.start).max())
+        for k, values in self.evidence.shifted:
+            block = self.evidence.block(values, 2 if wider else 3, wider)[nodes.tau, nodes.sigma]
+            logs[k] += np.take_along_axis(block, places - nodes.start[:, np.newaxis] + wider, axis=1)
+        self._seen, self._scale = _scaled(logs)
+        self._steps: dict[int, Floats] = {}
+        for k, step in self.evidence.steps.items():
+            chosen = step[nodes.tau, nodes.sigma]
+            flat, scale = _scaled(chosen.reshape(len(chosen), -1))
+            self._steps[k] = flat.reshape(chosen.shape)
+            self._scale[k + 1] += scale
+
+    def _starts(self) -> NDArray[np.intp]:
+        """Where the first build lies: on the grid, however wide that is."""
+        return np.clip(self.nodes.start + self._grid.origin, 0, self._grid.levels.size - 1)
+
+    @cached_property
+    def slow(self) -> NDArray[np.bool_]:
+        """Which levels are slow beside the first build's: (nodes, levels)."""
+        threshold = int(np.argmax(self._grid.slow)) if self._grid.slow.any() else self._grid.levels.size
+        least = threshold + self.nodes.start
+        return np.asarray(np.arange(self._grid.levels.size) >= least[:, np.newaxis])
+
+    def _forward(self, start: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of the levels given the readings up to each build; and those of the nodes, (nodes, 1)."""
+        filtered, self._totals = np.zeros_like(self._seen), np.ones(self._scale.shape)
+        filtered[0] = start
+        for k in range(self._chances.size):
+            filtered[k + 1] = self._onward(k, filtered[k]) * self._seen[k + 1]
+            self._totals[k + 1] = np.maximum(filtered[k + 1].sum(axis=-1), _LEAST)
+            filtered[k + 1] /= self._totals[k + 1][:, np.newaxis]
+        logs = self.nodes.logs + (np.log(self._totals) + self._scale).sum(axis=0)
+        shares = np.exp(logs - logs.max())[:, np.newaxis]
+        return filtered, shares / shares.sum()
+
+    def backward(self, *, everywhere: bool) -> Floats:
+        """Probabilities of the later readings given each level, in units of what the way forward has divided by.
+
+        Not ``everywhere``: and of being slow from the build on until the last one.
+        """
+        allowed = np.ones_like(self._grid.levels) if everywhere else self.slow.astype(np.float64)
+        later = np.zeros_like(self._seen)
+        later[-1] = allowed
+        for k in reversed(range(self._chances.size)):
+            later[k] = self._back(k, self._fit(k + 1) * later[k + 1]) * allowed
+        return later
+
+    def entering(self, k: int, slow_backward: Floats) -> Floats:
+        """The probability of not being slow at build k, and slow from the next one on: (nodes, 1)."""
+        left = np.where(self.slow, 0.0, self.forward[k])
+        joint: Floats = (self.onward(k, left) * slow_backward[k + 1]).sum(axis=-1, keepdims=True)
+        return joint
+
+    def onward(self, k: int, here: Floats) -> Floats:
+        """From build k to the next one, whose readings are counted in, in units of what the way forward divides by."""
+        return np.asarray(self._onward(k, here) * self._fit(k + 1))
+
+    def _fit(self, k: int) -> Floats:
+        """How well each level fits the readings of build k, in units of what the way forward has divided by."""
+        return np.asarray(self._seen[k] / self._totals[k][:, np.newaxis])
+
+    def _onward(self, k: int, here: Floats) -> Floats:
+        chance = self._chances[k]
+        if k not in self._steps:
+            return np.asarray((1 - chance) * here + chance * (here @ self._jumps))
+        return np.asarray(np.einsum("sl,slm->sm", here, self._steps[k] * self._moves(chance)))
+
+    def _back(self, k: int, there: Floats) -> Floats:
+        chance = self._chances[k]
+        if k not in self._steps:
+            return np.asarray((1 - chance) * there + chance * (there @ self._jumps.T))
+        return np.asarray(np.einsum("sm,slm->sl", there, self._steps[k] * self._moves(chance)))
+
+    def _moves(self, chance: float) -> Floats:
+        return np.asarray((1 - chance) * np.eye(len(self._jumps)) + chance * self._jumps)
+
+
+def _scaled(logs: Floats) -> tuple[Floats, Floats]:
+    """Likelihoods with a largest one of 1 in the last axis, and the logarithm of what they were divided by."""
+    most = logs.max(axis=-1)
+    return np.maximum(np.exp(logs - most[..., np.newaxis]), _LEAST), most

@@ -1,0 +1,264 @@
+"""The newest runs of each series against its past: how far off are they, less what their machine adds?
+
+Such an offset moves hundreds of series together and would make as many false candidates. What most series of a job
+share is therefore taken off, but no more than such offsets have been in the past: a job that stands out further than
+that is no ordinary offset, and stays for all to see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from torchperf_ci.stats.autocorrelation import autocorrelations, variance_of_mean
+from torchperf_ci.stats.noise import Tails, learn_tails, level_and_sigma
+from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SESSION, last_excursions, past
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+FEWEST_SERIES = 30
+"""Series in a job from which on what they share can be told from what is their own."""
+FEWEST_JOBS = 8
+"""Jobs of a group from which on the size of its ordinary offsets is known."""
+ORDINARY = 3.0
+"""An offset is ordinary up to so many of the standard deviations of its group."""
+STEADIEST = 0.005
+"""σ below which a series weighs no more: a handful of constant ones must not speak for all."""
+
+
+def machine_offsets(
+    residuals: NDArray[np.float64],
+    sigma: NDArray[np.float64],
+    jobs: NDArray[np.int64],
+    groups: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """The ordinary offset of the job that each value comes from, in log units, shape (series, runs); 0 where unknown.
+
+    ``residuals``, shape (series, runs), are log values less the level of their series, NaN where there are none;
+    ``sigma``, shape (series,), is its noise. ``jobs``, shape (series, runs), numbers the jobs, below 0 where unknown;
+    ``groups``, shape (series,), the kinds of machine and metric. A job's offset is the weighted median (weights 1/σ) of
+    its residuals; ordinary ones lie within 3 σ of its group's offsets, by their median absolute value.
+    """
+    offsets = np.zeros(residuals.shape)
+    usable = ~np.isnan(residuals) & (jobs >= 0) & ~np.isnan(sigma)[:, None]
+    rows, _ = np.nonzero(usable)
+    if not rows.size:
+        return offsets
+    keys = np.stack([groups[rows], jobs[usable]])
+    pairs, pair = np.unique(keys, axis=1, return_inverse=True)
+    pair = pair.reshape(-1)
+    weights = 1 / np.maximum(sigma, STEADIEST)[rows]
+    median, count = _weighted_medians(residuals[usable], weights, pair, pairs.shape[1])
+    known = count >= FEWEST_SERIES
+    ordinary = _ordinary(np.where(known, median, np.nan), pairs[0])
+    offsets[usable] = np.where(known, np.clip(median, -ordinary, ordinary), 0.0)[pair]
+    return offsets
+
+
+def _weighted_medians(
+    values: NDArray[np.float64], weights: NDArray[np.float64], label: NDArray[np.intp], labels: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The weighted median and the number of values of each label."""
+    order = np.lexsort((values, label))
+    total = np.cumsum(weights[order])
+    count = np.bincount(label, minlength=labels)
+    ends = np.cumsum(count)
+    before = np.concatenate([[0.0], total])[ends - count]
+    middle = np.searchsorted(total, (before + total[ends - 1]) / 2)
+    return values[order][np.minimum(middle, ends - 1)], count
+
+
+def _ordinary(medians: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The largest ordinary offset of each job's group, 0 where too few jobs tell."""
+    largest = np.zeros(medians.shape)
+    for one in np.unique(group):
+        members = group == one
+        known = np.abs(medians[members & ~np.isnan(medians)])
+        if known.size >= FEWEST_JOBS:
+            largest[members] = ORDINARY * 1.4826 * np.median(known)
+    return largest
+
+
+MEDIAN_VARIANCE = np.pi / 2
+"""Variance of the median of n normal values, times n/σ²."""
+SIGMA_EFFICIENCY = 0.5
+"""Degrees of freedom of :func:`robust_sigma`, as a share of those of the standard deviation of normal values. It was
+measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
+LEAD = 0.5
+"""A spike and an ordinary run are no two runs that agree."""
+NO_PROOF = 2.8
+"""Scores up to here are no proof anyway, so nothing like them is looked for in the past."""
+LATE = 8
+"""The most of the newest runs that are set against those before."""
+BACK = 4.0
+"""Standard errors by which the newest run is off from those before it where what they have shown is over."""
+
+
+@dataclass(frozen=True)
+class GateRuns:
+    """What windows are cut from; arrays of shape (series, runs), the newest run in the last column.
+
+    ``values`` are the logarithms of the current level, and ``whole`` also those before it, for what the past has seen.
+    ``sittings`` are those of :func:`judge`; ``is_one_sitting``, shape (series,), says whose past is of a single one.
+    ``memory``, shape (series, 2), is what :func:`past_autocorrelation` tells.
+    """
+
+    values: Floats
+    whole: Floats
+    sittings: Ints
+    is_one_sitting: NDArray[np.bool_]
+    memory: Floats
+
+    def of_rows(self, rows: NDArray[np.intp]) -> GateRuns:
+        """Those of some series."""
+        return GateRuns(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The newest ``runs`` of each series against the past before them; arrays of shape (series,), NaN without a past.
+
+    ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs with ``freedom`` degrees of freedom,
+    ``history`` the number of past runs. ``score`` is standard normal where nothing has changed, and ``spread`` the
+    standard error of ``new - old``, in σ.
+    ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
+    for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where the past
+    has been there and has left again, as ``rise_seen`` and ``fall_seen``, shape (series, 2), tell: the runs of
+    :func:`last_excursions`. All scores are 0 where the newest run is back: what was seen in those before it is over.
+    """
+
+    runs: int
+    old: Floats
+    new: Floats
+    sigma: Floats
+    history: Ints
+    freedom: Floats
+    score: Floats
+    rise: Floats
+    fall: Floats
+    spread: Floats
+    rise_seen: Ints
+    fall_seen: Ints
+
+    def among(self, rows: NDArray[np.intp], series: int) -> Window:
+        """The same as that of the ``rows`` of so many series; the others have no past."""
+        known = (getattr(self, field.name) for field in fields(self)[1:])
+        return Window(self.runs, *(_among(part, rows, series) for part in known))
+
+    def half_width(self, tails: Tails, score: float) -> Floats:
+        """How far from the estimate an interval reaches, whose ends have this ``score``."""
+        return self.sigma * self.spread * tails.deviation(np.full(len(self.old), score), self.freedom)
+
+    def detectable(self, tails: Tails, score: float, power: float, least: Floats) -> Floats:
+        """The change that reaches ``score``, and the ``least`` effect, but for the normal score ``power``."""
+        evident = self.sigma * tails.deviation(score * self.spread, self.freedom)
+        return np.asarray(np.maximum(evident, least) + power * self.sigma * self.spread)
+
+
+def settled_deviations(values: Floats) -> Floats:
+    """How many σ the runs of the past of (series, runs) are off from its median; NaN where it is too short to tell."""
+    before = past(values, NEWEST)
+    level, sigma = level_and_sigma(before)
+    sigma[(~np.isnan(before)).sum(axis=1) < MIN_HISTORY] = np.nan
+    return np.asarray((before - level[:, None]) / sigma[:, None])
+
+
+def past_tails(deviations: Floats) -> Tails:
+    """Tails of :func:`settled_deviations`."""
+    history = (~np.isnan(deviations)).sum(axis=1)
+    # A value pulls the median towards itself.
+    return learn_tails(deviations / np.sqrt(1 - 1 / np.maximum(history, 2))[:, None])
+
+
+def past_autocorrelation(deviations: Floats) -> Floats:
+    """How much each series remembers, likely and at most, shape (series, 2), from its :func:`settled_deviations`.
+
+    The last of these may be of a change already, which would look like a memory.
+    """
+    before = deviations[:, : max(0, deviations.shape[1] - (LATE - NEWEST))]
+    return np.stack(autocorrelations(before, (~np.isnan(before)).sum(axis=1), MIN_HISTORY), axis=1)
+
+
+def window(known: GateRuns, runs: int, tails: Tails) -> Window:
+    """Set the newest ``runs`` against the past of the current level."""
+    before, newest = past(known.values, runs), known.values[:, -runs:]
+    history = (~np.isnan(before)).sum(axis=1)
+    told = np.where(known.is_one_sitting, np.minimum(history, ONE_SESSION), history)
+    freedom = _freedom(told)
+    old, sigma = level_and_sigma(before)
+    spread, cautious = (_spread(known.sittings[:, -runs:], told, memory) for memory in known.memory.T)
+    z = (newest - old[:, None]) / sigma[:, None]
+    scores = tails.score(z, freedom[:, None])
+    scores[_is_over(z)] = 0.0
+    scores[history < MIN_HISTORY] = np.nan
+    rise, rise_seen = _never_seen(_agreed(scores) / cautious, known.whole, runs, old)
+    fall, fall_seen = _never_seen(_agreed(-scores) / cautious, -known.whole, runs, -old)
+    return Window(
+        runs=runs,
+        old=old,
+        new=newest.mean(axis=1),
+        sigma=sigma,
+        history=history,
+        freedom=freedom,
+        score=scores.mean(axis=1) / spread,
+        rise=rise,
+        fall=fall,
+        spread=spread,
+        rise_seen=rise_seen,
+        fall_seen=fall_seen,
+    )
+
+
+def _among(part: NDArray[Any], rows: NDArray[np.intp], series: int) -> NDArray[Any]:
+    missing = np.nan if part.dtype.kind == "f" else 0
+    found = np.full((series, *part.shape[1:]), missing, dtype=part.dtype)
+    found[rows] = part
+    return found
+
+
+def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
+    """Standard error, in σ, of the mean of the newest runs less the median of the past, whose runs remember."""
+    of_past = (1 + memory) / (1 - memory) * MEDIAN_VARIANCE / np.maximum(history, 1)
+    return np.asarray(np.sqrt(variance_of_mean(memory, sittings) + of_past))
+
+
+def _is_over(z: Floats) -> NDArray[np.bool_]:
+    """Rows of deviations, in σ, whose last is back: not half as far off as those before, by more than noise tells; or
+    whose last two are."""
+    over = np.zeros(len(z), dtype=bool)
+    for back in range(1, min(3, z.shape[1])):
+        before, newest = z[:, :-back].mean(axis=1), z[:, -back:]
+        side = np.sign(before)
+        is_back = (side[:, None] * newest < (side * before / 2)[:, None]).all(axis=1)
+        if back == 1:
+            is_back &= side * (before - newest[:, 0]) > BACK * np.sqrt(1 + 1 / (z.shape[1] - 1))
+        over |= is_back
+    return over
+
+
+def _never_seen(agreed: Floats, whole: Floats, runs: int, level: Floats) -> tuple[Floats, Ints]:
+    """``agreed``, but 0 in rows whose past has been as high as the newest ``runs`` and has left again; and when."""
+    seen = np.zeros((len(agreed), 2), dtype=np.int64)
+    rows = np.flatnonzero(agreed > NO_PROOF)
+    if runs > 1 and rows.size:
+        seen[rows] = last_excursions(whole[rows], runs, level[rows])
+    return np.where(seen[:, 0] > 0, 0.0, agreed), seen
+
+
+def _agreed(scores: Floats) -> Floats:
+    """The mean of each row, of which the largest counts for no more than LEAD beyond the next."""
+    ordered = np.sort(scores, axis=1)
+    if ordered.shape[1] > 1:
+        ordered[:, -1] = np.minimum(ordered[:, -1], ordered[:, -2] + LEAD)
+    return np.asarray(ordered.mean(axis=1))
+
+
+def _freedom(history: Ints) -> Floats:
+    return np.asarray(SIGMA_EFFICIENCY * np.maximum(history - 1, 1), dtype=np.float64)

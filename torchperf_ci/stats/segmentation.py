@@ -1,0 +1,261 @@
+"""Where did the level of a series change? ``docs/how-history-is-segmented.md`` tells the same in prose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
+from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from torchperf_ci.stats.local_evidence import ChangeWindow
+    from torchperf_ci.stats.split_evidence import Stretches
+
+    Floats = NDArray[np.float64]
+
+
+SUSPECT_SHARE = 0.57
+"""A stretch with this share of the threshold may hold a change. The second look decides: one suspect too many is
+dropped there, one that is missing makes its neighbours look unclear."""
+CLIP = 2.0
+"""Scores count up to here in what a series remembers, so that a few outliers neither make nor hide it."""
+MOST_AUTOCORRELATION = 0.8
+"""No more memory than this is believed: what seems to be more are levels."""
+
+
+@dataclass(frozen=True)
+class SuspectedSeries:
+    """The log values of a series, shape (runs,), and where new levels may begin in it."""
+
+    values: Floats
+    places: Sequence[int]
+
+
+def segments(series: Sequence[SuspectedSeries], min_effect: float) -> list[list[int]]:
+    """Of each series the indices at which a new level begins, in order.
+
+    What is left of the values without the levels of all suspected changes is the series' noise. Each change is put
+    where it fits best between its neighbours; then the weakest are dropped that, so seen, are smaller than
+    ``min_effect``, hide in this noise or are not clear beside it; until there are none such left. The looks that are
+    due in a round are taken in one go, for all series.
+    """
+    noisy, changes = _with_noise(series)
+    looks = EvidenceCache(LocalEvidence(noisy, min_effect))
+    ends = looks.second.begins.tolist()
+    edges = [
+        [first, *(first + place for place in row), end]
+        for row, first, end in zip(changes, ends, ends[1:], strict=False)
+    ]
+    unsettled = [row for row in edges if len(row) > 2]
+    while unsettled:
+        looks.place(unsettled)
+        clearness = looks.clearness(unsettled)
+        unsettled = [
+            row for row, clear in zip(unsettled, clearness, strict=True) if _drop_weakest(row, clear)
+        ]
+    return [[place - row[0] for place in row[1:-1]] for row in edges]
+
+
+def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
+    """Take away the changes that are not clear enough and less so than the one before and the one after; whether some
+    were, and some are left."""
+    around = [inf, *clearness, inf]
+    dropped = {
+        i
+        for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False), 1)
+        if one <= 1 and one < before and one <= after
+    }
+    edges[:] = [place for i, place in enumerate(edges) if i not in dropped]
+    return bool(dropped) and len(edges) > 2
+
+
+@dataclass
+class EvidenceCache:
+    """What was looked at; no look is taken twice. Edges are those of a series, with its changes in between."""
+
+    second: LocalEvidence
+    places: dict[ChangeWindow, int] = field(default_factory=dict)
+    looks: dict[ChangeWindow, float] = field(default_factory=dict)
+
+    def place(self, series: Iterable[list[int]]) -> None:
+        """Put each change where it fits best between the one before and the one after it, in order.
+
+        What comes after one that has not been placed yet is looked at as if that stayed where it is. Where it does not,
+        it is looked at again.
+        """
+        left = [(edges, 1) for edges in series]
+        while left:
+            asked: dict[ChangeWindow, None] = {}
+            left = [(edges, begun) for edges, first in left if (begun := self._place(edges, first, asked))]
+            windows = list(asked)
+            if windows:
+                self.places.update(zip(windows, self.second.best_places(windows), strict=True))
+
+    def _place(self, edges: list[int], first: int, asked: dict[ChangeWindow, None]) -> int:
+        """Place the changes from the ``first`` on, up to one of which the place has to be asked: its number, or 0."""
+        before, waiting = edges[first - 1], 0
+        for i in range(first, len(edges) - 1):
+            window = window_of(before, edges[i], edges[i + 1])
+            before = self.places.get(window, -1)
+            if before < 0:
+                asked[window], before, waiting = None, edges[i], waiting or i
+            elif not waiting:
+                edges[i] = before
+        return waiting
+
+    def clearness(self, series: Sequence[list[int]]) -> list[list[float]]:
+        """How clear each change of each series is."""
+        windows = [
+            [window_of(*around) for around in zip(row, row[1:], row[2:], strict=False)] for row in series
+        ]
+        asked = list(dict.fromkeys(one for row in windows for one in row if one not in self.looks))
+        if asked:
+            self.looks.update(zip(asked, self.second.clearness(asked), strict=True))
+        return [[self.looks[one] for one in row] for row in windows]
+
+
+def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, Floats]:
+    """The values that tell about a change: to either side up to the next change, and REACH at most."""
+    before, _, after = _between(place, changes, values.size)
+    return values[max(before, place - REACH) : place], values[place : min(after, place + REACH)]
+
+
+def suspected(stretches: Stretches, row: int) -> list[int]:
+    """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
+    changes: list[int] = []
+    seen = stretches.evidence[:, row]
+    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(len(stretches.sums) - 1))
+    suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
+    starts, ends = stretches.starts[suspect], stretches.ends[suspect]
+    while suspect.size:
+        found = stretches.place(int(suspect[0]), row)
+        free = (starts >= found) | (ends <= found)
+        suspect, starts, ends = suspect[free], starts[free], ends[free]
+        changes.append(found)
+    return sorted(set(changes))
+
+
+def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], list[Sequence[int]]]:
+    """Each series with its noise, and where it may change, also by the noise."""
+    noise = [_noise(one.values, one.places) for one in series]
+    scores = [scores_of_one(one) for one in noise]
+    changes = [one.places for one in series]
+    for row, more in _overlooked(scores, changes).items():
+        changes[row] = sorted([*changes[row], *more])
+        noise[row] = _noise(series[row].values, changes[row])
+    noisy = [
+        NoisySeries(one.values, others, _evidence_discount(score))
+        for one, others, score in zip(series, noise, scores, strict=True)
+    ]
+    return noisy, changes
+
+
+def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Where short levels of each row may be two, by the ``scores`` of its noise: beside levels far off all values of a
+    level have nearly the same rank."""
+    short = [
+        (row, start, end)
+        for row, (one, places) in enumerate(zip(scores, changes, strict=True))
+        for start, end in pairwise([0, *places, one.size])
+        if places and 2 * FEWEST <= end - start <= 2 * REACH
+    ]
+    found: dict[int, list[int]] = {}
+    if not short:
+        return found
+    rows, starts, ends = np.array(short).T
+    runs = ends - starts
+    begins = np.cumsum([0, *(one.size for one in scores)])
+    inside = np.arange(2 * REACH) < runs[:, None]
+    at = (begins[rows] + starts)[:, None] + np.arange(2 * REACH)
+    levels = np.where(inside, np.concatenate(scores).take(at, mode="clip"), 0.0)
+    sums = levels.cumsum(axis=1)
+    places, between = best_splits(sums, runs)
+    whole = np.maximum((levels * levels).sum(axis=1) - sums[:, -1] ** 2 / runs, 1e-9)
+    clear = -runs * np.log1p(-np.minimum(between / whole, 1 - 1e-9))
+    needed = np.array([threshold(one.size) for one in scores])
+    for i in np.flatnonzero(clear > SUSPECT_SHARE * needed[rows]).tolist():
+        found.setdefault(int(rows[i]), []).append(int(starts[i] + places[i]))
+    return found
+
+
+def _noise(values: Floats, changes: Sequence[int]) -> Floats:
+    """The deviation of each value from the level that it belongs to."""
+    edges = [0, *changes, values.size]
+    levels = [_median(values[start:end]) for start, end in pairwise(edges)]
+    return np.asarray(values - np.repeat(levels, np.diff(edges)))
+
+
+def _evidence_discount(scores: Floats) -> float:
+    """How much less the evidence of values is worth, the more they remember of the one before, 1 where nothing.
+
+    The mean of many values that have the correlation r with the next varies by (1 + r)/(1 - r) times as much. The
+    correlation is that of the noise's ``scores``; fewer than a month of runs on either side of a change do not tell it.
+    """
+    if scores.size < 2 * REACH:
+        return 1.0
+    scores = np.minimum(np.maximum(scores, -CLIP), CLIP)
+    correlation = float(scores[1:] @ scores[:-1]) / max(float(scores @ scores), 1e-9)
+    memory = min(max(0.0, correlation), MOST_AUTOCORRELATION)
+    return (1 - memory) / (1 + memory)
+
+
+def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]:
+    """The change before a place, the place, the one after it."""
+    before = max((other for other in changes if other < place), default=0)
+    return before, place, min((other for other in changes if other > place), default=n)
+
+
+def window_of(before: int, place: int, after: int) -> ChangeWindow:
+    """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
+    return max(before, place - REACH), place, min(after, place + REACH)
+
+
+def _median(values: Floats) -> float:
+    ordered, n = np.sort(values), values.size
+    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+MIN_EFFECT = 0.01
+"""A smaller change of level is none. People report changes from about 1.4% on; slow drift makes many below 1%."""
+_BATCH = 1 << 14
+"""Values that are looked at in one go: their intermediate results fit in a processor's cache."""
+_TOGETHER = 64
+"""Series that are given a second look in one go, for the same reason."""
+
+
+def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArray[np.intp]]:
+    """The columns at which each row of log ``values``, (series, runs), oldest first, begins a new level, in order.
+
+    What is not finite is a missing run and leaves no gap. A level has at least :data:`FEWEST` runs, and differs by at
+    least ``min_effect`` from the one before. Fewer than 1% of series without a change get one, whatever the
+    distribution of their noise, as long as it does not remember the run before.
+    """
+    known = np.isfinite(values)
+    found = [np.empty(0, dtype=np.intp)] * values.shape[0]
+    suspects = _suspects(values, known)
+    while some := list(islice(suspects, _TOGETHER)):
+        series = [suspect for _, suspect in some]
+        for (row, _), changes in zip(some, segments(series, min_effect), strict=True):
+            found[row] = np.flatnonzero(known[row])[changes]
+    return found
+
+
+def _suspects(values: Floats, known: NDArray[np.bool_]) -> Iterator[tuple[int, SuspectedSeries]]:
+    """The rows that may have changes. Rows with equally many runs are looked at together."""
+    runs = known.sum(axis=1)
+    for n in np.unique(runs[runs >= 2 * FEWEST]).tolist():
+        rows = np.flatnonzero(runs == n)
+        for batch in np.array_split(rows, -(-rows.size * n // _BATCH)):
+            compact = values[batch][known[batch]].reshape(-1, n)
+            seen = stretches(compact)
+            for row in np.flatnonzero(seen.may_have_changed()).tolist():
+                yield int(batch[row]), SuspectedSeries(compact[row], suspected(seen, row))

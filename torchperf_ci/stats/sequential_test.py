@@ -1,0 +1,304 @@
+"""Is one build slower than another? Sequential tests on paired log-ratios whose noise nobody knows.
+
+After each pair three hypotheses are weighed: the ratio is 1, it is ``1 + min_effect`` or more, or it is the inverse of
+that or less. The test ends as soon as one is likely enough (Wald, *Annals of Mathematical Statistics* 16, 1945);
+looking after every pair costs nothing, since the boundaries hold for all pairs together. σ is integrated out of the
+likelihoods, which makes it a sequential t-test (Rushton, *Biometrika* 37, 1950), and a change of more than
+``min_effect`` is met by a mixture of effects (Robbins, *Annals of Mathematical Statistics* 41, 1970). Errors are
+Student's, so that a spoiled pair counts for little (Lange, Little & Taylor, *Journal of the American Statistical
+Association* 84, 1989).
+
+Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_variance`) move
+all pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code. It is the
+model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as
+in :mod:`torchperf_ci.stats.sequential_test`.
+
+τ is not known, and is weighed like σ. That it may be large keeps few builds that agree by luck from being believed:
+by simulation of builds that differ by 1.5% such a test, asked after every three pairs up to seven blocks, says "slower"
+of equal code in at most 1% of cases, at a CV of 1 and of 3%.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchperf_ci.stats.build_variance import taus
+from torchperf_ci.stats.effect import Effect, paired_effect
+from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Blocks = tuple[tuple[float, ...], ...]
+
+
+Word = Literal["increase", "decrease", "none", "open"]
+
+ALPHA = 0.01
+"""Chance that any of the cases judged together is called slower although none is."""
+BETA = 0.05
+"""Chance that a case which is slower by ``min_effect`` is called unchanged."""
+FEWEST_PAIRS = 6
+"""The fewest that a distribution-free 95% interval can be had from."""
+LOOKS = 4.0
+"""How much more often pairs that agree by luck are met by looking after every pair, up to forty, than by looking once:
+by simulation of pairs with two modes, whatever these are."""
+BEYOND_MODES = 0.12
+"""A logarithm: what lies beyond it is taken for more than a machine jumps by from pair to pair."""
+PRIOR_SIGMA = 0.025
+"""The scale of pairs that is believed beforehand. Measured ones spread by 0.9–1.5%; but the smaller this is, the sooner
+pairs that agree by luck are believed where they spread by 3%: so false alarms stay below ``ALPHA`` there, too."""
+PRIOR_DF = 4.0
+"""How many pairs that belief is worth."""
+ERROR_DF = 4.0
+"""Degrees of freedom of the errors: 1 pair in 100 may lie 3.7 scales away."""
+INFORMATION = (ERROR_DF + 1) / (ERROR_DF + 3)
+"""About a mean, in such an error: of that in a normal one of the same scale."""
+MULTIPLES = 2.0 ** np.arange(6)
+"""Of the smallest effect: what a change may be as large as. The nearest one is off by a third at most."""
+WEIGHTS = np.append(0.5 ** np.arange(1, MULTIPLES.size), 0.5 ** (MULTIPLES.size - 1))
+"""Of the multiples, in a mixture of changes."""
+
+_SIGMAS = np.geomspace(1e-3, 0.3, 49)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log-likelihood ratios against no change, each of the shape of the log-ratios: row by row, after each pair.
+
+    ``increase`` and ``decrease`` are those of a change of the smallest effect or more, ``least_increase`` and
+    ``least_decrease`` those of a change of just that.
+    """
+
+    increase: NDArray[np.float64]
+    decrease: NDArray[np.float64]
+    least_increase: NDArray[np.float64]
+    least_decrease: NDArray[np.float64]
+
+    def scaled(self, worth: float) -> Evidence:
+        """The same of pairs each of which is worth less than an independent one."""
+        return Evidence(*(worth * getattr(self, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is known after some pairs; ``open`` is to be continued.
+
+    ``increase``, ``decrease`` and ``none`` are log-likelihood ratios: of a change against none, and of none against the
+    likelier of the least changes. ``noise`` is the standard deviation of the log-ratios, taken robustly; ``detectable``
+    the smallest relative change that as many pairs would have been expected to make likely enough.
+    """
+
+    word: Word
+    effect: Effect
+    noise: float
+    detectable: float
+    increase: float
+    decrease: float
+    none: float
+
+
+def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1, worth: float = 1.0) -> Decision:
+    """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
+
+    ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
+    ``ln((1 − beta)/alpha)``, an estimate of half of ``min_effect``, and a distribution-free interval above 1, as
+    :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
+    ``ln(beta/(1 − alpha))``.
+
+    ``worth``, in (0, 1], is how many independent pairs each of these is worth
+    (:mod:`torchperf_ci.stats.autocorrelation`): the exponent of the likelihood ratios and of the chance that the pairs
+    agree by luck; intervals grow by its root.
+    """
+    x = np.asarray(log_ratios, dtype=np.float64)
+    effect, delta = paired_effect(x).widened(worth**-0.5), math.log1p(min_effect)
+    found = evidence(x[np.newaxis], delta).scaled(worth)
+    noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
+    return Decision(
+        _word(x, found, delta, cases, worth),
+        effect,
+        noise,
+        math.expm1(_detectable(noise, x.size * worth, delta, cases)),
+        float(found.increase[0, -1]),
+        float(found.decrease[0, -1]),
+        -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
+    )
+
+
+def boundaries(cases: int) -> tuple[float, float]:
+    """The log-likelihood ratios that confirm a change and that refute it, where ``cases`` share alpha."""
+    alpha = ALPHA / cases
+    return math.log((1 - BETA) / alpha), math.log(BETA / (1 - alpha))
+
+
+def evidence(log_ratios: NDArray[np.float64], delta: float) -> Evidence:
+    """The evidence in rows of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
+    sizes = delta * MULTIPLES
+    likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
+    up, down = np.split(likelihoods[..., 1:] - likelihoods[..., :1], 2, axis=-1)
+    return Evidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
+
+
+def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, less a constant; σ² is scaled inverse χ².
+
+    The last axis of the result is that of ``means``.
+    """
+    prior = -PRIOR_DF * (np.log(_SIGMAS) + (PRIOR_SIGMA / _SIGMAS) ** 2 / 2)
+    squares = ((log_ratios[..., np.newaxis] - means)[..., np.newaxis] / _SIGMAS) ** 2
+    each = -(ERROR_DF + 1) / 2 * np.log1p(squares / ERROR_DF) - np.log(_SIGMAS)
+    return log_of_sum(np.cumsum(each, axis=1) + prior)
+
+
+def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    return log_of_sum(ratios + np.log(WEIGHTS))
+
+
+def log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln ∑ exp over the last axis."""
+    most = logs.max(axis=-1, keepdims=True)
+    total: NDArray[np.float64] = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))
+    return total
+
+
+def _detectable(noise: float, pairs: float, delta: float, cases: int) -> float:
+    """The change, as a logarithm, that as many pairs are expected to make likelier by the boundary.
+
+    If pairs lie about ``μ``, a change of ``d`` gains on none as ``d·(2μ − d)``. How sure that is follows the sequential
+    t-test with the prior's pairs among them (Rushton), less what Student's errors leave of the information. The least
+    ``μ`` of all ``d`` in the mixture counts.
+    """
+    confirm, _ = boundaries(cases)
+    worth, sizes = PRIOR_DF + pairs, delta * MULTIPLES
+    variance = (PRIOR_DF * PRIOR_SIGMA**2 + pairs * noise**2) / (pairs * INFORMATION)
+    needed = variance * np.expm1(2 * (confirm - np.log(WEIGHTS)) / worth)
+    return float(np.min((sizes + needed / sizes) / 2))
+
+
+def _word(log_ratios: NDArray[np.float64], found: Evidence, delta: float, cases: int, worth: float) -> Word:
+    if log_ratios.size < FEWEST_PAIRS:
+        return "open"
+    confirm, refute = boundaries(cases)
+    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases, worth):
+        return "increase"
+    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases, worth):
+        return "decrease"
+    if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
+        return "none"
+    return "open"
+
+
+def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int, worth: float) -> bool:
+    """Whether pairs agree that there is an increase, by their ranks alone.
+
+    The likelihood takes pairs for a heap about one middle. Where they have two modes, as by the addresses or the core
+    that a process gets, a few in the same one agree by luck, and no likelihood tells. So they must agree with the
+    confidence that one of ``cases`` needs; a 95% interval is enough beyond ``BEYOND_MODES``.
+    """
+    effect = paired_effect(log_ratios)
+    if math.log(effect.ratio) < delta / 2:
+        return False
+    sure = paired_effect(log_ratios, 1 - (2 * ALPHA / (LOOKS * cases)) ** (1 / worth))
+    return sure.low > 1 or effect.low > math.exp(BEYOND_MODES)
+
+
+_BLOCK_SIGMAS = np.geomspace(1e-3, 0.3, 17)
+_STEP = 1e-3
+_REACH = 0.35
+"""Beyond this logarithm no offset of builds makes a difference."""
+_AROUND = 0.15
+"""How far from the middle of all pairs the change may be."""
+_LEAST = 1e-300
+_MIDDLES = np.linspace(-_REACH, _REACH, 2 * round(_REACH / _STEP) + 1)
+
+
+@dataclass(frozen=True)
+class BlockEvidence:
+    """What blocks of pairs say of the code.
+
+    ``increase`` is the log-likelihood ratio of a change of the smallest effect or more against none; ``least`` that of
+    the smallest increase against no change or a decrease, whichever is likelier. ``tau`` and ``sigma`` are expected
+    values.
+    """
+
+    increase: float
+    least: float
+    tau: float
+    sigma: float
+
+
+@lru_cache(maxsize=256)
+def weigh_blocks(blocks: Blocks, delta: float, luck: float, belief: tuple[float, ...]) -> BlockEvidence:
+    """Weigh blocks of log-ratios, one of each two builds, for a change by ``delta`` on the log scale.
+
+    ``luck`` is the scale of τ that is expected, ``belief`` the probability of each of its values, shape (taus,).
+    """
+    sizes = np.concatenate([[0.0], delta * MULTIPLES, -delta * MULTIPLES])
+    joint = _joint(blocks, sizes, taus(luck)) + np.log(belief)[:, np.newaxis]
+    none, *others = log_of_sum(joint.reshape(sizes.size, -1))
+    up, down = (log_of_sum(side + np.log(WEIGHTS)) for side in np.split(np.array(others), 2))
+    shares = np.exp(joint - joint.max()).sum(axis=0)
+    shares /= shares.sum()
+    return BlockEvidence(
+        float(up - none),
+        float(others[0] - max(none, down)),
+        float(shares.sum(axis=1) @ taus(luck)),
+        float(shares.sum(axis=0) @ _BLOCK_SIGMAS),
+    )
+
+
+@lru_cache(maxsize=256)
+def block_interval(blocks: Blocks, luck: float) -> tuple[float, float, float]:
+    """The median of the change of the code and its middle 95%, logarithms.
+
+    Any change and any of the values of τ are as likely beforehand.
+    """
+    middle = float(np.median(np.concatenate(blocks)))
+    changes = np.arange(-_AROUND, _AROUND + _STEP, 2 * _STEP)
+    joint = _joint([tuple(np.array(block) - middle) for block in blocks], changes, taus(luck))
+    shares = np.exp(joint - joint.max()).sum(axis=(1, 2))
+    found = np.interp([0.5, 0.025, 0.975], np.cumsum(shares) / shares.sum(), middle + changes + _STEP)
+    return float(found[0]), float(found[1]), float(found[2])
+
+
+def _joint(blocks: Sequence[tuple[float, ...]], sizes: Floats, every: Floats) -> Floats:
+    """Log-likelihoods of all blocks for each change, with the belief about σ: (sizes, taus, sigmas)."""
+    scales = -PRIOR_DF * (np.log(_BLOCK_SIGMAS) + (PRIOR_SIGMA / _BLOCK_SIGMAS) ** 2 / 2)
+    return np.asarray(scales + sum(_of_sizes(block, tuple(sizes), tuple(every)) for block in blocks))
+
+
+def _log_likelihood(block: Floats, middles: Floats) -> Floats:
+    squares = ((block[:, np.newaxis] - middles) / _BLOCK_SIGMAS[:, np.newaxis, np.newaxis]) ** 2
+    logs = -(ERROR_DF + 1) / 2 * np.log1p(squares / ERROR_DF).sum(axis=1)
+    return np.asarray(logs - block.size * np.log(_BLOCK_SIGMAS)[:, np.newaxis])
+
+
+@lru_cache(maxsize=256)
+def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
+    """Log-likelihoods of a block for each change, with its offset summed over: (sizes, taus, sigmas)."""
+    values, changes = np.array(block), np.array(sizes)
+    table = _log_likelihood(values, _MIDDLES)
+    most = table.max(axis=-1, keepdims=True)
+    likelihoods = _weights(sizes, every).reshape(-1, _MIDDLES.size) @ np.exp(table - most).T
+    found = np.log(np.maximum(likelihoods.reshape(changes.size, len(every), -1), _LEAST)) + most[:, 0]
+    far = np.abs(changes) > _REACH - 5 * every[-1] * math.sqrt(2)
+    if far.any():
+        found[far] = _log_likelihood(values, changes[far]).T[:, np.newaxis]
+    return np.asarray(found)
+
+
+@lru_cache(maxsize=16)
+def _weights(sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
+    """How likely each middle is where the change is of a size: (sizes, taus, middles)."""
+    spread = np.maximum(np.array(every) * math.sqrt(2), _STEP / 2)[:, np.newaxis]
+    logs = -0.5 * ((_MIDDLES - np.array(sizes)[:, np.newaxis, np.newaxis]) / spread) ** 2
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

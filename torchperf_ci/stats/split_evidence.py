@@ -1,0 +1,272 @@
+"""How strongly do the points of a stretch say that the level changed inside it, and where? By their ranks alone.
+
+Two levels explain a share R² of the variance of a stretch's normal scores. The evidence for them is the likelihood
+ratio −n·ln(1 − R²) of two levels against one. Scores know only the order of values; so whatever the distribution of the
+noise is, the evidence of a stretch without change has one and the same distribution, and its threshold is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log2
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.stats.noise import score_of_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.intp]
+
+
+def normal_scores(values: Floats) -> tuple[Floats, Floats]:
+    """The scores of each row's values and their squares, both of the shape of ``values``, (rows, n), without NaN.
+
+    The value of rank r has the score Φ⁻¹((r − 3/8)/(n + 1/4)) (Blom, *Statistical Estimates and Transformed
+    Beta-Variables*, 1958). Equal values share the mean of their scores and of the squares of these: what is to be
+    expected if chance ordered them. So ties never look like certainty.
+    """
+    table = _score_table(values.shape[1])
+    order = np.argsort(values, axis=1)
+    scores = _put(table, order)
+    squares = scores * scores
+    ordered = values[np.arange(len(values))[:, np.newaxis], order]
+    has_ties = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if has_ties.size:
+        first, last = tied(ordered[has_ties])
+        scores[has_ties] = _put(_means(table, first, last), order[has_ties])
+        squares[has_ties] = _put(_means(table**2, first, last), order[has_ties])
+    return scores, squares
+
+
+def scores_of_one(values: Floats) -> Floats:
+    """The scores of a single row, shape (n,), in less time."""
+    order = values.argsort()
+    ordered, table = values[order], _score_table(values.size)
+    scores = np.empty_like(values)
+    if (ordered[1:] == ordered[:-1]).any():
+        table = _means(table, *tied(ordered[None]))[0]
+    scores[order] = table
+    return scores
+
+
+class NormalScores:
+    """The scores of values among ``sizes`` of them, one number for each of several series."""
+
+    def __init__(self, sizes: Ints) -> None:
+        self.sizes = sizes
+        self._begins = np.cumsum(sizes) - sizes
+        self._table = np.concatenate([_score_table(size) for size in sizes.tolist()])
+        self._totals = np.concatenate([_totals(size) for size in sizes.tolist()], axis=1)
+        self.squares = self._totals[1, self._begins + np.arange(sizes.size) + sizes]
+        """The sum of the squares of all scores of each series, ties or not."""
+
+    def between(
+        self, rows: Ints, below: Ints, upto: Ints, inside: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """The scores of values, shape (windows, width), of which so many are ``below`` and so many below or equal.
+
+        They are 0 for what is not ``inside``. And the sum of their squares, shape (windows,).
+        """
+        begins = self._begins[rows][:, None]
+        scores = np.where(inside, self._table.take(begins + below, mode="clip"), 0.0)
+        squares = (scores * scores).sum(axis=1)
+        shared = np.where(inside, upto - below, 1)
+        has_ties = np.flatnonzero((shared > 1).any(axis=1))
+        if has_ties.size:
+            first = begins[has_ties] + rows[has_ties, None]
+            parts = [
+                self._totals.take(first + number[has_ties], axis=1, mode="clip") for number in (upto, below)
+            ]
+            means = np.where(inside[has_ties], (parts[0] - parts[1]) / shared[has_ties], 0.0)
+            scores[has_ties], squares[has_ties] = means[0], means[1].sum(axis=1)
+        return scores, squares
+
+
+def tied(ordered: Floats) -> tuple[Ints, Ints]:
+    """Where the run of equal values begins, and where it has ended, for each place of sorted rows."""
+    n = ordered.shape[1]
+    place = np.arange(n)
+    differs = ordered[:, 1:] != ordered[:, :-1]
+    edge = np.ones((ordered.shape[0], 1), dtype=bool)
+    begins = np.where(np.hstack([edge, differs]), place, 0)
+    ends = np.where(np.hstack([differs, edge]), place + 1, n)
+    return np.maximum.accumulate(begins, axis=1), np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+
+
+@lru_cache(maxsize=1024)
+def _totals(n: int) -> Floats:
+    """Cumulative sums of the table of scores and of their squares, with a 0 before: shape (2, n + 1)."""
+    totals = np.zeros((2, n + 1))
+    np.cumsum([_score_table(n), _score_table(n) ** 2], axis=1, out=totals[:, 1:])
+    return totals
+
+
+@lru_cache(maxsize=1024)
+def _score_table(n: int) -> Floats:
+    """The scores of n values without ties, in rising order."""
+    ranks = np.arange(1, n + 1, dtype=np.float64)
+    return score_of_tail(1 - (ranks - 0.375) / (n + 0.25))
+
+
+def _means(table: Floats, first: Ints, last: Ints) -> Floats:
+    total = np.concatenate([[0.0], np.cumsum(table)])
+    means: Floats = (total[last] - total[first]) / (last - first)
+    return means
+
+
+def _put(ordered: Floats, order: Ints) -> Floats:
+    placed = np.empty(order.shape)
+    placed[np.arange(len(order))[:, np.newaxis], order] = ordered
+    return placed
+
+
+FEWEST = 5
+"""Points on either side of a change, at least."""
+REACH = 30
+"""Points on either side of a change, at most: a month of nights. What lies further off says more about slow drift."""
+GROWTH = 2**0.5
+"""How much longer each length of stretches is than the one before."""
+OVERLAP = 8
+"""The stretches of one length begin an eighth of it apart."""
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Overlapping stretches of series: the first point and the end of each, shape (stretches,), and the evidence that
+    the level changes inside it, shape (stretches, rows)."""
+
+    starts: NDArray[np.intp]
+    ends: NDArray[np.intp]
+    evidence: Floats
+    sums: Floats
+    """Cumulative sums of each row's scores, with a 0 before, shape (n + 1, rows)."""
+
+    def may_have_changed(self) -> NDArray[np.bool_]:
+        """Whether any stretch of each row has evidence above the threshold."""
+        return np.asarray((self.evidence > threshold(len(self.sums) - 1)).any(axis=0))
+
+    def place(self, stretch: int, row: int) -> int:
+        """The first point of the second level of a stretch, if it has two."""
+        start, end = int(self.starts[stretch]), int(self.ends[stretch])
+        return start + split_of_sums(self.sums[start + 1 : end + 1, row] - self.sums[start, row])[0]
+
+
+def threshold(n: int) -> float:
+    """The evidence that a change in a series of n points must exceed: 8 + 2·log₂ n, but no more than n.
+
+    More places to choose from need more evidence. Two cleanly separated halves of n < 16 points have evidence a little
+    above n. By simulation (``benchmarks/changepoints.py``) fewer than 1% of series without change exceed it, and fewer
+    than 0.1% of those with 60 points or more; the rest is a margin for noise that remembers the run before.
+    """
+    return min(float(n), 8 + 2 * log2(n))
+
+
+def stretches(values: Floats) -> Stretches:
+    """The stretches of each row of ``values``, (rows, n), n ≥ 2·FEWEST.
+
+    Their lengths grow from 2·FEWEST to 2·REACH by GROWTH, as in seeded binary segmentation (Kovács, Bühlmann, Li &
+    Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
+    """
+    scores, squares = _sums(values)
+    parts = [_weigh(scores, squares, length) for length in _lengths(values.shape[1])]
+    starts, ends, between, whole = map(np.concatenate, zip(*parts, strict=True))
+    return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores)
+
+
+def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats]:
+    """:func:`split_of_sums` of many stretches of at most 2·REACH points, shape (stretches, 2·REACH), each with so many
+    ``runs`` and the last sum after them. Those with fewer than 2·FEWEST are not split: their place means nothing."""
+    share, weight = (part[runs] for part in _all_splits())
+    last = len(share[0])
+    between = (sums[:, FEWEST - 1 : FEWEST - 1 + last] - sums[:, -1:] * share) ** 2 * weight
+    between[np.isnan(weight)] = -1.0
+    best = between.argmax(axis=1)
+    return FEWEST + best, between[np.arange(len(sums)), best]
+
+
+@lru_cache(maxsize=1)
+def _all_splits() -> tuple[Floats, Floats]:
+    """:func:`_splits` of up to 2·REACH points, a row for each number of them, NaN where there is no split."""
+    longest = 2 * REACH
+    share, weight = (np.full((longest + 1, longest - 2 * FEWEST + 1), np.nan) for _ in range(2))
+    for n in range(2 * FEWEST, longest + 1):
+        for table, part in zip((share, weight), _splits(n), strict=True):
+            table[n, : len(part)] = part
+    return share, weight
+
+
+def split_of_sums(sums: Floats) -> tuple[int, float]:
+    """Where a stretch is split best by the cumulative ``sums`` of it, and the sum of squares between its parts."""
+    n = sums.size
+    share, weight = _splits(n)
+    between = (sums[FEWEST - 1 : n - FEWEST] - sums[-1] * share) ** 2 * weight
+    best = int(between.argmax())
+    return FEWEST + best, float(between[best])
+
+
+@lru_cache(maxsize=1024)
+def _splits(n: int) -> tuple[Floats, Floats]:
+    """Of each split of n points the share that lies before it, and what the square of a sum before it is worth."""
+    k = np.arange(FEWEST, n - FEWEST + 1)
+    return k / n, n / (k * (n - k))
+
+
+def _lengths(n: int) -> Iterator[int]:
+    longest = min(n, 2 * REACH)
+    length = float(2 * FEWEST)
+    while length < 0.9 * longest:
+        yield round(length)
+        length *= GROWTH
+    yield longest
+
+
+def _sums(values: Floats) -> tuple[Floats, Floats]:
+    """Cumulative sums of each row's scores and of their squares, with a 0 before: two arrays of shape (n + 1, rows)."""
+    sums = np.zeros((2, values.shape[1] + 1, values.shape[0]))
+    for part, total in zip(normal_scores(values), sums, strict=True):
+        np.cumsum(part.T, axis=0, out=total[1:])
+    return sums[0], sums[1]
+
+
+def _weigh(
+    scores: Floats, squares: Floats, length: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+    """The starts and ends of the stretches of one length, and sums of squares of their scores around their mean.
+
+    Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows). On
+    the way there, splits come first and rows last: numpy is fast where the last axes are long, with many rows or many
+    stretches.
+    """
+    step = max(1, length // OVERLAP)
+    n, rows = scores.shape[0] - 1, scores.shape[1]
+    first = (n - length) % step
+    starts = np.arange(first, n - length + 1, step)
+    share, weight = (part[:, None, None] for part in _splits(length))
+    # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
+    one, row = scores.strides
+    sums: Floats = np.ndarray(
+        (len(share), starts.size, rows),
+        buffer=scores,
+        offset=(first + FEWEST) * one,
+        strides=(one, step * one, row),
+    )
+    start, end = scores[first : n - length + 1 : step], scores[first + length :: step]
+    total = end - start
+    between = np.subtract(sums, start, order="C")
+    between -= total * share
+    between *= between
+    between *= weight
+    whole = squares[first + length :: step] - squares[first : n - length + 1 : step] - total**2 / length
+    return starts, starts + length, between.max(axis=0), whole
+
+
+def _likelihood_ratio(n: NDArray[np.intp], between: Floats, whole: Floats) -> Floats:
+    """−n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
+    return np.asarray(-n * np.log1p(-np.minimum(between / whole, 1 - 1e-9)))

@@ -1,0 +1,182 @@
+"""Complete records with what their uploader knows, the machine among it, and pack them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.machine.devices.interface import DeviceIdentity
+from torchperf_ci.records.reading import RefusedElement
+from torchperf_ci.records.schema import Problem, column_changes, is_rounded
+from torchperf_ci.upload.payload import API_LIMIT, Oversized, Payload, pack_objects, pack_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_ci.options import UploadOptions
+    from torchperf_ci.upload.metadata import Metadata
+    from torchperf_ci.upload.payload import RecordsSource
+
+
+HL_SMI_SECONDS = 30.0
+_PRODUCT = re.compile(r"^\s*Product Name\s*:[ \t]*([^:\n]*?)\s*$", re.MULTILINE)
+
+
+def gaudi_identity() -> DeviceIdentity:
+    """Named as the PyTorch benchmark infrastructure does, after ``hl-smi``; without a device where that finds none."""
+    products = _PRODUCT.findall(_hl_smi())
+    # The infrastructure has this word for every generation, and queries go by its names.
+    return DeviceIdentity("hpu", f"Intel Gaudi3 {products[0]}" if products else "", gpu_count=len(products))
+
+
+def _hl_smi() -> str:
+    try:
+        return subprocess.run(
+            ["hl-smi", "-q"],  # noqa: S607  # it has no fixed place; PATH knows it
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HL_SMI_SECONDS,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+_NO_TYPE = "arm64-cpu"
+"""For which the infrastructure leaves the type empty, so that queries go by what else is known of the hardware."""
+
+
+def this_runner(given: UploadOptions) -> dict[str, object]:
+    """A ``runners`` element; ``device_name`` and ``device_type`` in ``given`` beat what is found.
+
+    It holds what stays the same from one call to the next, and no fingerprint: nobody knows how the machine was set
+    when the records were made.
+    """
+    from torchperf_ci.machine.fingerprint import Fingerprint, runner_entry
+
+    entry = runner_entry(_this_identity(), Fingerprint({}, {}))
+    told = {"name": given.device_name, "type": given.device_type}
+    known = {key: value for key, value in told.items() if value}
+    return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
+
+
+def _this_identity() -> DeviceIdentity:
+    """The first kind of GPU that its vendor's tools find, in the infrastructure's order; else the CPU."""
+    from torchperf_ci.machine.devices import device
+
+    kinds = (
+        device("cuda").identity,
+        device("cuda", hip=True).identity,
+        gaudi_identity,
+        device("xpu").identity,
+    )
+    found = (kind() for kind in kinds)
+    first = next((identity for identity in found if identity.gpu_count), device("cpu").identity())
+    return replace(first, type="") if first.name == _NO_TYPE else first
+
+
+SYNTHETIC = "torchperf_job_id"
+"""In ``benchmark.extra_info``: the value ``synthetic`` tells that ``job_id`` is none of GitHub's."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What is put under each record.
+
+    ``runner`` describes the machine, and is asked only where a record does not. ``benchmark`` is the name that every
+    benchmark gets instead of its own; where it is empty each keeps its own.
+    """
+
+    metadata: Metadata
+    runner: Callable[[], Mapping[str, object]]
+    benchmark: str = ""
+
+    def complete(self, record: Mapping[str, Any], timestamp: int) -> dict[str, Any]:
+        """The record as the table takes it. Its own values win, also an empty ``runners``; null says nothing."""
+        own = {name: value for name, value in record.items() if value is not None}
+        merged = {"dependencies": {}, **self.metadata.fields(timestamp), **own}
+        if "runners" not in own:
+            merged["runners"] = [self.runner()]
+        if self.benchmark and (own.get("benchmark") or {}).get("name"):
+            merged["benchmark"] = {**own["benchmark"], "name": self.benchmark}
+        if self.metadata.synthetic and "job_id" not in own:
+            merged["benchmark"] = _noted(merged.get("benchmark"), {SYNTHETIC: "synthetic"})
+        exact = inexact(own["metric"])
+        if exact:
+            merged["metric"] = _noted(own["metric"], exact)
+        return merged
+
+
+def inexact(metric: Mapping[str, Any]) -> dict[str, str]:
+    """The values that a Float32 would change (large whole numbers, null), as JSON text by ``{name}_exact``."""
+    kept = {}
+    values, target = metric.get("benchmark_values"), metric.get("target_value")
+    if isinstance(values, list) and any(value is None or _is_inexact(value) for value in values):
+        kept["benchmark_values_exact"] = json.dumps(values)
+    if target is not None and _is_inexact(target):
+        kept["target_value_exact"] = json.dumps(target)
+    return kept
+
+
+def _is_inexact(value: object) -> bool:
+    return is_rounded(value) or any(True for _ in column_changes("Float32", value))
+
+
+def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str, Any]:
+    """``part`` with ``notes`` in its extra_info, except where that has them."""
+    noted = dict(part or {})
+    noted["extra_info"] = {**notes, **(noted.get("extra_info") or {})}
+    return noted
+
+
+@dataclass(frozen=True)
+class PreparedUpload:
+    """What is sent, what is not (``refused``, with its text), and why (``faults``)."""
+
+    payloads: tuple[Payload, ...]
+    refused: tuple[RefusedElement, ...]
+    faults: tuple[Problem, ...]
+
+    @property
+    def refused_count(self) -> int:
+        """Elements that are not sent, or 1 where only the file as a whole is at fault."""
+        return max(len(self.refused), 1 if self.faults else 0)
+
+
+def prepare(
+    source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
+) -> PreparedUpload:
+    """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them."""
+    completion = Completion(metadata, cache(lambda: this_runner(options)), options.benchmark_name or "")
+    files = {
+        file.name: [completion.complete(found.record, file.timestamp) for found in file.reading.records]
+        for file in source.files
+    }
+    oversized: list[Oversized] = []
+    if api:
+        records = [record for file in files.values() for record in file]
+        payloads, oversized = pack_requests(records, options.model or "")
+    else:
+        payloads = pack_objects(files)
+    refused = [_oversized_element(item) for item in oversized]
+    return PreparedUpload(
+        tuple(payloads),
+        (*source.refused, *refused),
+        (*source.problems("refused"), *(_oversized_problem(item) for item in refused)),
+    )
+
+
+def _oversized_element(item: Oversized) -> RefusedElement:
+    reason = f"takes {item.size} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
+    text = json.dumps(item.record)
+    return RefusedElement(str(item.record["name"]), 1, "$", (reason,), text)
+
+
+def _oversized_problem(item: RefusedElement) -> Problem:
+    return Problem(item.file, item.line, item.path, item.reasons[0], "refused")

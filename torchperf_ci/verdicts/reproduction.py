@@ -1,0 +1,149 @@
+"""Command lines that measure a series again in a fresh clone of the repository, and what they need to be there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_ci.actions import markdown_cell, one_line
+from torchperf_ci.document import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.series.points import Series
+    from torchperf_ci.verdicts.verdict import RepeatOptions
+
+
+PYTHON_OPTION = ("--python", "python")
+"""The Python that is active, for whoever pastes the line: that of the machine which measured is not theirs."""
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
+_LENGTH, _VERSION_LENGTH = 2000, 60
+
+
+def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
+    """Compare two builds by one series."""
+    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *again.options, *series_options(series))
+    return in_fresh_clone(again.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
+
+
+def run_lines(again: RepeatOptions, series: Series) -> list[str]:
+    """Measure one series by itself, at the commit that is checked out."""
+    options = _without_options(again.options, ("--build", "--min-effect"))
+    return in_fresh_clone(
+        again.folder, (), shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)])
+    )
+
+
+def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
+    """``command``, after what makes a fresh clone have the commits among ``builds``."""
+    commits = list(dict.fromkeys(one for one in builds if _COMMIT.fullmatch(one)))
+    return [
+        *([f"cd {shlex.quote(folder)}"] if folder else []),
+        *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),
+        command,
+    ]
+
+
+def series_options(series: Series) -> list[str]:
+    """The options that choose a series' case."""
+    given = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
+    return [word for name, value in given.items() if value for word in (f"--{name}", value)]
+
+
+def _without_options(words: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The words less those options, with their values."""
+    flag, kept = "", []
+    for word in words:
+        flag = word if word.startswith("--") else flag
+        if flag not in flags:
+            kept.append(word)
+    return kept
+
+
+def code_block(commands: Sequence[str]) -> str:
+    """Commands as indented code: shown to the letter, with the lines that a quoted word has, and none can end it."""
+    return "\n".join(
+        f"    {one_line(line)}" for command in commands for line in short(command, _LENGTH).split("\n")
+    )
+
+
+def needed_setup(torch: str) -> str:
+    """What has to be there for the lines to run: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
+    if not torch:
+        return "in a clone of the repository"
+    version = torch.partition("+")[0]
+    how = f" (`pip install torch=={version}`)" if _RELEASE.fullmatch(version) else ""
+    shown = version if how else markdown_cell(short(torch, _VERSION_LENGTH))
+    return f"in a clone of the repository, with PyTorch {shown} in the Python that is active{how}"
+
+
+_FILES = ("suite", "config", "wheels")
+"""Options that may be paths of this machine."""
+
+_CONFIG = "torchperf.yml"
+"""What says which workloads there are, where no option does."""
+
+
+class PortableOptions(NamedTuple):
+    """Words of a command line, and the folder of the clone in which they hold; empty for the clone itself."""
+
+    words: tuple[str, ...]
+    folder: str
+
+
+def portable_options(options: Mapping[str, object], names: Sequence[str]) -> PortableOptions:
+    """Those of the options ``names`` that are given, in this order.
+
+    The clone is of the repository that is measured (``repo``), if it holds all files that are named, else of the one
+    that the call was made in. Of a file that is in neither only the name is left.
+    """
+    here, given = Path.cwd(), Path(str(options.get("repo") or "."))
+    measured = _root_of_checkout(given)
+    named = [text for name in _FILES for text in _option_texts(options.get(name))]
+    chosen = [*named, *([] if options.get("suite") or options.get("config") else [_CONFIG])]
+    files = [_absolute(text) for text in chosen if _is_path(text)]
+    home = measured if all(file.is_relative_to(measured) for file in files) else _root_of_checkout(here)
+    folder = here if here.is_relative_to(home) else home
+    words = [word for name in names for word in _option_words(name, options.get(name), home, folder)]
+    if home != measured:
+        words = ["--repo", _in_clone(given, home, folder), *words]
+    return PortableOptions(tuple(words), "" if folder == home else folder.relative_to(home).as_posix())
+
+
+def _option_words(name: str, value: Any, home: Path, folder: Path) -> Iterator[str]:
+    texts = _option_texts(value)
+    if value is True or texts:
+        yield f"--{name.replace('_', '-')}"
+    for text in texts:
+        yield _in_clone(Path(text), home, folder) if name in _FILES and _is_path(text) else text
+
+
+def _option_texts(value: Any) -> list[str]:
+    if value is None or isinstance(value, bool):
+        return []
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def _is_path(text: str) -> bool:
+    return "://" not in text and (Path(text).is_absolute() or Path(text).exists())
+
+
+def _in_clone(path: Path, home: Path, folder: Path) -> str:
+    absolute = _absolute(path)
+    return Path(os.path.relpath(absolute, folder)).as_posix() if absolute.is_relative_to(home) else path.name
+
+
+def _root_of_checkout(folder: Path) -> Path:
+    """The checkout that a folder is in, or the folder itself."""
+    start = _absolute(folder)
+    return next((one for one in (start, *start.parents) if (one / ".git").exists()), start)
+
+
+def _absolute(path: str | Path) -> Path:
+    """Without ``..``, and without following links."""
+    return Path(os.path.abspath(path))  # noqa: PTH100

@@ -1,0 +1,1 @@
+"""``torchperf watch``: did the scheduled benchmarks run?"""

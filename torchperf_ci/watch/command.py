@@ -1,0 +1,188 @@
+"""What ``torchperf watch`` does: it looks for the newest runs, and keeps an issue while there are none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from torchperf_ci import actions
+from torchperf_ci.actions import markdown_cell
+from torchperf_ci.console import say
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.github import github_client
+from torchperf_ci.issues.body import IssueContext
+from torchperf_ci.issues.comments import text_of_action
+from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
+from torchperf_ci.issues.lifecycle import plan_actions
+from torchperf_ci.issues.matching import IssueRules
+from torchperf_ci.issues.publishing import NightToPublish, publish_issues
+from torchperf_ci.issues.tracker import IssueTracker
+from torchperf_ci.watch.schedule import check_schedule, read_schedule, to_the_minute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_ci.issues.publishing import PublishedIssues
+    from torchperf_ci.options import WatchOptions
+    from torchperf_ci.watch.schedule import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
+
+
+SHOWN_RUNS = 10
+"""Runs in the table."""
+_HEADLINES: Mapping[ScheduleState, str] = {
+    "absent": "The benchmarks did not run",
+    "failing": "The benchmarks fail",
+    "disabled": "The benchmarks are switched off",
+}
+_STEPS: Mapping[ScheduleState, str] = {
+    "absent": (
+        "open [the workflow]({url}) under *Actions* and start it by hand. GitHub may begin a schedule late or leave a "
+        "time out when much is asked of it: choose another minute than 0. A schedule is read from the default branch "
+        "only, and ends with the membership of whoever wrote its last `cron` line."
+    ),
+    "failing": (
+        "open the newest run below; *Re-run failed jobs* counts as a new one. Where no runner took a job, GitHub gave "
+        "it up after a day: look whether the runner is online."
+    ),
+    "disabled": "open [the workflow]({url}) under *Actions* and choose *Enable workflow*, or bring its file back.",
+}
+
+
+def nightly_title(schedule: WorkflowSchedule) -> str:
+    """One line without markup that is the same whatever keeps the results away; at most 120 characters."""
+    return f"No results from the scheduled benchmarks ({schedule.file[:70]})"
+
+
+def nightly_body(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
+    """The verdict and the next step, then the newest runs; the same as long as these are the same."""
+    what = f"**{_HEADLINES[sighting.state]}.** [`{_in_code_span(schedule.file)}`]({schedule.url}): {sighting.why}."
+    parts = [
+        f"{what} Meanwhile nothing is measured, and a regression goes unseen.",
+        f"**Next step:** {_STEPS[sighting.state].format(url=schedule.url)}",
+        _runs_table(schedule.runs[:SHOWN_RUNS]),
+        "<sub>torchperf renews this text, and closes the issue as soon as a scheduled run has done its work.</sub>",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def runs_again_comment(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
+    """The comment under which the issue is closed."""
+    return f"It runs again: {_linked(schedule, sighting)}."
+
+
+def _linked(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
+    worked = next((run for run in schedule.runs if run.worked), None)
+    return f"[{sighting.why}]({worked.url})" if worked else sighting.why
+
+
+def _runs_table(runs: tuple[ScheduledRun, ...]) -> str:
+    if not runs:
+        return ""
+    rows = [f"| {to_the_minute(run.began)} | [{run.number}]({run.url}) | {_ended(run)} |" for run in runs]
+    return "\n".join(["| began | run | ended as |", "| --- | --- | --- |", *rows])
+
+
+def _ended(run: ScheduledRun) -> str:
+    if not run.ended:
+        return "goes on"
+    return f"{markdown_cell(run.ended)}, with verdicts" if run.judged else markdown_cell(run.ended)
+
+
+def _in_code_span(text: str) -> str:
+    """``text`` inside a code span of one backtick."""
+    return text.replace("`", "'")
+
+
+_FILE = "nightly.yml"
+_WITHIN = timedelta(hours=36)
+_SECONDS = 120.0
+"""Most of them that GitHub may take in all."""
+
+
+def watch_command(options: WatchOptions) -> int:
+    """Look, and have one issue say so where nothing runs. That it does not run is told, and no failure of this."""
+    now = _now()
+    server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
+        schedule = read_schedule(ask, server, options.workflow or _FILE, options.branch)
+        sighting = check_schedule(schedule, now, options.within or _WITHIN)
+        _tell_job(schedule, sighting)
+        tonight = _night_to_publish(schedule, sighting, f"{now:%Y-%m-%d}")
+        if options.dry_run:
+            _show_draft(tonight)
+        else:
+            _tell_published(publish_issues(IssueTracker(ask), tonight))
+    return 0
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _night_to_publish(schedule: WorkflowSchedule, sighting: ScheduleStatus, night: str) -> NightToPublish:
+    """What there is to publish on ``night`` (ISO date). One run is enough to close the issue."""
+    name = cause_fingerprint("nightly", schedule.file)
+    title, body = nightly_title(schedule), nightly_body(schedule, sighting) if sighting.missing else ""
+    missing = IssueFinding("nightly", name, (), why=sighting.why, title=title, text=body)
+    return NightToPublish(
+        [missing] if sighting.missing else [],
+        verdicts=(),
+        rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
+        context=lambda _: IssueContext(night),
+        over={name: runs_again_comment(schedule, sighting)} if sighting.state == "ran" else {},
+    )
+
+
+def _repository(options: WatchOptions) -> str:
+    repository: str = options.repo or os.environ.get("GITHUB_REPOSITORY", "")
+    if not repository:
+        msg = "watch which repository? give --repo"
+        raise UsageError(msg)
+    if not os.environ.get("GITHUB_TOKEN"):
+        msg = "GitHub is asked for runs, and there is no GITHUB_TOKEN: it needs actions: read, and issues: write"
+        raise CredentialsError(msg)
+    return repository
+
+
+def _tell_job(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> None:
+    """To whoever reads the log, the summary or the step's outputs."""
+    line = f"{schedule.file}: {sighting.why}"
+    say(line)
+    actions.set_output("ran", str(not sighting.missing).lower())
+    if sighting.missing:
+        actions.annotate([actions.Annotation("error", line, title="No results")])
+        actions.append_summary(nightly_body(schedule, sighting))
+    else:
+        actions.append_summary(f"{actions.markdown_cell(line)}\n")
+
+
+def _show_draft(tonight: NightToPublish) -> None:
+    """What the issue would say."""
+    for action in plan_actions(tonight.findings, tonight.verdicts, (), tonight.rules).actions:
+        written = text_of_action(action, tonight.context(action))
+        with actions.literal(sys.stdout):
+            sys.stdout.write(f"{written.title}\n\n{written.body}")
+            sys.stdout.flush()
+    say("no issue is touched: this is a dry run")
+
+
+def _tell_published(done: PublishedIssues) -> None:
+    """Where the issue is. Raises :class:`NotDeliveredError` where it could not be kept."""
+    lists = {
+        "opened": done.opened,
+        "reopened": done.reopened,
+        "standing": done.standing,
+        "closed": done.closed,
+    }
+    for word, issues in lists.items():
+        for issue in issues:
+            actions.set_output("issue-url", issue.url)
+            say(f"{word}: {issue.url}")
+    for note in (*done.settled, *done.notes):
+        say(note)
+    if done.failed:
+        msg = f"not told: {'; '.join(done.failed)}"
+        raise NotDeliveredError(msg)

@@ -1,0 +1,170 @@
+"""Does a workflow run as often as its schedule should make it? From what GitHub knows of it to one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.github import GitHubRefusedError
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from github.Workflow import Workflow
+    from github.WorkflowRun import WorkflowRun
+
+    from torchperf_ci.github import GitHubClient
+
+
+ScheduleState = Literal["ran", "absent", "failing", "disabled", "unknown"]
+"""It did its work in time; it did not begin; it began and failed; it is switched off; it is too early to tell."""
+
+_DISABLED = {
+    "disabled_inactivity": "GitHub has switched it off, because nothing was committed for 60 days",
+    "disabled_manually": "somebody has switched it off",
+    "disabled_fork": "it is switched off, because this repository is a fork",
+    "deleted": "its file is not on the default branch any more",
+}
+
+
+@dataclass(frozen=True)
+class ScheduledRun:
+    """One run of the workflow. ``ended`` is its conclusion, empty while it goes on; ``url`` is its page.
+
+    ``judged`` says that it left verdicts: it is red because something regressed, and has done its work.
+    """
+
+    number: int
+    began: datetime
+    url: str
+    ended: str = ""
+    judged: bool = False
+
+    @property
+    def worked(self) -> bool:
+        """Whether it did what it is for."""
+        return self.ended == "success" or (self.judged and bool(self.ended))
+
+
+@dataclass(frozen=True)
+class WorkflowSchedule:
+    """A workflow and the newest runs that its schedule began, newest first. ``state`` is GitHub's word for it."""
+
+    file: str
+    url: str
+    state: str
+    created: datetime
+    runs: tuple[ScheduledRun, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScheduleStatus:
+    """What is to be said of a schedule; ``why`` is a sentence without its full stop."""
+
+    state: ScheduleState
+    why: str
+
+    @property
+    def missing(self) -> bool:
+        """Whether somebody must know."""
+        return self.state in ("absent", "failing", "disabled")
+
+
+def check_schedule(schedule: WorkflowSchedule, now: datetime, within: timedelta) -> ScheduleStatus:
+    """Has a run that worked begun in the time ``within`` before ``now``?
+
+    A run that goes on is no failure yet, and no success; where another one ended in time, that one counts.
+    """
+    if schedule.state != "active":
+        return ScheduleStatus("disabled", _DISABLED.get(schedule.state, f"GitHub calls it {schedule.state}"))
+    recent = [run for run in schedule.runs if run.began >= now - within]
+    for run in recent:
+        if run.worked:
+            return ScheduleStatus("ran", f"run {run.number} of {to_the_minute(run.began)} did its work")
+    failed = [run for run in recent if run.ended]
+    if failed:
+        return ScheduleStatus("failing", _failed_in_a_row(schedule))
+    if recent:
+        return ScheduleStatus(
+            "unknown", f"run {recent[0].number} of {to_the_minute(recent[0].began)} goes on"
+        )
+    if schedule.created >= now - within:
+        return ScheduleStatus("unknown", f"it is there since {to_the_minute(schedule.created)} only")
+    if schedule.runs:
+        return ScheduleStatus(
+            "absent", f"its schedule has begun no run since {to_the_minute(schedule.runs[0].began)}"
+        )
+    return ScheduleStatus("absent", "its schedule has never begun a run")
+
+
+def to_the_minute(moment: datetime) -> str:
+    """``2026-11-21 04:17 UTC``."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _failed_in_a_row(schedule: WorkflowSchedule) -> str:
+    """How many in a row, as far as the list goes back."""
+    ended = [run for run in schedule.runs if run.ended]
+    row = next((index for index, run in enumerate(ended) if run.worked), len(ended))
+    first = ended[row - 1]
+    what = "its last run failed" if row == 1 else f"its last {row} runs failed"
+    return (
+        f"{what}, the first of them at {to_the_minute(first.began)}"
+        if row > 1
+        else f"{what}, at {to_the_minute(first.began)}"
+    )
+
+
+VERDICTS_ARTIFACT = "torchperf-verdicts"
+"""What a run leaves that has judged, whatever became of it: the nightly's workflow names it so."""
+_RUNS = 20
+"""How many are looked at: of each that failed GitHub is asked what it left."""
+
+
+def read_schedule(ask: GitHubClient, server: str, file: str, branch: str | None) -> WorkflowSchedule:
+    """The workflow in ``file`` and its newest scheduled runs, on ``branch`` where it is given.
+
+    ``server`` is where people look. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError` where
+    the token may not, and :class:`NotDeliveredError` where GitHub does not.
+    """
+    try:
+        workflow = ask(lambda: ask.repository.get_workflow(file).complete())
+        runs = ask(lambda: _newest_runs(workflow, branch))
+        name = workflow.path.rpartition("/")[2]
+        page = f"{server}/{ask.name}/actions/workflows/{quote(name)}"
+        known = tuple(_scheduled_run(ask, run) for run in runs)
+        return WorkflowSchedule(name, page, workflow.state, workflow.created_at, known)
+    except GitHubRefusedError as error:
+        raise _explain_refusal(error, ask.name, file) from error
+
+
+def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
+    from github.GithubObject import NotSet
+
+    return list(workflow.get_runs(event="schedule", branch=branch or NotSet).get_page(0))[:_RUNS]
+
+
+def _scheduled_run(ask: GitHubClient, run: WorkflowRun) -> ScheduledRun:
+    ended = (run.conclusion or "failure") if run.status == "completed" else ""
+    judged = ended not in ("", "success") and _has_judged(ask, run)
+    return ScheduledRun(run.run_number, run.run_started_at or run.created_at, run.html_url, ended, judged)
+
+
+def _has_judged(ask: GitHubClient, run: WorkflowRun) -> bool:
+    return any(artifact.name == VERDICTS_ARTIFACT for artifact in ask.all(run.get_artifacts))
+
+
+def _explain_refusal(error: GitHubRefusedError, repository: str, file: str) -> TorchperfError:
+    if error.status == 404:
+        return UsageError(
+            f"{repository} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
+            "it needs `permissions: actions: read`"
+        )
+    if error.status in (401, 403):
+        return CredentialsError(
+            f"the token in GITHUB_TOKEN may not look at the runs of {repository}: {error}; "
+            "give the job `permissions: actions: read`"
+        )
+    return NotDeliveredError(f"the runs of {file} in {repository} cannot be listed: {error}")
