@@ -49,13 +49,13 @@ def autocorrelated(rng: np.random.Generator, shape: tuple[int, int], memory: flo
     return noise[:, 50:]
 
 
-def in_sittings(rng: np.random.Generator, shape: tuple[int, int], share: float) -> NDArray[np.float64]:
-    """Normal noise of which the one to four runs of a sitting have a share of the variance in common."""
+def in_sessions(rng: np.random.Generator, shape: tuple[int, int], share: float) -> NDArray[np.float64]:
+    """Normal noise of which the one to four runs of a session have a share of the variance in common."""
     together = rng.random(shape) < 0.6
     for run in range(4, shape[1]):
         together[:, run] &= ~together[:, run - 3 : run].all(axis=1)
-    sitting = np.cumsum(~together, axis=1)
-    common = np.take_along_axis(rng.normal(size=(shape[0], shape[1] + 1)), sitting, axis=1)
+    session = np.cumsum(~together, axis=1)
+    common = np.take_along_axis(rng.normal(size=(shape[0], shape[1] + 1)), session, axis=1)
     return np.asarray(np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=shape))
 
 
@@ -68,8 +68,8 @@ NOISES: dict[str, Noise] = {
     "two modes": lambda rng, shape: rng.normal(size=shape) * 0.2 + 5 * (rng.random(shape) < 0.3),
     "three modes": lambda rng, shape: rng.normal(size=shape) * 0.2 + 4 * rng.integers(3, size=shape),
     "coarse": lambda rng, shape: np.round(rng.normal(size=shape)),
-    "sittings .2": partial(in_sittings, share=0.2),
-    "sittings .5": partial(in_sittings, share=0.5),
+    "sessions .2": partial(in_sessions, share=0.2),
+    "sessions .5": partial(in_sessions, share=0.5),
     "memory .2": partial(autocorrelated, memory=0.2),
     "memory .4": partial(autocorrelated, memory=0.4),
 }

@@ -2,7 +2,7 @@
 
 Each series has a noise of its own (CV 0.3–20%, normal or with a tail, with or without a memory), and some of what no
 change of the code explains: two to four modes that it flickers between, of which the rarer ones last for 1 to 30
-runs, spikes, bursts of several runs, stairs of small steps, machines whose offset lasts for a sitting. Real changes of
+runs, spikes, bursts of several runs, stairs of small steps, machines whose offset lasts for a session. Real changes of
 2 to 50% lie in between, a third of which are taken back.
 """
 
@@ -38,7 +38,7 @@ class Kind:
 
     ``modes`` is how many levels it flickers between, each ``apart`` times the noise from the first, which it leaves
     every ``home`` runs for ``away`` runs in the mean; ``heavy`` says that these have a heavy tail. ``stairs`` is the
-    rate of steps of half the noise, ``sitting`` the number of runs of one sitting, which share half of the variance.
+    rate of steps of half the noise, ``session`` the number of runs of one session, which share half of the variance.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Kind:
     spikes: float = 0.0
     bursts: float = 0.0
     stairs: float = 0.0
-    sitting: int = 1
+    session: int = 1
     changes: float = 1 / 250
 
 
@@ -77,7 +77,7 @@ DEVELOPED = (
     Kind("four modes, restless", modes=4, home=8, away=4),
     Kind("memory", memory=0.5, noise=(0.005, 0.08), tail=4),
     Kind("stairs", noise=(0.005, 0.02), stairs=1 / 40, tail=4),
-    Kind("sittings", noise=(0.005, 0.05), sitting=3, tail=4),
+    Kind("sessions", noise=(0.005, 0.05), session=3, tail=4),
     Kind(
         "all at once",
         noise=(0.005, 0.04),
@@ -102,7 +102,7 @@ HELD_OUT = (
     Kind("four modes, restless", modes=4, home=15, away=6, tail=4),
     Kind("memory", memory=0.3, noise=(0.003, 0.05)),
     Kind("stairs", noise=(0.003, 0.03), stairs=1 / 80),
-    Kind("sittings", noise=(0.01, 0.08), sitting=5),
+    Kind("sessions", noise=(0.01, 0.08), session=5),
     Kind(
         "all at once",
         noise=(0.003, 0.03),
@@ -144,9 +144,9 @@ def _noise(kind: Kind, runs: int, random: Random) -> Floats:
     noise = draw(runs)
     for run in range(1, runs if kind.memory else 0):
         noise[run] = kind.memory * noise[run - 1] + np.sqrt(1 - kind.memory**2) * noise[run]
-    if kind.sitting > 1:
-        sittings = np.cumsum(random.random(runs) < 1 / kind.sitting)
-        noise = np.sqrt(0.5) * (noise + draw(runs)[sittings])
+    if kind.session > 1:
+        sessions = np.cumsum(random.random(runs) < 1 / kind.session)
+        noise = np.sqrt(0.5) * (noise + draw(runs)[sessions])
     return noise
 
 

@@ -82,13 +82,13 @@ def test_nor_where_nothing_is_worse(factor: float) -> None:
     assert luck_of(one(past(0.003, 0.003), newest(factor, count=5))) is None
 
 
-def test_runs_of_one_sitting_say_nothing_of_what_runs_of_a_wheel_differ_by() -> None:
-    """Three runs of each wheel in one hour, with an offset of the sitting, which is no luck of the wheel."""
+def test_runs_of_one_session_say_nothing_of_what_runs_of_a_wheel_differ_by() -> None:
+    """Three runs of each wheel in one hour, with an offset of the session, which is no luck of the wheel."""
     random = np.random.default_rng(20261203)
     old = [
         point(10 * np.exp(value), night, info={"torch": f"wheel {night}"}, **at(night, hour))
-        for night, sitting in enumerate(0.02 * random.normal(size=NIGHTS))
-        for hour, value in enumerate(sitting + 0.002 * random.normal(size=3))
+        for night, session in enumerate(0.02 * random.normal(size=NIGHTS))
+        for hour, value in enumerate(session + 0.002 * random.normal(size=3))
     ]
     told = luck_of(one(old, [point(12.0, NIGHTS, info={"torch": "new wheel"})]))
     assert told

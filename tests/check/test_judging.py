@@ -166,12 +166,12 @@ def test_five_runs_are_past_enough_for_a_newest_one() -> None:
     assert 0 < verdict.effect.low < verdict.effect.high < math.inf
 
 
-def test_two_runs_of_one_sitting_prove_less_than_two_nights() -> None:
+def test_two_runs_of_one_session_prove_less_than_two_nights() -> None:
     past = row(noisy(10, 30))
     two = [point(10.5, 30), point(10.52, 31)]
     hour = START + 30 * DAY
     at_once = [
-        point(now.value, 30, timestamp=hour + 1800 * number, run=f"sitting.{number}")
+        point(now.value, 30, timestamp=hour + 1800 * number, run=f"session.{number}")
         for number, now in enumerate(two)
     ]
     assert judged({LATENCY: past}, {LATENCY: two})["latency(ms)"].verdict == "regressed"

@@ -50,7 +50,7 @@ def test_the_variance_of_a_mean_is_that_of_the_sum_of_all_covariances(runs: int)
     np.testing.assert_allclose(variance_of_mean(memory, apart), expected)
 
 
-def test_runs_of_one_sitting_have_most_of_their_noise_in_common() -> None:
+def test_runs_of_one_session_have_most_of_their_noise_in_common() -> None:
     memory = np.array([0.0, 0.9])
     together = np.array([[1, 1, 2], [1, 1, 1]])
     expected = [(3 + 2 * SHARED) / 9, (3 + 4 * 0.9 + 2 * 0.81) / 9]

@@ -203,31 +203,31 @@ def test_eight_runs_are_proof_where_five_are_not() -> None:
     assert late > judged(values).up.proven[:100].mean() + 0.15
 
 
-def in_sittings(runs: int, seed: int, past: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values whose newest runs are of one sitting, which has half of the variance, as each of the past has; and the
-    sittings."""
+def in_sessions(runs: int, seed: int, past: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values whose newest runs are of one session, which has half of the variance, as each of the past has; and the
+    sessions."""
     random = np.random.default_rng(seed)
-    sittings = np.append(np.arange(NIGHTS - runs) % past, [NIGHTS] * runs)
+    sessions = np.append(np.arange(NIGHTS - runs) % past, [NIGHTS] * runs)
     occasions = 0.014 * random.standard_normal((200, NIGHTS + 1))
-    values = occasions[:, sittings] + 0.014 * random.standard_normal((200, NIGHTS))
-    return values, np.tile(sittings, (200, 1))
+    values = occasions[:, sessions] + 0.014 * random.standard_normal((200, NIGHTS))
+    return values, np.tile(sessions, (200, 1))
 
 
 @pytest.mark.parametrize("past", [1, NIGHTS], ids=["one", "many"])
-def test_runs_of_one_sitting_are_not_as_good_as_as_many_nights(past: int) -> None:
+def test_runs_of_one_session_are_not_as_good_as_as_many_nights(past: int) -> None:
     false = apart = 0
     for seed in range(20):
-        values, sittings = in_sittings(5, seed, past)
-        false += judged(values, sittings=sittings).up.proven.sum()
+        values, sessions = in_sessions(5, seed, past)
+        false += judged(values, sessions=sessions).up.proven.sum()
         apart += judged(values).up.proven.sum()
     assert apart > 3
     assert false == 0
 
 
-def test_a_large_change_is_proof_in_one_sitting_too() -> None:
-    values, sittings = in_sittings(3, 1, NIGHTS)
+def test_a_large_change_is_proof_in_one_session_too() -> None:
+    values, sessions = in_sessions(3, 1, NIGHTS)
     values[0, -3:] += math.log(1.4)
-    assert judged(values, sittings=sittings).up.proven[0]
+    assert judged(values, sessions=sessions).up.proven[0]
 
 
 def test_too_little_past_is_not_judged() -> None:

@@ -74,8 +74,8 @@ def test_the_past_is_before_the_newest_and_not_too_long_ago() -> None:
 def test_gaps_close_and_jobs_stay_with_their_values_but_the_newest_run_stays_last() -> None:
     values = np.array([[1.0, NAN, 3.0, NAN], [NAN, 2.0, NAN, 4.0]])
     numbers = np.array([[10, 11, 12, 13], [20, 21, 22, 23]])
-    closed, jobs, sittings = without_gaps(values, numbers, numbers + 100)
+    closed, jobs, sessions = without_gaps(values, numbers, numbers + 100)
     np.testing.assert_array_equal(closed, [[NAN, 1.0, 3.0, NAN], [NAN, NAN, 2.0, 4.0]])
     assert jobs[0].tolist() == [11, 10, 12, 13]
     assert jobs[1, 2:].tolist() == [21, 23]
-    np.testing.assert_array_equal(sittings, jobs + 100)
+    np.testing.assert_array_equal(sessions, jobs + 100)

@@ -208,14 +208,14 @@ def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
     }
     known = run_matrix(past)
     builds = np.nan_to_num(run_matrix(numbered).values, nan=-1.0)
-    values = log_values(np.where(_is_first(known.sittings), known.values, np.nan))
+    values = log_values(np.where(_is_first(known.sessions), known.values, np.nan))
     return estimate_tau(values, builds.astype(np.int64))
 
 
-def _is_first(sittings: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a run is the first one of its sitting, in each row."""
-    found = np.zeros(sittings.shape, dtype=bool)
-    for row, one in zip(found, sittings, strict=True):
+def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a run is the first one of its session, in each row."""
+    found = np.zeros(sessions.shape, dtype=bool)
+    for row, one in zip(found, sessions, strict=True):
         row[np.unique(one, return_index=True)[1]] = True
     return found
 
@@ -252,7 +252,7 @@ def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         found.groups,
         _repetitions(pairings),
         _worse(pairings, rules),
-        found.sittings,
+        found.sessions,
     )
     return [_ratio_verdict(one, judged, row, rules[one.series]) for row, one in enumerate(pairings)]
 
@@ -299,7 +299,7 @@ def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Met
         found.values / units[:, None],
         min_effect,
         worse=_worse(pairings, rules),
-        sittings=found.sittings,
+        sessions=found.sessions,
     )
     return [
         _verdict(one, judged, row, rules[one.series], partial(mul, units[row]))

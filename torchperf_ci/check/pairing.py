@@ -130,14 +130,14 @@ def _commit_of(point: Point) -> Mapping[str, object]:
     return {name: value for name, value in named.items() if value}
 
 
-SITTING_GAP = 3 * 3600
-"""Seconds from which on two runs of one commit are two sittings."""
+SESSION_GAP = 3 * 3600
+"""Seconds from which on two runs of one commit are two sessions."""
 
 
-def sittings_of(points: Iterable[Point]) -> dict[str, int]:
-    """The number of each run's sitting, of ``points`` oldest first.
+def sessions_of(points: Iterable[Point]) -> dict[str, int]:
+    """The number of each run's session, of ``points`` oldest first.
 
-    A run goes on with a sitting if it is of the same commits and begins less than :data:`SITTING_GAP` after the
+    A run goes on with a session if it is of the same commits and begins less than :data:`SESSION_GAP` after the
     one before, or if the time of one of the two is unknown.
     """
     numbers = count()
@@ -154,21 +154,21 @@ def sittings_of(points: Iterable[Point]) -> dict[str, int]:
 
 
 def _is_near(before: int, after: int) -> bool:
-    return not (before and after) or after - before < SITTING_GAP
+    return not (before and after) or after - before < SESSION_GAP
 
 
 @dataclass(frozen=True)
 class RunMatrix:
     """Values of shape (series, runs), oldest first, NaN where a run has no number; the newest are in the last column.
 
-    ``jobs`` and ``sittings``, of the same shape, number the runs and what they were made in, -1 where there is none;
+    ``jobs`` and ``sessions``, of the same shape, number the runs and what they were made in, -1 where there is none;
     ``groups``, shape (series,), numbers the kinds of machine and metric.
     """
 
     series: Sequence[Series]
     values: NDArray[np.float64]
     jobs: NDArray[np.int64]
-    sittings: NDArray[np.int64]
+    sessions: NDArray[np.int64]
     groups: NDArray[np.int64]
 
 
@@ -187,17 +187,17 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
     end = max(map(len, places.values()), default=0)
     width = end + max((len(newest) for _, newest in rows.values()), default=0)
     values = np.full((len(rows), width), np.nan)
-    jobs, sittings = (np.full((len(rows), width), -1, dtype=np.int64) for _ in range(2))
+    jobs, sessions = (np.full((len(rows), width), -1, dtype=np.int64) for _ in range(2))
     numbers: dict[str, int] = {}
     for row, (series, (past, newest)) in enumerate(rows.items()):
         place = places.get(series.group, {})
         columns = [end - 1 - place[run] for run in past] + list(range(width - len(newest), width))
         values[row, columns] = [*past.values(), *newest.values()]
         jobs[row, columns] = [numbers.setdefault(run, len(numbers)) for run in (*past, *newest)]
-        sitting = sittings_of([*old.get(series, ()), *new.get(series, ())])
-        sittings[row, columns] = [sitting[run] for run in (*past, *newest)]
+        session = sessions_of([*old.get(series, ()), *new.get(series, ())])
+        sessions[row, columns] = [session[run] for run in (*past, *newest)]
     groups = _numbered([(series.group, series.metric) for series in rows])
-    return RunMatrix(list(rows), values, jobs, sittings, groups)
+    return RunMatrix(list(rows), values, jobs, sessions, groups)
 
 
 def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:

@@ -107,7 +107,7 @@ def _next_run(past: RunMatrix, min_effect: NDArray[np.float64]) -> Judged:
         min_effect,
         np.hstack([past.jobs, nobody]),
         past.groups,
-        sittings=np.hstack([past.sittings, nobody]),
+        sessions=np.hstack([past.sessions, nobody]),
     )
 
 
@@ -161,7 +161,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
         worse=np.array([rules[series].worse for series in found.series]),
         jobs=found.jobs,
         groups=found.groups,
-        sittings=found.sittings,
+        sessions=found.sessions,
         repetitions=Repetitions(
             *(log_values(run_matrix(_extremes(points, one)).values) for one in (min, max))
         ),

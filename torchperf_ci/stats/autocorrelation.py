@@ -29,7 +29,7 @@ MOST_AUTOCORRELATION = 0.9
 CLIP = 3.0
 """Scores count up to here, so that a spike neither makes nor hides a memory."""
 SHARED = 2 / 3
-"""Share of the variance between runs that those of one sitting are taken to have in common. Processes of one run have
+"""Share of the variance between runs that those of one session are taken to have in common. Processes of one run have
 half of it; where the past has one run a night, nothing tells how much it is."""
 BIAS = 1.5
 """The correlation of n values around their own median comes out too low by about this, over n."""
@@ -91,16 +91,16 @@ def _lag_one(deviations: Floats) -> Floats:
     return np.asarray((clipped[:, 1:] * clipped[:, :-1]).sum(axis=1) / squares, dtype=np.float64)
 
 
-def variance_of_mean(memory: Floats, sittings: NDArray[np.int64]) -> Floats:
+def variance_of_mean(memory: Floats, sessions: NDArray[np.int64]) -> Floats:
     """Variance of the mean of successive runs over that of one, shape as ``memory``.
 
     The mean of the correlations of all pairs of runs: ``memoryʲ`` of runs that are j apart (a first-order
-    autoregressive series), and at least :data:`SHARED` of runs that have the same number in ``sittings``, shape
+    autoregressive series), and at least :data:`SHARED` of runs that have the same number in ``sessions``, shape
     (series, runs).
     """
-    lags = np.abs(np.subtract.outer(*2 * [np.arange(sittings.shape[1])]))
+    lags = np.abs(np.subtract.outer(*2 * [np.arange(sessions.shape[1])]))
     remembered = memory[:, None, None] ** lags
-    together = sittings[:, :, None] == sittings[:, None, :]
+    together = sessions[:, :, None] == sessions[:, None, :]
     return np.asarray(np.maximum(remembered, SHARED * together).mean(axis=(1, 2)))
 
 

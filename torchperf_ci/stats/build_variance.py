@@ -210,7 +210,7 @@ def estimate_tau(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
     """What the runs of each of several series of one kind say, in their order.
 
     ``values`` (log scale) and ``builds``, shape (series, runs), oldest first, NaN and -1 where there is none, are of
-    runs that share nothing but their build: of several in one sitting, one. The likelihood of the two spreads of each
+    runs that share nothing but their build: of several in one session, one. The likelihood of the two spreads of each
     series is that of χ² distributions, with the σ that fits best: so of one run a build, it only says how large τ may
     be, and nothing about other series. What series say together counts less, the more of their runs' deviations they
     have in common.

@@ -32,7 +32,7 @@ class Recorded:
     worse: Ints
     jobs: Ints
     groups: Ints
-    sittings: Ints
+    sessions: Ints
     repetitions: Repetitions
 
     def picked(self, runs: Ints) -> Recorded:
@@ -41,7 +41,7 @@ class Recorded:
             self,
             values=self.values[:, runs],
             jobs=self.jobs[:, runs],
-            sittings=self.sittings[:, runs],
+            sessions=self.sessions[:, runs],
             repetitions=Repetitions(*(extreme[:, runs] for extreme in self.repetitions)),
         )
 
@@ -112,7 +112,7 @@ def _shuffled(runs: int, random: np.random.Generator) -> Ints:
 
 def _alarms(past: Recorded) -> Alarms:
     newest = Repetitions(*(extreme[:, -1] for extreme in past.repetitions))
-    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sittings)
+    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
     return Alarms(
         runs=1,
         judged=int((~np.isnan(found.up.rate)).sum()),

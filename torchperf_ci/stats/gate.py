@@ -180,7 +180,7 @@ def judge(
     groups: NDArray[np.int64] | None = None,
     repetitions: Repetitions | None = None,
     worse: NDArray[np.int64] | None = None,
-    sittings: NDArray[np.int64] | None = None,
+    sessions: NDArray[np.int64] | None = None,
 ) -> Judged:
     """Judge the newest run of every series against its past.
 
@@ -189,13 +189,13 @@ def judge(
     are those of :func:`machine_offsets`; without them no offset is taken off. Without ``repetitions`` of the newest run
     it is never proof by itself. ``worse``, shape (series,), is 1 where up is worse, -1 where down is, 0 where nobody
     knows: false discoveries are controlled among what is worse, so that what became better excuses none. Runs of a
-    series with the same number in ``sittings``, shape (series, runs), were made in one; without it each is alone.
+    series with the same number in ``sessions``, shape (series, runs), were made in one; without it each is alone.
     """
     alone = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-    values, jobs, sittings = without_gaps(
+    values, jobs, sessions = without_gaps(
         values,
         np.broadcast_to(np.int64(0), values.shape) if jobs is None else jobs,
-        alone if sittings is None else sittings,
+        alone if sessions is None else sessions,
     )
     whole, values = values, of_current_level(values)
     offsets = np.zeros(values.shape)
@@ -206,8 +206,8 @@ def judge(
     deviations = settled_deviations(values)
     tails, memory = past_tails(deviations), past_autocorrelation(deviations)
     settled = past(values, NEWEST)
-    is_one = is_one_session(settled, past(sittings, NEWEST), sittings[:, -1:])
-    windows = _windows(GateRuns(values, whole, sittings, is_one, memory), tails)
+    is_one = is_one_session(settled, past(sessions, NEWEST), sessions[:, -1:])
+    windows = _windows(GateRuns(values, whole, sessions, is_one, memory), tails)
     rise, fall = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )

@@ -106,14 +106,14 @@ class GateRuns:
     """What windows are cut from; arrays of shape (series, runs), the newest run in the last column.
 
     ``values`` are the logarithms of the current level, and ``whole`` also those before it, for what the past has seen.
-    ``sittings`` are those of :func:`judge`; ``is_one_sitting``, shape (series,), says whose past is of a single one.
+    ``sessions`` are those of :func:`judge`; ``is_one_session``, shape (series,), says whose past is of a single one.
     ``memory``, shape (series, 2), is what :func:`past_autocorrelation` tells.
     """
 
     values: Floats
     whole: Floats
-    sittings: Ints
-    is_one_sitting: NDArray[np.bool_]
+    sessions: Ints
+    is_one_session: NDArray[np.bool_]
     memory: Floats
 
     def of_rows(self, rows: NDArray[np.intp]) -> GateRuns:
@@ -190,10 +190,10 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
     """Set the newest ``runs`` against the past of the current level."""
     before, newest = past(known.values, runs), known.values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
-    told = np.where(known.is_one_sitting, np.minimum(history, ONE_SESSION), history)
+    told = np.where(known.is_one_session, np.minimum(history, ONE_SESSION), history)
     freedom = _freedom(told)
     old, sigma = level_and_sigma(before)
-    spread, cautious = (_spread(known.sittings[:, -runs:], told, memory) for memory in known.memory.T)
+    spread, cautious = (_spread(known.sessions[:, -runs:], told, memory) for memory in known.memory.T)
     z = (newest - old[:, None]) / sigma[:, None]
     scores = tails.score(z, freedom[:, None])
     scores[_is_over(z)] = 0.0
@@ -223,10 +223,10 @@ def _among(part: NDArray[Any], rows: NDArray[np.intp], series: int) -> NDArray[A
     return found
 
 
-def _spread(sittings: Ints, history: Ints, memory: Floats) -> Floats:
+def _spread(sessions: Ints, history: Ints, memory: Floats) -> Floats:
     """Standard error, in σ, of the mean of the newest runs less the median of the past, whose runs remember."""
     of_past = (1 + memory) / (1 - memory) * MEDIAN_VARIANCE / np.maximum(history, 1)
-    return np.asarray(np.sqrt(variance_of_mean(memory, sittings) + of_past))
+    return np.asarray(np.sqrt(variance_of_mean(memory, sessions) + of_past))
 
 
 def _is_over(z: Floats) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ NEWEST = 5
 MIN_HISTORY = 5
 """Fewer runs than these tell nothing about noise: such a series is not judged."""
 ONE_SESSION = 10
-"""However many runs a past of one sitting has, it tells no more than so many: how far sittings lie apart is not in
+"""However many runs a past of one session has, it tells no more than so many: how far sessions lie apart is not in
 it."""
 CLEAR = 18.0
 """Likelihood ratio (twice its logarithm) above which a step is clear: 4.2 standard errors, and what
@@ -51,29 +51,29 @@ def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
     return values[:, max(0, end - BASELINE) : max(0, end)]
 
 
-def is_one_session(settled: Floats, sittings: Ints, newest: Ints) -> NDArray[np.bool_]:
-    """Whether the runs of each past, but for those that were made together with the newest, are of one sitting.
+def is_one_session(settled: Floats, sessions: Ints, newest: Ints) -> NDArray[np.bool_]:
+    """Whether the runs of each past, but for those that were made together with the newest, are of one session.
 
-    ``settled`` and ``sittings``, shape (series, runs), are those of the past, ``newest``, shape (series, 1), those of
+    ``settled`` and ``sessions``, shape (series, runs), are those of the past, ``newest``, shape (series, 1), those of
     the newest runs.
     """
-    known = ~np.isnan(settled) & (sittings != newest)
+    known = ~np.isnan(settled) & (sessions != newest)
     most = np.iinfo(np.int64).max
-    lowest = np.where(known, sittings, most).min(axis=1, initial=most)
-    return np.asarray(lowest == np.where(known, sittings, -1).max(axis=1, initial=-1))
+    lowest = np.where(known, sessions, most).min(axis=1, initial=most)
+    return np.asarray(lowest == np.where(known, sessions, -1).max(axis=1, initial=-1))
 
 
-def without_gaps(values: Floats, jobs: Ints, sittings: Ints) -> tuple[Floats, Ints, Ints]:
+def without_gaps(values: Floats, jobs: Ints, sessions: Ints) -> tuple[Floats, Ints, Ints]:
     """All, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
     missing = np.isnan(values[:, :-1])
     if not (missing[:, 1:] & ~missing[:, :-1]).any():
-        return values, jobs, sittings
+        return values, jobs, sessions
     order = np.argsort(~missing, axis=1, kind="stable")
     order = np.hstack([order, np.full((len(values), 1), values.shape[1] - 1)])
     return (
         np.take_along_axis(values, order, axis=1),
         np.take_along_axis(jobs, order, axis=1),
-        np.take_along_axis(sittings, order, axis=1),
+        np.take_along_axis(sessions, order, axis=1),
     )
 
 
