@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,26 +12,12 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import bisection_headline as culprits_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.report.inputs import read_inputs
-from torchperf_ci.report.output import github_server, report_markdown
+from torchperf_ci.report.output import SUMMARY_ROOM, github_server, report_markdown, tell_in_summary
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
     from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
-
-
-SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""The same step may have said something before."""
-
-
-def tell_in_summary(text: str) -> None:
-    """Add ``text`` to the summary."""
-    if actions.in_actions():
-        actions.append_summary(text)
-        return
-    with actions.literal():
-        sys.stdout.write(text)
-        sys.stdout.flush()
 
 
 _WORDS = ("summary", "comment", "issues")

@@ -20,9 +20,15 @@ from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summarize_published
 from torchperf_ci.issues.tracker import IssueTracker, author_login
-from torchperf_ci.report import command
 from torchperf_ci.report.inputs import run_url
-from torchperf_ci.report.output import github_server, output_folder, repository_name, why_silent, write_files
+from torchperf_ci.report.output import (
+    github_server,
+    output_folder,
+    repository_name,
+    tell_in_summary,
+    why_silent,
+    write_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +106,7 @@ def _tell(done: PublishedIssues) -> None:
     text = summarize_published(done)
     say(text.headline)
     if actions.in_actions():
-        command.tell_in_summary(text.markdown)
+        tell_in_summary(text.markdown)
     for name, value in text.outputs.items():
         actions.set_output(name, value)
     actions.annotate(actions.Annotation("notice", note, title="Issues") for note in done.notes)

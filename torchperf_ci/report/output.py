@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import GITHUB
 from torchperf_ci.culprits.culprit_document import bisection_markdown as culprits_markdown
@@ -40,6 +42,20 @@ def report_markdown(told: ReportInputs, room: int, server: str = GITHUB) -> str:
             break
         parts.append(culprits_markdown(location, max(left // rest, _LEAST // 2), server))
     return "\n".join(parts)
+
+
+SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
+"""The same step may have said something before."""
+
+
+def tell_in_summary(text: str) -> None:
+    """Add ``text`` to the job's summary; outside a job, print it."""
+    if actions.in_actions():
+        actions.append_summary(text)
+        return
+    with actions.literal():
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 OUT = "torchperf-report"
