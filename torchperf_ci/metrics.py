@@ -49,13 +49,15 @@ class KnownMetric:
     """What is known of a metric of torchperf's own.
 
     ``direction`` is ``up`` or ``down``, whichever is better. ``bisected_as`` is the metric that pairs of builds measure
-    for it, mostly itself; empty where no pair tells it.
+    for it, mostly itself; empty where no pair tells it. ``restates`` is the metric that says the same, which alone is
+    judged where a case has both; empty where there is none.
     """
 
     name: str
     direction: str
     kind: MetricKind = "ratio"
     bisected_as: str = ""
+    restates: str = ""
 
 
 METRICS: Mapping[str, KnownMetric] = {
@@ -64,7 +66,7 @@ METRICS: Mapping[str, KnownMetric] = {
         KnownMetric(STATUS, UP, "outcome"),
         KnownMetric(ACCURACY, UP, "outcome"),
         KnownMetric(LATENCY, DOWN, bisected_as=LATENCY),
-        KnownMetric(THROUGHPUT, UP, bisected_as=THROUGHPUT),
+        KnownMetric(THROUGHPUT, UP, bisected_as=THROUGHPUT, restates=LATENCY),
         KnownMetric(ANCHORED, DOWN, bisected_as=LATENCY),
         KnownMetric(PEAK_MEMORY, DOWN, bisected_as=PEAK_MEMORY),
         KnownMetric(HOST_PEAK_MEMORY, DOWN),
@@ -83,7 +85,7 @@ METRICS: Mapping[str, KnownMetric] = {
 PAIRED = tuple(metric.name for metric in METRICS.values() if metric.bisected_as == metric.name)
 """What a pair of builds tells of a workload."""
 SPEEDS = (LATENCY, THROUGHPUT)
-"""One measurement, told in two ways."""
+"""One measurement, told in two ways: the throughput is the batch over the latency."""
 
 # Whole words of the names of other harnesses' metrics.
 _KINDS: Mapping[MetricKind, str] = {

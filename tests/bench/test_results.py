@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -69,16 +70,22 @@ def values(result: CaseResult, setting: RunSetting = SETTING) -> dict[str, list[
     return {name: record["metric"]["benchmark_values"] for name, record in by_name(result, setting).items()}
 
 
-def test_each_metric_carries_one_value_a_process_in_the_unit_of_its_name() -> None:
+def test_each_metric_that_is_measured_carries_one_value_a_process_in_the_unit_of_its_name() -> None:
     result = CaseResult(CASE, [passing(0.1, first=True), passing(0.2)])
     assert values(result) == {
         "status": [1.0],
         "latency(ms)": pytest.approx([100.0, 200.0]),
-        "throughput(samples/s)": pytest.approx([80.0, 40.0]),
+        "throughput(samples/s)": pytest.approx([8 / 0.15]),
         "peak_memory(MiB)": [3.0, 3.0],
         "memory_leak(KiB/iter)": [2.0],
         "flops(GFLOP)": [4.0],
     }
+
+
+@pytest.mark.parametrize("latencies", [(0.03, 0.065), (0.03, 0.065, 0.04)])
+def test_the_throughput_is_the_batch_over_the_latency_that_people_read(latencies) -> None:
+    found = values(CaseResult(CASE, [passing(latency) for latency in latencies]))
+    assert median(found["throughput(samples/s)"]) == pytest.approx(8e3 / median(found["latency(ms)"]))
 
 
 def test_an_accelerators_host_memory_is_a_series_of_its_own() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +15,11 @@ from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.config import default_policy
+
+if TYPE_CHECKING:
+    from torchperf_ci.series.points import Points
+
+THROUGHPUT = series("throughput(samples/s)")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +200,7 @@ def test_what_became_better_excuses_nothing_that_is_worse() -> None:
         latencies = noisy(10, 46, cv=0.02, seed=20_000 + number)
         throughputs = noisy(10, 46, cv=0.02, seed=21_000 + number)
         throughputs[-3:] = [value * 1.3 for value in throughputs[-3:]]
-        for metric, values in (("latency(ms)", latencies), ("throughput(samples/s)", throughputs)):
+        for metric, values in (("latency(ms)", latencies), ("throughput(tokens/s)", throughputs)):
             name = series(metric, model=f"m{number}")
             old[name], new[name] = row(values[:-1]), row(values[-1:], 45)
     verdicts = judge_all(old, new, default_policy())
@@ -273,7 +280,7 @@ def test_what_has_no_past_is_new() -> None:
 
 
 def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> None:
-    lost, elsewhere, long_gone = series("throughput(samples/s)"), series(arch="MI300"), series(model="gone")
+    lost, elsewhere, long_gone = series("peak_memory(MiB)"), series(arch="MI300"), series(model="gone")
     old = {
         LATENCY: row(noisy(10, 30)),
         lost: row(noisy(5, 30)),
@@ -295,6 +302,44 @@ def test_a_status_tells_why_something_was_not_measured() -> None:
     told = {"status": "pass", "not_measured": '{"memory_leak(KiB/iter)": "too few steps"}'}
     found = judged({lost: row([0.0] * 9), STATUS: row([1.0] * 9)}, {STATUS: row([1.0], 9, info=told)})
     assert found[lost.metric].why == "not measured: too few steps"
+
+
+def test_one_slowdown_is_one_verdict() -> None:
+    """A throughput says again what the latency of its case says."""
+    old = {LATENCY: row(noisy(10, 30)), THROUGHPUT: row(noisy(100, 30))}
+    verdicts = judge_all(
+        old, {LATENCY: row([12.0] * 3, 30), THROUGHPUT: row([80.0] * 3, 30)}, default_policy()
+    )
+    assert [(verdict.series, verdict.verdict) for verdict in verdicts] == [(LATENCY, "regressed")]
+
+
+def test_a_throughput_takes_no_share_of_the_false_discoveries() -> None:
+    others = {series(model=f"m{number}"): row(noisy(10, 31, seed=number)) for number in range(40)}
+    again = {replace(name, metric=THROUGHPUT.metric): points for name, points in others.items()}
+    assert _false_discovery_rate(others) != _false_discovery_rate({})
+    assert _false_discovery_rate(others | again) == _false_discovery_rate(others)
+
+
+def _false_discovery_rate(others: Points) -> float:
+    """That of a latency that rose, beside other series."""
+    old = {LATENCY: row(noisy(10, 30)), **{name: points[:-1] for name, points in others.items()}}
+    new = {LATENCY: row([10.5] * 2, 30), **{name: points[-1:] for name, points in others.items()}}
+    (verdict,) = (one for one in judge_all(old, new, default_policy()) if one.series == LATENCY)
+    return verdict.evidence["false_discovery_rate"]
+
+
+def test_a_throughput_without_a_latency_is_judged() -> None:
+    both = {LATENCY: row(noisy(10, 30)), THROUGHPUT: row(noisy(100, 30))}
+    found = judged(both, {THROUGHPUT: row([80.0] * 3, 30)})
+    assert {metric: verdict.verdict for metric, verdict in found.items()} == {
+        "latency(ms)": "missing",
+        "throughput(samples/s)": "regressed",
+    }
+
+
+def test_a_throughput_that_gets_a_latency_beside_it_is_not_missing() -> None:
+    found = judged({THROUGHPUT: row(noisy(100, 30))}, {LATENCY: row([10.0], 30), THROUGHPUT: row([80.0], 30)})
+    assert {metric: verdict.verdict for metric, verdict in found.items()} == {"latency(ms)": "new"}
 
 
 def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> None:

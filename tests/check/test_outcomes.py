@@ -99,7 +99,7 @@ def test_an_accuracy_in_numbers_is_a_ratio() -> None:
 
 
 def test_a_case_that_breaks_is_one_red_line() -> None:
-    metrics = ["accuracy", "latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "graph_breaks"]
+    metrics = ["accuracy", "latency(ms)", "flops(GFLOP)", "peak_memory(MiB)", "graph_breaks"]
     old = {series(metric): row([1.0] * 30) for metric in metrics} | {STATUS: row([1.0] * 30)}
     new = {
         STATUS: row([0.0], 30, info={"status": "oom"}),

@@ -280,6 +280,14 @@ def test_what_only_one_side_has_is_new_or_missing(folder) -> None:
     assert words == {"latency(ms)": "missing", "throughput(samples/s)": "new"}
 
 
+def test_a_throughput_is_not_judged_beside_its_latency(folder) -> None:
+    base = folder("base", latency=[1.0] * 5, throughput=[8.0] * 5)
+    judgement = compare_directories(base, folder("head", latency=[2.0] * 5, throughput=[4.0] * 5), POLICY)
+    assert [(verdict.series.metric, verdict.verdict) for verdict in judgement.verdicts] == [
+        ("latency(ms)", "regressed")
+    ]
+
+
 def test_a_directory_holds_records_where_there_is_json(folder, tmp_path) -> None:
     assert holds_records(folder("base", latency=[1.0]))
     assert not holds_records(tmp_path / "base/0.json")

@@ -118,6 +118,17 @@ def test_since_leaves_out_what_is_older_and_still_knows_the_level_before(
     assert (down["old"], down["new"]) == pytest.approx((11, 10), rel=0.01)
 
 
+def test_a_throughput_is_not_judged_beside_its_latency(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = [
+        record("resnet | *50*", "throughput(samples/s)", 80 / value, day) for day, value in enumerate(LATENCY)
+    ]
+    (records / "again.json").write_text(json.dumps(again))
+    found = printed_json(capsys, "--records", records)
+    assert [one["series"]["metric"] for one in found] == ["latency(ms)", "peak_memory(MiB)"]
+
+
 def test_another_branch_is_left_out(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoiled = [record("resnet | *50*", "latency(ms)", 20, day, "try") for day in range(5, 25)]
     (records / "try.json").write_text(json.dumps(spoiled))

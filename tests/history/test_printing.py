@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from made_points import noisy, point, row, series
 
+from torchperf_ci import console
 from torchperf_ci.config import default_policy
-from torchperf_ci.history import command
+from torchperf_ci.history.history_document import history_document, history_headline
 from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.series.policy import rule_of_metric
 
@@ -21,9 +22,8 @@ CHANGES = {"small": (10.5, 0), "large": (8, 0), "late": (10.5, 3)}
 
 def shown(points) -> list[str]:
     out = io.StringIO()
-    command.print_history(
-        segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy())), out
-    )
+    histories = segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy()))
+    console.print_document(history_document(histories), out, rest="all of them with --json")
     return out.getvalue().splitlines()
 
 
@@ -41,7 +41,7 @@ def test_the_largest_of_one_night_comes_first_and_a_later_night_before() -> None
 
 
 def test_a_long_table_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "_LISTED", 2)
+    monkeypatch.setattr(console, "MOST_ROWS", 2)
     found = shown({series(model=f"model{number}"): step(11) for number in range(5)})
     assert len(found) == 1 + 2 + 1
     assert found[-1] == "and 3 more, all of them with --json"
@@ -63,4 +63,4 @@ def test_an_outcome_is_shown_in_words() -> None:
 
 def test_where_nothing_changed_nothing_is_printed() -> None:
     assert shown({series(): row(noisy(10, 40))}) == []
-    assert command.headline([]) == "0 changes in 0 of 0 series"
+    assert history_headline([]) == "0 changes in 0 of 0 series"

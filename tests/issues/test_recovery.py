@@ -58,6 +58,13 @@ def test_all_rows_must_have_been_back_when_they_were_last_measured(desk: Desk) -
     assert desk.night(6, judged(measured(NET), measured(BERT))) == ["recover 1"]
 
 
+def test_a_throughput_that_was_judged_once_keeps_no_issue_open(desk: Desk) -> None:
+    """Earlier versions judged it beside the latency of its case; there is no verdict on it any more."""
+    throughput = series("resnet18", metric="throughput(samples/s)")
+    desk.night(1, judged(regressed(NET), regressed(throughput, 0.9)))
+    assert [desk.night(day, judged(measured(NET))) for day in (2, 3, 4)] == [[], [], ["recover 1"]]
+
+
 @pytest.mark.parametrize(
     ("level", "noise", "back"),
     [

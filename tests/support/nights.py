@@ -18,10 +18,9 @@ CULPRIT, OTHER = "c" * 40, "d" * 40
 ARCHES = {"cuda": "NVIDIA H100", "cpu": "Xeon", "mps": "M2"}
 
 
-def series(model: str = "resnet18", device: str = "cuda") -> Series:
-    """A latency."""
-    arch = ARCHES[device]
-    return Series("octo/perf", "ci", model, "inference", "fp32", "eager", device, arch, "latency(ms)")
+def series(model: str = "resnet18", device: str = "cuda", metric: str = "latency(ms)") -> Series:
+    """A latency, unless ``metric`` says otherwise."""
+    return Series("octo/perf", "ci", model, "inference", "fp32", "eager", device, ARCHES[device], metric)
 
 
 def regressed(

@@ -233,7 +233,8 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
         ],
     }
     yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
-    yield Metric(THROUGHPUT, [result.case.batch_size / s for s in seconds])
+    # Of the latency that people read, the median: means and medians of its own values would say something else.
+    yield Metric(THROUGHPUT, [result.case.batch_size / median(seconds)])
 
 
 def _anchored(result: CaseResult, anchor: Anchor) -> Metric:

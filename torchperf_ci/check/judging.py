@@ -6,17 +6,15 @@ import datetime
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
-from math import inf
 from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.numbers import beside_luck, judge_numbers
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
-from torchperf_ci.metrics import ANCHORED, SPEEDS, STATUS, UP, is_positive
+from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
 from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
-from torchperf_ci.series.points import differing_facts, runs_of
+from torchperf_ci.series.points import differing_facts, runs_of, without_restating
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, suited
-from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.verdicts.verdict import Verdict, VerdictWord
 
@@ -156,24 +154,24 @@ def _moment(point: Point) -> str:
 def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
     """The series that take no part in the judgement themselves, since the anchored one of their case can be judged."""
     anchored = (one for one in pairings if one.series.metric == ANCHORED)
-    speaking = {one.series.case for one in anchored if len({point.run for point in one.old}) >= MIN_HISTORY}
-    return {replace(case, metric=metric) for case in speaking for metric in SPEEDS}
+    return {
+        replace(one.series, metric=LATENCY)
+        for one in anchored
+        if len({point.run for point in one.old}) >= MIN_HISTORY
+    }
 
 
-def followed(
-    pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict], rules: Mapping[Series, MetricRule]
-) -> Sequence[Verdict]:
+def followed(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
     """The verdicts on series that are spoken for, also where their own past is another machine's."""
     speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
-    return [_follow_anchored(one, speaking[one.series.case], rules[one.series]) for one in pairings]
+    return [_follow_anchored(one, speaking[one.series.case]) for one in pairings]
 
 
-def _follow_anchored(pairing: SeriesPairing, anchored: Verdict, rule: MetricRule) -> Verdict:
+def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
     return replace(
         anchored,
         series=pairing.series,
         why=f"the anchored series speaks for it: {anchored.why}",
-        effect=_inverted(anchored.effect) if rule.direction == UP else anchored.effect,
         old=pairing.old[-1].value if pairing.old else None,
         new=pairing.newest.value,
         evidence={
@@ -181,13 +179,6 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict, rule: MetricRule
             **({"points": chart_points(pairing)} if "points" in anchored.evidence else {}),
         },
     )
-
-
-def _inverted(effect: Effect | None) -> Effect | None:
-    """The effect on a throughput, from that on a latency."""
-    if effect is None:
-        return None
-    return Effect(1 / effect.ratio, 1 / effect.high, 1 / effect.low if effect.low else inf, effect.pairs)
 
 
 RECENT_RUNS = 5
@@ -239,14 +230,18 @@ SHOWN_DIFFERENCES = 3
 
 
 def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> list[Verdict]:
-    """The verdicts on the series of ``new``, and on those of the same jobs that are missing there, in their order."""
-    rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in new.items()}
+    """The verdicts on the series of ``new``, and on those of the same jobs that are missing there, in their order.
+
+    One that only says again what another says has none.
+    """
+    judged = without_restating(new)
+    rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in judged.items()}
     outcomes = [
         judge_outcome(series, old.get(series, ()), row)
-        for series, row in new.items()
+        for series, row in judged.items()
         if rules[series].kind == "outcome"
     ]
-    trouble = _trouble(outcomes, new)
+    trouble = _trouble(outcomes, judged)
     explained = {
         case: f"{verdict.series.metric} of its case: {verdict.why}" for case, verdict in trouble.items()
     }
@@ -256,8 +251,8 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
         else verdict
         for verdict in outcomes
     ]
-    verdicts += lost_series(old, new, explained)
-    verdicts += _judge_measured(old, new, rules, explained)
+    verdicts += lost_series(without_restating(old), new, explained)
+    verdicts += _judge_measured(old, judged, rules, explained)
     return sorted(verdicts, key=lambda verdict: verdict.series)
 
 
@@ -308,7 +303,7 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         *(_without_past(one) for one in pairings if not one.old and one.series not in silent),
         *(judge_count(one, rules[one.series].direction) for one in counts),
         *judged,
-        *followed([one for one in pairings if one.series in silent], judged, rules),
+        *followed([one for one in pairings if one.series in silent], judged),
     ]
 
 

@@ -14,7 +14,7 @@ from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP
 from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
-from torchperf_ci.series.points import differing_facts
+from torchperf_ci.series.points import differing_facts, without_restating
 from torchperf_ci.series.policy import suited
 from torchperf_ci.stats.effect import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
@@ -131,13 +131,16 @@ def holds_records(path: Path) -> bool:
 
 
 def compare_directories(base: Path, head: Path, policy: ComparisonPolicy) -> Judgement:
-    """The verdict on every series that either side has. Raises :class:`RecordsError` for a side without records."""
+    """The verdict on every series that either side has, but for those that only say again what another says.
+
+    Raises :class:`RecordsError` for a side without records.
+    """
     old, new = _collected(base), _collected(head)
-    among = len(old.points.keys() & new.points.keys())
+    series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
+    among = sum(series in old.points and series in new.points for series in series_of_both)
     judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
     verdicts = [
-        judged(series, old.points.get(series, ()), new.points.get(series, ()))
-        for series in dict.fromkeys([*new.points, *old.points])
+        judged(series, old.points.get(series, ()), new.points.get(series, ())) for series in series_of_both
     ]
     refused = len(old.refused) + len(new.refused)
     left_out = f"{refused} elements of the files are no records and were left out"

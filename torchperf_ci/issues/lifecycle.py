@@ -18,6 +18,7 @@ from torchperf_ci.issues.matching import (
     series_of,
 )
 from torchperf_ci.issues.memory import embed, recall, remember_finding
+from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,9 +153,14 @@ def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:
 
 
 def _all_back(memory: IssueMemory) -> bool:
-    """Whether each row was back when it was last measured; one without levels counts where none has any."""
-    telling = [row for row in memory.rows if has_levels(row)] or memory.rows
-    return all(not row.night for row in (memory.rows if memory.kind == "broken" else telling))
+    """Whether each row was back when it was last measured; one without levels counts where none has any.
+
+    An earlier version has judged throughputs beside their latencies: no verdict says any more that they are back.
+    """
+    again = restating(row.series for row in memory.rows)
+    rows = [row for row in memory.rows if row.series not in again]
+    telling = [row for row in rows if has_levels(row)] or rows
+    return all(not row.night for row in (rows if memory.kind == "broken" else telling))
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:

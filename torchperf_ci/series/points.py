@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_ci.metrics import ANCHORED, is_positive
+from torchperf_ci.metrics import ANCHORED, METRICS, is_positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +79,26 @@ class Point:
 
 Points = Mapping[Series, Sequence[Point]]
 """The points of each series, oldest first."""
+
+
+def restating(series: Iterable[Series]) -> set[Series]:
+    """Those that say again what another of them says: a throughput beside the latency of the same case.
+
+    They are kept and shown, and judged nowhere, so that one slowdown is one series.
+    """
+    known = set(series)
+    return {
+        one
+        for one in known
+        if (metric := METRICS.get(one.metric)) and metric.restates
+        if replace(one, metric=metric.restates) in known
+    }
+
+
+def without_restating(points: Points) -> Points:
+    """The points that are judged."""
+    again = restating(points)
+    return {series: row for series, row in points.items() if series not in again}
 
 
 Natural = list[list[tuple[int, int, str]]]
