@@ -251,7 +251,7 @@ def _print_block(block: Block, out: TextIO, rest: str) -> None:
         case Note():
             _print_lines(block.lines, out, rest)
         case Bullets():
-            _print_lines([f"- {text_of(item)}" for item in block.items[: block.most]], out, rest)
+            _print_lines([f"- {text_of(item)}" for item in block.items], out, rest, block.most)
         case Commands():
             for line in block.lines:
                 print_line(f"    {line}", out)
@@ -269,10 +269,11 @@ def _print_block(block: Block, out: TextIO, rest: str) -> None:
             pass  # for programs alone
 
 
-def _print_lines(lines: Sequence[Words], out: TextIO, rest: str) -> None:
-    for line in lines[:MOST_ROWS]:
+def _print_lines(lines: Sequence[Words], out: TextIO, rest: str, most: int = MOST_ROWS) -> None:
+    shown = lines[: min(most, MOST_ROWS)]
+    for line in shown:
         print_line(text_of(line), out)
-    _print_rest(len(lines) - MOST_ROWS, out, rest)
+    _print_rest(len(lines) - len(shown), out, rest)
 
 
 def _print_titled_table(table: Table, out: TextIO, rest: str) -> None:

@@ -208,14 +208,22 @@ def test_a_conflict_is_told_and_fails(folder: Path, dsn: str, capsys: pytest.Cap
 
 
 def test_a_bad_record_is_no_command_to_a_runner(
-    folder: Path, dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (folder / "b.json").write_text(json.dumps({"metric": {"benchmark_values": "\n::error::planted"}}))
     assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
     said = capsys.readouterr().err
     assert "planted" in said
     assert not any(line.lstrip().startswith("::error::planted") for line in said.splitlines())
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("### ❌ Ingest: 1 records of 1 objects")
+    assert "planted" in summary
 
 
 def test_a_table_in_a_pipe_is_not_cut_off(folder: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:

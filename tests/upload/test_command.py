@@ -103,7 +103,7 @@ def test_bad_records_are_set_aside_and_the_good_ones_go(
     (line,) = (Path(job["RUNNER_TEMP"]) / "torchperf-spool" / "quarantine.jsonl").read_text().splitlines()
     assert json.loads(line)["text"] == '{"metric": {"benchmark_values": 1}}'
     shown = capsys.readouterr()
-    assert f"refused: {folder}/b.json:3: $.metric.benchmark_values: 1 is of the wrong type" in shown.out
+    assert f"- {folder}/b.json:3: $.metric.benchmark_values: 1 is of the wrong type" in shown.out
     assert f"::error title=Record refused,file={folder}/b.json,line=3::$.metric.benchmark_values" in shown.err
     assert outputs(job)["refused"] == "1"
 
@@ -160,7 +160,7 @@ def test_a_value_that_the_database_changes_is_told_and_kept_exactly(
     (folder / "b.json").write_text('{"metric": {"benchmark_values": [null, 3086359081]}, "runners": []}')
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
     shown = capsys.readouterr().out
-    assert "changed by the database: " in shown
+    assert "Changed by the database: whole numbers" in shown
     assert "kept exactly in metric.extra_info" in shown
     (record,) = next(records for key, records in kept(tmp_path / "kept").items() if key.endswith("b.json"))
     assert record["metric"]["extra_info"] == {"benchmark_values_exact": "[null, 3086359081]"}
@@ -171,7 +171,7 @@ def test_a_rounded_whole_number_is_kept_exactly_without_a_warning(
 ) -> None:
     (folder / "b.json").write_text('{"metric": {"benchmark_values": [3086359081]}, "runners": []}')
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
-    assert "changed by the database" not in capsys.readouterr().out
+    assert "Changed by the database" not in capsys.readouterr().out
     (record,) = next(records for key, records in kept(tmp_path / "kept").items() if key.endswith("b.json"))
     assert record["metric"]["extra_info"] == {"benchmark_values_exact": "[3086359081]"}
 
@@ -194,9 +194,9 @@ def test_a_dry_run_shows_what_an_upload_then_sends_and_leaves_nothing(
 
 def test_a_dry_run_for_people_has_keys_and_metadata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert upload(folder, "--to", "kept", *CHANGE, "--dry-run", "--workflow-id", "71", "--job-id", "9") == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert "head_branch: main" in shown
-    assert any(line.startswith("v3/octo/perf/71/9/a.json: 3 records, ") for line in shown)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["head_branch", "main"] in shown
+    assert any(line[:2] == ["v3/octo/perf/71/9/a.json", "3"] for line in shown)
 
 
 def test_the_flags_of_the_infrastructures_own_client(
@@ -357,8 +357,8 @@ def test_one_reason_for_many_objects_is_told_once(
         (folder / f"{number}.json").write_text('{"metric": {"name": "x"}, "runners": []}')
     assert upload(folder, "--to", f"branch:x@file://{tmp_path}/none", *CHANGE) == 4
     shown = capsys.readouterr()
-    (line,) = shown.out.splitlines()
-    assert line.startswith("not delivered: branch:x@file://")
+    (line,) = (line for line in shown.out.splitlines() if line.startswith("- "))
+    assert line.startswith("- branch:x@file://")
     assert line.endswith("(62 objects)")
     (line,) = shown.err.splitlines()
     assert line.startswith("torchperf: error: 65 records in 62 objects not delivered")
@@ -371,7 +371,7 @@ def test_what_is_too_long_for_people_is_whole_for_programs(
     (folder / "b.json").write_text("\n".join(['{"metric": 1}'] * 70))
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run") == 0
     shown = capsys.readouterr()
-    assert "and 20 more" in shown.out
+    assert "and 20 more, all of them with --json" in shown.out
     assert "quarantine" not in shown.err, "a dry run sets nothing aside"
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["refused"]) == 70
@@ -425,6 +425,43 @@ def test_without_a_target_nothing_is_uploaded(
     assert upload(folder) == 2
 
 
+def test_a_job_that_need_not_upload_is_not_warned(
+    folder: Path, job: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert upload(folder) == 0
+    assert "::warning" not in capsys.readouterr().err
+    assert not Path(job["GITHUB_STEP_SUMMARY"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "sign"),
+    [
+        (("--to", ""), {}, "an empty --to"),
+        (("--role", "arn:aws:iam::1:role/x", "--region", "us-east-1"), {}, "--role and --region"),
+        ((), {"UPLOADER_PASSWORD": "pa55word"}, "UPLOADER_PASSWORD"),
+        ((), {"TORCHPERF_DEFAULT_TO": "s3://bucket", "TORCHPERF_TO": ""}, "a step of actions/upload"),
+    ],
+)
+def test_a_job_that_seems_to_upload_says_that_it_has_no_target(
+    folder: Path,
+    job: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argv: tuple[str, ...],
+    environ: dict[str, str],
+    sign: str,
+) -> None:
+    Path("torchperf.yml").write_text("version: 1\n")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert upload(folder, *argv) == 0
+    text = f"there is no target, so nothing is uploaded, though the job has {sign}: name one"
+    assert f"::warning title=Upload::{text}" in capsys.readouterr().err
+    summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+    assert summary.startswith("### ⚠️ Upload")
+    assert "nothing is uploaded" in summary
+
+
 def test_a_job_says_as_which_artifact_it_offers_its_spool(
     folder: Path, tmp_path: Path, job: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,7 +506,7 @@ def test_neither_a_link_nor_a_strange_record_costs_its_neighbours_or_tells_a_sec
     (folder / "f.json").write_text('{"metric": {}, "job_id": "' + "9" * 5000 + '"}')
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 3
     told = capsys.readouterr()
-    assert f"refused: {folder}/c.json:1: $: cannot be read: it is a link, not a regular file" in told.out
+    assert f"- {folder}/c.json:1: $: cannot be read: it is a link, not a regular file" in told.out
     assert sum(map(len, kept(tmp_path / "kept").values())) == 7
     spool = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
     assert any(path.name == "quarantine.jsonl" for path in spool)

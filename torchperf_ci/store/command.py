@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
-from torchperf_ci.console import UNLIMITED, print_table, say
-from torchperf_ci.document import Column
+from torchperf_ci.actions import SUMMARY_LIMIT
+from torchperf_ci.console import UNLIMITED, print_document, print_table, say
+from torchperf_ci.document import Column, Document, Note, counted
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.client import StoreServer, parse_dsn, statement
@@ -79,7 +81,6 @@ def _as_json_list(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield b"[]\n" if before == b"[\n" else b"\n]\n"
 
 
-_SHOWN = 20
 _FIELDS = ("benchmark", "model", "mode", "dtype", "backend", "device", "arch", "metric")
 _COLUMNS = (*map(Column, ("date", "commit", *_FIELDS)), Column("value", "number"))
 
@@ -89,7 +90,7 @@ def ingest_command(options: IngestOptions) -> int:
     settings = config.find(options.config)
     dsn = options.store or settings.store
     if not options.src and isinstance(location := parse_dsn(dsn), StoreServer):
-        sys.stderr.write(f"{location} is a server, which records reach by themselves: nothing is taken in\n")
+        say(f"{location} is a server, which records reach by themselves: nothing is taken in")
         return 0
     sources = options.src or [_uploaded(settings)]
     with open_store(dsn) as store:
@@ -155,28 +156,30 @@ def _report_missing(source: str, how: str) -> None:
     """Say that a source has nothing. Raises :class:`RecordsError` where that is an error."""
     is_gone = not is_remote(source) and not Path(source).exists()
     why = "there is no such directory or file" if is_gone else "holds no record"
-    text = f"{actions.one_line(source)}: {why}, so nothing is taken in"
+    text = f"{source}: {why}, so nothing is taken in"
     if how == "error":
         raise RecordsError(text)
-    with actions.literal():
-        sys.stderr.write(f"{text}\n")
+    say(text)
     if how == "warn":
         actions.annotate([actions.Annotation("warning", text, title="torchperf ingest")])
 
 
 def _report_ingested(outcome: IngestOutcome, store: str) -> None:
-    sys.stderr.write(
+    """Say what was taken in. Raises :class:`RecordsRefusedError` for what was not."""
+    counts = (
         f"{outcome.records} records of {outcome.objects} objects taken into {store}; "
-        f"{outcome.known} objects were there already\n"
+        f"{outcome.known} objects were there already"
     )
+    say(counts)
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is" for key in outcome.conflicts
     ]
     complaints += [f"{item.file}:{item.line}: {'; '.join(item.reasons)}" for item in outcome.refused]
     if not complaints:
         return
-    with actions.literal():
-        sys.stderr.writelines(f"{actions.one_line(complaint)}\n" for complaint in complaints[:_SHOWN])
+    document = Document(f"❌ Ingest: {counts}", [Note(complaints)])
+    print_document(document, sys.stderr, rest="left out here")
+    actions.append_summary(to_markdown(document, SUMMARY_LIMIT // 2))
     actions.annotate(actions.Annotation("warning", text, title="torchperf ingest") for text in complaints)
     msg = (
         f"{len(outcome.refused)} elements are no good records and are in the table torchperf_refused; "
@@ -196,7 +199,7 @@ def _print_table(points: Iterable[Mapping[str, Any]]) -> None:
     """One line a point where programs read it, so that they can cut and sort."""
     rows = [list(_cells(point)) for point in points]
     print_table(_COLUMNS, rows, sys.stdout, width=None if sys.stdout.isatty() else UNLIMITED)
-    say(f"{len(rows)} point{'' if len(rows) == 1 else 's'}")
+    say(counted(len(rows), "point"))
 
 
 def _cells(point: Mapping[str, Any]) -> Iterator[str]:

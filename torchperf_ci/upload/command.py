@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
+from torchperf_ci.console import say
+from torchperf_ci.document import Document
 from torchperf_ci.errors import RecordsError, UsageError
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.upload.completion import PreparedUpload, prepare
 from torchperf_ci.upload.metadata import gather_metadata
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from torchperf_ci.upload.payload import RecordsSource
     from torchperf_ci.upload.spool import SpooledBatch
     from torchperf_ci.upload.targets import Target
+
+
+_DEFAULT_TO = "TORCHPERF_DEFAULT_TO"
+"""Where ``actions/upload`` sends records without a configuration; only where a step does nothing else is it set."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ def upload_command(options: UploadOptions) -> int:
     """Send, and tell people. Raises what :meth:`Report.failure` gives, or :class:`RecordsError` without records."""
     settings = config.find(options.config)
     to = options.to or settings.upload.destination
-    if not to and actions.in_actions():  # a workflow may measure without keeping anything
-        sys.stderr.write("there is no target, so nothing is uploaded\n")
+    if not to and actions.in_actions():
+        _say_that_there_is_no_target(options)
         return 0
     folder, way = _folder(options), _way(to, options, settings)
     resumed = _resume(way, dry_run=options.dry_run) if options.resume else ()
@@ -62,15 +68,34 @@ def upload_command(options: UploadOptions) -> int:
         report = replace(report, quarantine=None)
     else:
         for path in way.spool.remove_irregular():
-            sys.stderr.write(
-                f"{actions.one_line(path)}: was a link or a pipe, which no spool holds; removed\n"
-            )
+            say(f"{path}: was a link or a pipe, which no spool holds; removed")
     error = _error(report, options)
     missing_matters = options.if_no_files_found == "warn"
     print_report(report, error, json_output=options.json, missing_matters=missing_matters)
     if error:
         raise error
     return 0
+
+
+def _say_that_there_is_no_target(options: UploadOptions) -> None:
+    """A job may measure without keeping anything, but not seem to upload where nothing is."""
+    signs = {
+        "an empty --to": options.to is not None,
+        "--role": options.role,
+        "--region": options.region,
+        "--endpoint": options.endpoint,
+        "UPLOADER_PASSWORD": os.environ.get("UPLOADER_PASSWORD"),
+        "a step of actions/upload": os.environ.get(_DEFAULT_TO),
+    }
+    given = " and ".join(sign for sign, there in signs.items() if there)
+    text = "there is no target, so nothing is uploaded"
+    if given:
+        text += (
+            f", though the job has {given}: name one with --to (input to), or as `upload` in torchperf.yml"
+        )
+        actions.annotate([actions.Annotation("warning", text, title="Upload")])
+        actions.append_summary(to_markdown(Document(f"⚠️ Upload: {text}")))
+    say(text)
 
 
 def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | None:
@@ -140,7 +165,7 @@ def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
 def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Config) -> UploadReport:
     source = read_source(folder)
     if source.is_empty:
-        missing = f"{actions.one_line(folder)}: {_nothing_in(folder)}, so nothing is uploaded"
+        missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)
     if options.resume and way.spool.knows(source.digest):
         return _about(
@@ -150,9 +175,7 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     send = _plan if options.dry_run else _send
     deliveries = send(source, prepared, way)
-    missing = (
-        "" if deliveries else f"{actions.one_line(folder)}: holds no good record, so nothing is uploaded"
-    )
+    missing = "" if deliveries else f"{folder}: holds no good record, so nothing is uploaded"
     about = _about(source, prepared, way)
     return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
 

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.actions import one_line
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.files import open_regular, read_limited
 from torchperf_ci.records.limits import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes
@@ -78,9 +77,7 @@ def read_source(folder: Path) -> RecordsSource:
     files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
     for number, path in enumerate(_paths(folder)):
         if number == MAX_FILES:
-            more = refused_file(
-                one_line(folder), f"holds more than {MAX_FILES:,} files; the others are left out"
-            )
+            more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
             files.append(RecordsFile(folder.name, 0, more))
             break
         content, timestamp, reading = _read_file(path, folder, room)
@@ -94,12 +91,12 @@ def read_source(folder: Path) -> RecordsSource:
 
 def _paths(folder: Path) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
-        msg = f"{one_line(folder)}: is no directory; give the one that holds the record files"
+        msg = f"{folder}: is no directory; give the one that holds the record files"
         raise RecordsError(msg)
     try:
         found = sorted(folder.iterdir()) if folder.exists() else []
     except OSError as error:
-        msg = f"{one_line(folder)}: cannot be read: {error.strerror}; check its permissions"
+        msg = f"{folder}: cannot be read: {error.strerror}; check its permissions"
         raise RecordsError(msg) from error
     named = (path for path in found if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
     return (path for path in named if path.is_symlink() or not path.is_dir())
@@ -107,7 +104,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 def _read_file(path: Path, folder: Path, room: int) -> tuple[bytes, int, RecordsReading]:
     """The content of a file, when it was changed, and what it holds."""
-    name = one_line(path)
+    name = str(path)
     if room <= 0:
         reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
         return b"", 0, refused_file(name, reason)

@@ -9,18 +9,33 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations, markdown_cell, one_line
-from torchperf_ci.document import counted
+from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations
+from torchperf_ci.console import print_document, say
+from torchperf_ci.document import (
+    Bold,
+    Bullets,
+    Column,
+    Commands,
+    Document,
+    Folded,
+    Only,
+    Paragraph,
+    Table,
+    counted,
+    facts,
+)
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places.place import is_gzip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from torchperf_ci.document import Block
     from torchperf_ci.places.place import PutOutcome
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.upload.metadata import Metadata
@@ -93,18 +108,8 @@ class UploadReport:
     @property
     def resume(self) -> str:
         """The command that sends what is in the spool."""
-        return shlex.join(
-            [
-                "torchperf",
-                "upload",
-                "--to",
-                self.target,
-                *self.reaching,
-                "--spool",
-                str(self.spool),
-                "--resume",
-            ]
-        )
+        where = ("--to", self.target, *self.reaching, "--spool", str(self.spool))
+        return shlex.join(["torchperf", "upload", *where, "--resume"])
 
     @property
     def set_aside(self) -> str:
@@ -123,9 +128,8 @@ class UploadReport:
             (self.refused_count, f"{self.refused_count} refused"),
             (self.missing, self.missing),
         ]
-        return (
-            ", ".join(text for there, text in parts if there) or f"nothing is left to send to {self.target}"
-        )
+        said = ", ".join(text for there, text in parts if there)
+        return said or f"nothing is left to send to {self.target}"
 
     def failure(self, *, invalid: bool = True) -> TorchperfError | None:
         """The worst of it, as an error; None where all is well. Whether ``invalid`` records are one, is a choice."""
@@ -164,18 +168,17 @@ def print_report(
     ``error`` is what the command ends with: whoever catches it tells it. ``missing_matters`` where nothing to upload
     deserves a warning even so.
     """
+    document = report_document(report, error, os.environ.get(ARTIFACT, ""))
     if json_output:
         sys.stdout.write(f"{actions.inert_json(json.dumps(report_json(report), indent=2))}\n")
     else:
-        with actions.literal(sys.stdout):
-            sys.stdout.writelines(f"{one_line(line)}\n" for line in report_lines(report))
+        print_document(document, sys.stdout, rest="all of them with --json")
     sys.stdout.flush()
     if not error:
-        with actions.literal():
-            sys.stderr.write(f"{one_line(report.headline())}\n")
+        say(report.headline())
     if not actions.in_actions():
         return
-    actions.append_summary(report_markdown(report, error, os.environ.get(ARTIFACT, "")))
+    actions.append_summary(to_markdown(document))
     annotations = to_annotate(report, "error" if error else "warning", missing_matters=missing_matters)
     actions.annotate(fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT))
     actions.set_output("uploaded", str(count_records(report.kept)))
@@ -184,22 +187,51 @@ def print_report(
     actions.set_output("spool-dir", str(report.spool.absolute()))
 
 
-def report_lines(report: UploadReport) -> list[str]:
-    """What needs attention; of a dry run, every object and the metadata."""
-    shown = _first(f"refused: {problem}" for problem in report.refused)
-    shown += _first(f"changed by the database: {problem}" for problem in report.changed)
-    shown += [_EXACT] if report.changed else []
-    shown += _first(f"{word}: {problem}" for word, problem in _problems(report.deliveries))
-    if report.planned and report.metadata:
-        fields = {**asdict(report.metadata), "synthetic": "", "note": _synthetic(report)}
-        shown += [f"{name}: {value}" for name, value in fields.items() if value]
-    for delivery in report.planned:
-        payload = delivery.payload
-        shown.append(f"{payload.key}: {counted(payload.records, 'record')}, {len(payload.body)} bytes")
-    return shown
+def report_document(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> Document:
+    """The sentence, then what needs somebody, each with where it is kept; of a dry run, all that would be sent.
+
+    ``error`` is what the command ends with, ``artifact`` the name by which the spool outlives the job.
+    """
+    failed = error or report.failure(invalid=False)
+    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing else "✅"
+    offered = artifact and report.quarantine and report.failure()
+    return Document(
+        f"{sign} Upload: {report.headline()}",
+        [
+            *_section("Not delivered", _problems(report.undelivered), "to send it later:", report.resume),
+            *_section(
+                "In conflict", _problems(report.conflicts), f"what was not sent stays in {report.spool}"
+            ),
+            *_section("Refused", map(str, report.refused), report.set_aside),
+            *_section("Changed by the database", map(str, report.changed), _EXACT),
+            Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
+            Only("page", [Paragraph(_synthetic(report))]),
+            Folded("To be sent", _planned(report)),
+        ],
+    )
 
 
-def report_json(report: UploadReport) -> dict[str, Any]:
+def _section(title: str, problems: Iterable[str], hint: str, command: str = "") -> list[Block]:
+    items = list(problems)
+    if not items:
+        return []
+    heading = Paragraph((Bold(title), f": {hint}" if hint else ""))
+    return [heading, Commands([command] if command else []), Bullets(items, _LISTED)]
+
+
+def _planned(report: UploadReport) -> Sequence[Block]:
+    """What a dry run would send: the metadata, and every object."""
+    if not report.planned:
+        return []
+    payloads = [delivery.payload for delivery in report.planned]
+    columns = [Column("object"), Column("records", "number"), Column("bytes", "number")]
+    rows = [(payload.key, str(payload.records), str(len(payload.body))) for payload in payloads]
+    metadata = asdict(report.metadata) if report.metadata else {}
+    known = {**metadata, "synthetic": "", "note": _synthetic(report)}
+    return [facts({name: str(value) for name, value in known.items() if value}), Table(columns, rows)]
+
+
+def report_json(report: UploadReport) -> dict[str, object]:
     """The whole report; the objects of a dry run with their content."""
     return {
         "target": report.target,
@@ -211,7 +243,7 @@ def report_json(report: UploadReport) -> dict[str, Any]:
     }
 
 
-def _object(delivery: Delivery) -> dict[str, Any]:
+def _object(delivery: Delivery) -> dict[str, object]:
     payload = delivery.payload
     shown = {
         "key": payload.key,
@@ -227,55 +259,22 @@ def _text(body: bytes) -> str:
     return (gzip.decompress(body) if is_gzip(body) else body).decode()
 
 
-def report_markdown(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> str:
-    """The job's summary: the sentence, then what needs somebody, each with where it is kept.
-
-    ``error`` is what the command ends with, ``artifact`` the name by which the spool outlives the job.
-    """
-    failed = error or report.failure(invalid=False)
-    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing else "✅"
-    parts = [f"### {sign} Upload: {markdown_cell(report.headline())}"]
-    undelivered, conflicts = (
-        [problem for _, problem in _problems(kind)] for kind in (report.undelivered, report.conflicts)
-    )
-    parts += _summary_section("Not delivered", undelivered, f"to send it later: {report.resume}")
-    parts += _summary_section("In conflict", conflicts, f"what was not sent stays in {report.spool}")
-    parts += _summary_section("Refused", map(str, report.refused), report.set_aside)
-    parts += _summary_section("Changed by the database", map(str, report.changed), _EXACT)
-    if artifact and report.quarantine and report.failure():
-        parts.append(
-            f"{markdown_cell(str(report.spool))} is the artifact {markdown_cell(artifact)} of this run."
-        )
-    if note := _synthetic(report):
-        parts.append(markdown_cell(note))
-    return "\n\n".join(parts) + "\n"
-
-
-def _problems(deliveries: Iterable[Delivery]) -> list[tuple[str, str]]:
-    """Each problem once, after its word, and how many objects have it."""
-    found = Counter((delivery.word, delivery.problem) for delivery in deliveries if delivery.problem)
+def _problems(deliveries: Iterable[Delivery]) -> list[str]:
+    """Each problem once, and how many objects have it."""
+    found = Counter(delivery.problem for delivery in deliveries if delivery.problem)
     return [
-        (word, problem if number == 1 else f"{problem} ({counted(number, 'object')})")
-        for (word, problem), number in found.items()
+        problem if number == 1 else f"{problem} ({counted(number, 'object')})"
+        for problem, number in found.items()
     ]
-
-
-def _first(entries: Iterable[str]) -> list[str]:
-    listed = list(entries)
-    return [*listed[:_LISTED], f"and {len(listed) - _LISTED} more"] if len(listed) > _LISTED else listed
-
-
-def _summary_section(title: str, entries: Iterable[str], hint: str) -> list[str]:
-    items = [f"- {markdown_cell(entry)}" for entry in _first(entries)]
-    heading = f"**{title}**: {markdown_cell(hint)}" if hint else f"**{title}**"
-    return [heading, "\n".join(items)] if items else []
 
 
 def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -> list[Annotation]:
     """One for each thing that somebody should look at; ``failed`` is how bad a failure is."""
+    kinds = (("not delivered", report.undelivered), ("conflict", report.conflicts))
     found = [
         Annotation(failed, problem, title=f"Upload: {word}")
-        for word, problem in _problems([*report.undelivered, *report.conflicts])
+        for word, deliveries in kinds
+        for problem in _problems(deliveries)
     ]
     found += [_beside(problem, failed, "Record refused") for problem in report.refused]
     found += [_beside(problem, "warning", "Value changed by the database") for problem in report.changed]
