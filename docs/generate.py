@@ -30,10 +30,11 @@ from torchperf_ci.config_kinds import (
     Text,
     key_name,
 )
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.schema import schema
 from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
 from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict_document import verdicts_markdown
+from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +58,9 @@ def outputs() -> dict[Path, str]:
 
 def comment_quoted() -> str:
     """The comment on a real comparison, as GitHub shows it: in a quotation, in which it is Markdown as well."""
-    text = verdicts_markdown([verdicts_file.read_verdicts(DOCS / "img/verdicts.json")], COMMENT_BYTES)
+    text = to_markdown(
+        verdicts_document([verdicts_file.read_verdicts(DOCS / "img/verdicts.json")]), COMMENT_BYTES
+    )
     return "\n".join(f"> {line}".rstrip() for line in text.rstrip().splitlines())
 
 

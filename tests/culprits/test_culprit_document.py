@@ -9,13 +9,18 @@ import pytest
 from markdown_it import MarkdownIt
 
 from torchperf_ci.culprits.culprit import Bisection
-from torchperf_ci.culprits.culprit_document import bisection_markdown
+from torchperf_ci.culprits.culprit_document import GITHUB, bisection_document
+from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Culprit
 
 ROOM = 65_536
 COMMIT = "1a2b3c4d5e" * 4
+
+
+def bisection_markdown(bisection: Bisection, room: int, server: str = GITHUB) -> str:
+    return to_markdown(bisection_document(bisection, server), room)
 
 
 class Page(HTMLParser):
@@ -81,14 +86,15 @@ def test_the_command_is_there_to_the_letter(location: Bisection) -> None:
     fetch = f"git fetch origin {location.good} {location.bad}"
     assert rendered(text).code == f"pip install torch==2.13.0cd perf\n{fetch}\n{location.command}\n"
     assert (
-        "To repeat it, in a clone of the repository, with PyTorch 2.13.0 in the Python that is active" in text
+        "**To repeat it**, in a clone of the repository, with PyTorch 2.13.0 in the Python that is active"
+        in text
     )
 
 
 def test_a_reason_stands_in_the_title_alone_where_nobody_is_named(location: Bisection) -> None:
     nobody = replace(location, status="inconclusive", culprits=(), why="It takes 40 more pairs.")
     text = bisection_markdown(nobody, ROOM)
-    assert text.startswith("### ⚠️ Bisection: inconclusive&#58; It takes 40 more pairs.\n")
+    assert text.startswith("### ⚠️ Bisection: inconclusive: It takes 40 more pairs.\n")
     assert text.count("40 more pairs") == 1
     assert text.index("Bad against good") < text.index("<details>")
 

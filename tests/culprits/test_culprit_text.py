@@ -14,15 +14,22 @@ from torchperf_ci.culprits.culprit_text import (
     culprit_name,
     details,
     effects_table,
-    folded_tables,
-    open_tables,
+    evidence_tables,
     probability,
     question,
+    result_tables,
     short_sha,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_ci.culprits.culprit import BisectionStatus, Culprit
+    from torchperf_ci.document import Table, Words
+
+
+def by_title(tables: Sequence[Table]) -> dict[str, Sequence[Sequence[Words]]]:
+    return {table.title: table.rows for table in tables}
 
 
 def test_one_culprit_is_named_with_what_it_did(location: Bisection) -> None:
@@ -138,27 +145,27 @@ def test_each_series_has_its_own_change(culprit: Culprit, one_of: Culprit) -> No
         ("+7.1% (+6.5…+7.8)", "12"),
         ("−6.6% (−7.0…−6.0)", "12"),
     ]
-    assert effects_table(one_of).rows == (("+20.0% (+18.0…+22.0)", "10", ""),)
+    assert effects_table(one_of).rows == [("+20.0% (+18.0…+22.0)", "10", "")]
 
 
 def test_the_likeliest_suspect_comes_first(location: Bisection) -> None:
     suspects = tuple(
         Suspect(letter, posterior) for letter, posterior in zip("abc", (0.2, 0.5, 0.3), strict=True)
     )
-    rows = open_tables(replace(location, credible=suspects))["Suspects that are left"].rows
-    assert rows == (("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", ""))
+    rows = by_title(result_tables(replace(location, credible=suspects)))["Suspects that are left"]
+    assert rows == [("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", "")]
 
 
 def test_what_was_confirmed_is_folded_only_where_a_culprit_says_more(location: Bisection) -> None:
-    assert "Bad against good" not in open_tables(location)
-    assert "Bad against good" in folded_tables(location)
+    assert "Bad against good" not in by_title(result_tables(location))
+    assert "Bad against good" in by_title(evidence_tables(location))
     nobody = replace(location, status="not-reproduced", culprits=())
-    assert "Bad against good" in open_tables(nobody)
-    assert "Bad against good" not in folded_tables(nobody)
+    assert "Bad against good" in by_title(result_tables(nobody))
+    assert "Bad against good" not in by_title(evidence_tables(nobody))
 
 
 def test_a_measurement_says_between_what_and_which_way(location: Bisection) -> None:
-    *how, ratios = folded_tables(location)["Measurements: 3"].rows[1]
+    *how, ratios = by_title(evidence_tables(location))["Measurements: 3"][1]
     assert how == ["locate", "900d900d90", "1a2b3c4d5e", "12", "vision/resnet18"]
     assert ratios == (
         "vision/resnet18 latency(ms) (inference fp32 eager cpu) +0.0688, "
@@ -167,8 +174,5 @@ def test_a_measurement_says_between_what_and_which_way(location: Bisection) -> N
 
 
 def test_nothing_empty_is_shown() -> None:
-    assert (
-        open_tables(Bisection("inconclusive", "a", "b"))
-        == folded_tables(Bisection("inconclusive", "a", "b"))
-        == {}
-    )
+    nothing = Bisection("inconclusive", "a", "b")
+    assert result_tables(nothing) == evidence_tables(nothing) == []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.console import print_document
 from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict_document import print_verdicts, tell_verdicts, verdict_annotations
+from torchperf_ci.verdicts.verdict_document import tell_verdicts, verdict_annotations, verdicts_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 def words(shown: str) -> list[str]:
     """The first words of the table's lines."""
     return [line.split(" ")[0] for line in shown.splitlines()]
+
+
+def printed(judgement: Judgement) -> str:
+    out = io.StringIO()
+    print_document(verdicts_document([judgement]), out)
+    return out.getvalue()
 
 
 def outputs(job: Path) -> dict[str, str]:
@@ -33,9 +40,8 @@ def _not_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_has_the_worst_first_and_only_what_is_not_unchanged(judgement: Judgement) -> None:
-    out = io.StringIO()
-    print_verdicts(judgement, out)
-    assert words(out.getvalue()) == [
+    text = printed(judgement)
+    assert words(text) == [
         *("torch", "inference", "verdict"),
         *("regressed", "regressed", "broken", "candidate", "improved", "fixed"),
         *("noisy", "not-comparable", "missing", "new"),
@@ -44,18 +50,16 @@ def test_the_table_has_the_worst_first_and_only_what_is_not_unchanged(judgement:
 
 
 def test_a_long_table_says_how_much_is_left_out(judgement: Judgement) -> None:
-    out = io.StringIO()
-    print_verdicts(replace(judgement, verdicts=[judgement.verdicts[-1]] * 130, suites=[], notes=[]), out)
-    assert words(out.getvalue()).count("regressed") == 100
-    assert out.getvalue().endswith("and 30 more, all of them in the file\n")
+    text = printed(replace(judgement, verdicts=[judgement.verdicts[-1]] * 130, suites=[], notes=[]))
+    assert words(text).count("regressed") == 100
+    assert text.endswith("and 30 more, all of them in the file\n")
 
 
 def test_nothing_hostile_reaches_a_terminal(hostile: Judgement) -> None:
-    out = io.StringIO()
-    print_verdicts(hostile, out)
-    assert "\x1b" not in out.getvalue()
-    assert "octocat" in out.getvalue()
-    assert not re.search("^::", out.getvalue(), re.MULTILINE)
+    text = printed(hostile)
+    assert "\x1b" not in text
+    assert "octocat" in text
+    assert not re.search("^::", text, re.MULTILINE)
 
 
 def test_outside_a_job_there_is_a_table_and_a_file(judgement, tmp_path: Path, capsys) -> None:

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import short
+from torchperf_ci.document import MOST, Column, Table, counted, short, text_of
 from torchperf_ci.verdicts.verdict_document import effect_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from torchperf_ci.culprits.culprit import (
         Bisection,
@@ -29,13 +29,15 @@ _LIST_LENGTH = 2000
 _SHA_LENGTH = 10
 _SHA = re.compile(r"[0-9a-f]{40,64}")
 _DAY_LENGTH = len("2026-11-01")
+_MOST_MOVED = 10
+"""Rows of what moved inside a culprit: the largest tell, and the profiles have the rest."""
 
 
 def culprit_name(culprit: Culprit) -> str:
     """The commit and its subject, or how many commits it is one of."""
     if culprit.commit is None:
         ends = f"{short_sha(culprit.set[0])} to {short_sha(culprit.set[-1])}"
-        return f"one of {count(len(culprit.set), 'commit')}, {ends}"
+        return f"one of {counted(len(culprit.set), 'commit')}, {ends}"
     return f"{short_sha(culprit.commit)} {short(culprit.subject, NAME_LENGTH)}".rstrip()
 
 
@@ -77,7 +79,7 @@ def question(location: Bisection) -> str:
 
 def cost(location: Bisection) -> str:
     """What it cost."""
-    cost = f"{count(location.runs, 'run')}, {count(location.builds, 'build')}"
+    cost = f"{counted(location.runs, 'run')}, {counted(location.builds, 'build')}"
     measuring, building = location.seconds.measuring, location.seconds.building
     if not (measuring or building):
         return cost
@@ -102,7 +104,7 @@ def build_spread(location: Bisection) -> str:
 def _proven_on(before: int, own: int) -> str:
     if before == own == 1:
         return "Proven for these two builds: none was made anew, so a part of it may be the luck of a build"
-    return f"Proven on {count(own, 'build')} of it and {before} of what was before"
+    return f"Proven on {counted(own, 'build')} of it and {before} of what was before"
 
 
 def versions(moved: DependencyChange) -> str:
@@ -122,9 +124,7 @@ def short_sha(commit: str) -> str:
     return commit[:_SHA_LENGTH] if _SHA.fullmatch(commit) else short(commit, NAME_LENGTH)
 
 
-def count(number: int, what: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+count = counted
 
 
 def _took(seconds: float) -> str:
@@ -139,107 +139,120 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def effects_table(culprit: Culprit) -> TextTable:
-    """What the culprit did to which series; the whole effect where nobody says to which."""
-    return _effects([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
-
-
-def profile_table(culprit: Culprit) -> TextTable:
-    """What moved inside a step of the probe; no rows where nobody has looked, or nothing stands out."""
-    rows = culprit.inside.moved if culprit.inside else ()
-    return TextTable(
-        ("change (ms)", "ms a step", "times a step", "kind", "name"), tuple(map(_operator, rows))
-    )
-
-
 def open_tables(location: Bisection) -> dict[str, TextTable]:
     """By title, what everybody must see beside the culprits; nothing is empty."""
-    tables = {
-        "Bad against good": _effects([] if location.culprits else location.confirmed.items()),
-        "Suspects that are left": _suspects(location),
-        "Changed beside the code": _dependencies(location),
-    }
-    return _filled(tables)
+    return _by_title(result_tables(location))
 
 
 def folded_tables(location: Bisection) -> dict[str, TextTable]:
     """By title, what those want who ask how it is known; nothing is empty."""
-    tables = {
-        "Bad against good": _effects(location.confirmed.items() if location.culprits else []),
-        f"Commits that could not be measured: {len(location.skipped)}": _skipped(location),
-        f"Measurements: {len(location.readings)}": _measurements(location),
+    return _by_title(evidence_tables(location))
+
+
+def _by_title(tables: list[Table]) -> dict[str, TextTable]:
+    return {
+        table.title: TextTable(
+            tuple(column.head for column in table.columns),
+            tuple(tuple(map(text_of, row)) for row in table.rows),
+        )
+        for table in tables
     }
-    return _filled(tables)
 
 
-def _filled(tables: dict[str, TextTable]) -> dict[str, TextTable]:
-    return {title: table for title, table in tables.items() if table.rows}
+def effects_table(culprit: Culprit) -> Table:
+    """What the culprit did to which series; the whole effect where nobody says to which."""
+    return _effects_table([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
 
 
-def _effects(effects: Iterable[tuple[str, Effect | None]]) -> TextTable:
-    rows = ((*_numbers(effect), short(series, NAME_LENGTH)) for series, effect in effects)
-    return TextTable(("change (95%)", "pairs", "series"), tuple(rows))
+def profile_table(culprit: Culprit) -> Table:
+    """What moved inside a step of the probe; no rows where nobody has looked, or nothing stands out."""
+    rows = [_operator_row(one) for one in culprit.inside.moved] if culprit.inside else []
+    return _table(("change (ms)", "ms a step", "times a step", "kind", "name"), rows, most=_MOST_MOVED)
+
+
+def result_tables(bisection: Bisection) -> list[Table]:
+    """What everybody must see beside the culprits; nothing is empty."""
+    confirmed = () if bisection.culprits else bisection.confirmed.items()
+    ranked = sorted(bisection.credible, key=lambda suspect: suspect.posterior, reverse=True)
+    suspects = [
+        (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
+    ]
+    moved = [(short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in bisection.moved]
+    return _filled(
+        _effects_table(confirmed, "Bad against good"),
+        _table(("commit", "likely", "subject"), suspects, "Suspects that are left"),
+        _table(("dependency", "old → new"), moved, "Changed beside the code"),
+    )
+
+
+def evidence_tables(bisection: Bisection) -> list[Table]:
+    """What those want who ask how it is known; nothing is empty."""
+    confirmed = bisection.confirmed.items() if bisection.culprits else ()
+    skipped = [(short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in bisection.skipped]
+    return _filled(
+        _effects_table(confirmed, "Bad against good"),
+        _table(("commit", "why"), skipped, f"Commits that could not be measured: {len(skipped)}"),
+        _table(
+            ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse"),
+            [_measurement_row(one) for one in bisection.readings],
+            f"Measurements: {len(bisection.readings)}",
+        ),
+    )
+
+
+def _filled(*tables: Table) -> list[Table]:
+    return [table for table in tables if table.rows]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", most: int = MOST) -> Table:
+    """The last column holds the longest texts."""
+    *names, last = heads
+    return Table([*map(Column, names), Column(last, "prose")], rows, title, most)
+
+
+def _effects_table(effects: Iterable[tuple[str, Effect | None]], title: str = "") -> Table:
+    rows = [(*_numbers(effect), short(series, NAME_LENGTH)) for series, effect in effects]
+    return _table(("change (95%)", "pairs", "series"), rows, title)
 
 
 def _numbers(effect: Effect | None) -> tuple[str, str]:
     return (effect_text(effect), str(effect.pairs or "")) if effect else ("", "")
 
 
-def _operator(one: OperatorCost) -> tuple[str, ...]:
+def _operator_row(one: OperatorCost) -> tuple[str, ...]:
     change_ms = (one.new_ms or 0) - (one.old_ms or 0)
     sign = "−" if change_ms < 0 else "+" if change_ms else ""
     same = one.old_count == one.new_count
     return (
-        f"{sign}{_short(abs(change_ms))}",
-        f"{_short(one.old_ms)} → {_short(one.new_ms)}",
-        _short(one.new_count) if same else f"{_short(one.old_count)} → {_short(one.new_count)}",
+        f"{sign}{_three_digits(abs(change_ms))}",
+        f"{_three_digits(one.old_ms)} → {_three_digits(one.new_ms)}",
+        _three_digits(one.new_count)
+        if same
+        else f"{_three_digits(one.old_count)} → {_three_digits(one.new_count)}",
         one.kind,
         short(one.name, NAME_LENGTH),
     )
 
 
-def _short(number: float | None) -> str:
-    """Three digits, and a dash where there is nothing."""
+def _three_digits(number: float | None) -> str:
+    """A dash where there is no number."""
     if number is None:
         return "–"
     return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
 
 
-def _suspects(location: Bisection) -> TextTable:
-    ranked = sorted(location.credible, key=lambda suspect: suspect.posterior, reverse=True)
-    rows = (
-        (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
-    )
-    return TextTable(("commit", "likely", "subject"), tuple(rows))
-
-
-def _dependencies(location: Bisection) -> TextTable:
-    rows = ((short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in location.moved)
-    return TextTable(("dependency", "old → new"), tuple(rows))
-
-
-def _skipped(location: Bisection) -> TextTable:
-    rows = ((short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in location.skipped)
-    return TextTable(("commit", "why"), tuple(rows))
-
-
-def _measurements(location: Bisection) -> TextTable:
-    columns = ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse")
-    return TextTable(columns, tuple(map(_measurement, location.readings)))
-
-
-def _drawn(commit: str, draw: int) -> str:
-    """The commit, and which of the builds of it that were made anew."""
-    return f"{short_sha(commit)} #{draw}" if draw else short_sha(commit)
-
-
-def _measurement(one: PairMeasurement) -> tuple[str, ...]:
+def _measurement_row(one: PairMeasurement) -> tuple[str, ...]:
     ratios = ", ".join(f"{series} {ratio:+.4f}" for series, ratio in one.log_ratios.items())
     return (
         short(one.purpose, NAME_LENGTH),
-        _drawn(one.base, one.draws[0]),
-        _drawn(one.head, one.draws[1]),
+        _build_name(one.base, one.draws[0]),
+        _build_name(one.head, one.draws[1]),
         f"{one.seconds:.0f}",
         short(one.probe, NAME_LENGTH),
         short(ratios, TEXT_LENGTH),
     )
+
+
+def _build_name(commit: str, draw: int) -> str:
+    """The commit, and which of the builds of it that were made anew."""
+    return f"{short_sha(commit)} #{draw}" if draw else short_sha(commit)

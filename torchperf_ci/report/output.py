@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit_document import GITHUB
-from torchperf_ci.culprits.culprit_document import bisection_markdown as culprits_markdown
+from torchperf_ci.culprits.culprit_document import GITHUB, bisection_document
 from torchperf_ci.errors import OutputDirectoryError, UsageError
-from torchperf_ci.markdown import size
+from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.verdicts.verdict_document import verdicts_markdown
+from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,14 +32,14 @@ def report_markdown(told: ReportInputs, room: int, server: str = GITHUB) -> str:
     counted.
     """
     share = room // 2 if told.locations else room
-    parts = [verdicts_markdown(told.judgements, share)] if told.judgements else []
+    parts = [to_markdown(verdicts_document(told.judgements), share)] if told.judgements else []
     for index, location in enumerate(told.locations):
         left = room - sum(map(size, parts)) - len(parts)
         rest = len(told.locations) - index
         if left < _LEAST:
             parts.append(f"…and {rest} more bisections, left out here\n"[:left])
             break
-        parts.append(culprits_markdown(location, max(left // rest, _LEAST // 2), server))
+        parts.append(to_markdown(bisection_document(location, server), max(left // rest, _LEAST // 2)))
     return "\n".join(parts)
 
 

@@ -8,12 +8,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.actions import markdown_cell, one_line
-from torchperf_ci.document import short
+from torchperf_ci.actions import one_line
+from torchperf_ci.document import Code, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from torchperf_ci.document import Piece
     from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import RepeatOptions
 
@@ -72,14 +73,22 @@ def code_block(commands: Sequence[str]) -> str:
     )
 
 
-def needed_setup(torch: str) -> str:
+def setup_needed(torch: str) -> tuple[Piece, ...]:
     """What has to be there for the lines to run: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
     if not torch:
-        return "in a clone of the repository"
+        return ("in a clone of the repository",)
     version = torch.partition("+")[0]
-    how = f" (`pip install torch=={version}`)" if _RELEASE.fullmatch(version) else ""
-    shown = version if how else markdown_cell(short(torch, _VERSION_LENGTH))
-    return f"in a clone of the repository, with PyTorch {shown} in the Python that is active{how}"
+    is_release = _RELEASE.fullmatch(version)
+    shown = version if is_release else short(torch, _VERSION_LENGTH)
+    install = (" (", Code(f"pip install torch=={version}"), ")") if is_release else ()
+    return (f"in a clone of the repository, with PyTorch {shown} in the Python that is active", *install)
+
+
+def needed_setup(torch: str) -> str:
+    from torchperf_ci.document import Document, Paragraph
+    from torchperf_ci.markdown import to_markdown
+
+    return to_markdown(Document("", [Paragraph(setup_needed(torch))])).rstrip("\n")
 
 
 _FILES = ("suite", "config", "wheels")
