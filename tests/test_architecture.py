@@ -22,7 +22,7 @@ COMMON = {"errors", "metrics", "document", "__version__"}
 # What a room that talks to people, to the job or to other programs may import as well.
 TOOLS = {
     *("actions", "console", "markdown", "page", "config", "options", "json_files"),
-    *("deadline", "git", "github", "interruption", "processes"),
+    *("deadline", "git", "github", "identity", "interruption", "processes"),
 }
 # A room, or a module at the top, and what else it may import: rooms below it, the lowest first.
 MAY_IMPORT = {
@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "options": {"machine.devices"},
     "actions": set(),
     "git": {"deadline"},
+    "identity": {"actions"},
     "github": {"actions", "deadline"},
     "console": {"actions"},
     "markdown": {"actions"},

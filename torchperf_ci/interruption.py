@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.git import without_secrets
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
@@ -32,6 +30,8 @@ def command_line(
 
     It is without credentials, which have to be given again.
     """
+    from torchperf_ci.git import without_secrets  # every command starts with this module, and few need git
+
     variables = [option.env for option in options if os.environ.get(option.env, "").strip()]
     given = [f"{name}={shlex.quote(os.environ[name])}" for name in variables]
     argv = sys.argv[1:]

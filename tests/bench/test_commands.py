@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 PINNED = "pinned" if sys.platform == "linux" else "unpinned"
+PARTS = {"benchmark", "model", "metric", "runners", "dependencies"}
+"""Of a record that is measured outside of a job: nothing of its commit and run is made up."""
 FAST = ("--device", "cpu", "--target-ci", "0.5", "--budget", "0.1")
 
 
@@ -41,7 +43,10 @@ def records_in(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
+    identity = {"repo": "octo/perf", "head_branch": "refs/heads/main", "head_sha": "1f", "workflow_id": 71}
+    names = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
     job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(names, map(str, identity.values()), strict=True))}
     filters = ("faulty/fine", "faulty/segfaults", "faulty/unsupported")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -54,6 +59,7 @@ def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
     machine = found["faulty/fine latency(ms)"]["runners"][0]["extra_info"]
     assert (machine["cpus"], machine["pinned_to"] != "") == (PINNED, PINNED == "pinned")
     assert found["faulty/segfaults status"]["metric"]["benchmark_values"] == [0.0]
+    assert all(record.items() >= {**identity, "run_attempt": 2}.items() for record in found.values())
     assert "faulty/segfaults latency(ms)" not in found
     assert "faulty/segfaults" in done.stdout
     assert "::error title=faulty/segfaults inference fp32 eager batch 2%3A crashed::" in done.stderr
@@ -79,6 +85,7 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> Non
     assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in said
     assert running.returncode == 143
     first = records_in(out)
+    assert {key for record in first.values() for key in record} <= PARTS
     resumed = torchperf(*argv, "--resume", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     second = records_in(out)

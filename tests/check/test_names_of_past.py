@@ -26,6 +26,11 @@ def test_a_repository_is_taken_from_the_past_or_from_the_user() -> None:
     assert groups_of_past([FRESH], [FORK, H100], "fork/perf") == {FRESH: FORK}
 
 
+def test_a_past_that_says_no_repository_is_of_the_new_one() -> None:
+    assert groups_of_past([H100], [FRESH]) == {H100: FRESH}
+    assert groups_of_past([H100], [FRESH, FORK]) == {H100: H100}
+
+
 def test_of_several_repositories_the_user_has_to_choose() -> None:
     with pytest.raises(UsageError, match="the past has fork/perf and octo/perf: say which with --repo-name"):
         groups_of_past([FRESH], [H100, FORK])
@@ -57,6 +62,7 @@ PUSH = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "", "GITHUB_REF": "refs/hea
         ([""], {}, ""),
         ([""], {"GITHUB_REF": "refs/heads/main"}, ""),
         ([""], {**PUSH, "GITHUB_REF": "refs/tags/v1"}, ""),
+        (["refs/tags/v1"], {**PUSH, "GITHUB_REF": "refs/tags/v1"}, ""),
     ],
 )
 def test_the_branch_of_the_past(branches: list[str], environ: dict[str, str], expected: str) -> None:

@@ -51,6 +51,15 @@ def folder(tmp_path):
     return write
 
 
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_what_was_measured_by_hand_is_compared_with_what_was_measured_in_a_job(folder, side: str) -> None:
+    sides = {name: folder(name, latency=spread(10, seed=name)) for name in ("base", "head")}
+    (file,) = sides[side].iterdir()
+    file.write_text(json.dumps([{**record, "repo": "octo/perf"} for record in json.loads(file.read_text())]))
+    (verdict,) = compare_directories(sides["base"], sides["head"], POLICY).verdicts
+    assert verdict.verdict == "unchanged"
+
+
 METRICS = {
     "latency": "latency(ms)",
     "throughput": "throughput(samples/s)",

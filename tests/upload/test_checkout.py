@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.upload.metadata import Checkout, read_checkout, repository_name
+from torchperf_ci.identity import MeasuredCommit, UnknownIdentityError, read_checkout, repository_name
+from torchperf_ci.options import UploadOptions
+from torchperf_ci.upload.metadata import gather_metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +41,7 @@ def repository(tmp_path: Path) -> Path:
 
 def test_a_branch(repository: Path) -> None:
     sha = git(repository, "rev-parse", "HEAD")
-    assert read_checkout(repository) == Checkout("pytorch/pytorch", "faster/still", sha, DATE)
+    assert read_checkout(repository) == MeasuredCommit("pytorch/pytorch", "faster/still", sha, DATE)
 
 
 def test_a_detached_head_is_on_a_branch_that_holds_it(repository: Path) -> None:
@@ -66,7 +68,7 @@ def test_of_several_branches_it_is_the_default_one(repository: Path) -> None:
 def test_no_branch_is_never_guessed(repository: Path) -> None:
     git(repository, "checkout", "--quiet", "--detach")
     git(repository, "commit", "--quiet", "--allow-empty", "--message=Second")
-    with pytest.raises(UsageError, match="no branch holds the commit"):
+    with pytest.raises(UnknownIdentityError, match="no branch holds the commit"):
         read_checkout(repository)
 
 
@@ -75,13 +77,13 @@ def test_without_a_remote_the_flags_are_told_and_no_secret(repository: Path) -> 
     with pytest.raises(
         UsageError, match=r"No such remote 'origin'.*--repo-name, --head-branch and --head-sha"
     ):
-        read_checkout(repository)
+        gather_metadata(UploadOptions(repo=str(repository)), {}, "digest", "torchperf")
 
 
 def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a git repository"):
+    with pytest.raises(UnknownIdentityError, match="not a git repository"):
         read_checkout(tmp_path)
-    with pytest.raises(UsageError, match="cannot change to"):
+    with pytest.raises(UnknownIdentityError, match="cannot change to"):
         read_checkout(tmp_path / "absent")
 
 

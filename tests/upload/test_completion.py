@@ -29,6 +29,13 @@ def test_the_records_own_values_win() -> None:
     }
 
 
+def test_what_a_job_says_by_itself_gives_way_to_the_flags() -> None:
+    """``torchperf run`` writes it into its records, and knows nothing of what the upload is told."""
+    completion = Completion(METADATA, dict, of_job={"head_sha": "jobs"})
+    assert completion.complete({"metric": METRIC, "head_sha": "jobs"}, 5)["head_sha"] == METADATA.head_sha
+    assert completion.complete({"metric": METRIC, "head_sha": "own"}, 5)["head_sha"] == "own"
+
+
 def test_an_explicit_list_of_no_runners_is_kept() -> None:
     assert complete({"runners": []})["runners"] == []
     assert complete({"runners": None})["runners"] == [{"name": "cpu", "type": "here"}]

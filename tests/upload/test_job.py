@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import serving
 
-from torchperf_ci.upload import metadata as module
-from torchperf_ci.upload.metadata import JobUnknownError, UploadJob, find_job
+from torchperf_ci import identity as module
+from torchperf_ci.identity import JobIdentity, UnknownIdentityError, find_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_the_job_is_the_one_on_this_runner_in_this_attempt(asking: dict[str, str
         listed(4),
         listed(5, "other"),
     ]
-    assert find_job(asking, 71, 2) == UploadJob(4, "measure (4)")
+    assert find_job(asking, 71, 2) == JobIdentity(4, "measure (4)")
     assert all(authorization == f"token {TOKEN}" for _, authorization in github.asked)
 
 
@@ -120,21 +120,21 @@ def test_what_is_not_told_has_a_reason(
     asking: dict[str, str], github: GitHub, faults: list[int], reason: str
 ) -> None:
     github.faults = faults
-    with pytest.raises(JobUnknownError, match=reason) as error:
+    with pytest.raises(UnknownIdentityError, match=reason) as error:
         find_job(asking, 71, 2)
     assert TOKEN not in str(error.value)
 
 
 def test_another_run_has_other_jobs(asking: dict[str, str], github: GitHub) -> None:
     github.jobs = [listed(4)]
-    with pytest.raises(JobUnknownError, match="GitHub answered 404"):
+    with pytest.raises(UnknownIdentityError, match="GitHub answered 404"):
         find_job(asking, 72, 2)
 
 
 def test_a_rate_limit_is_not_waited_for(asking: dict[str, str], github: GitHub) -> None:
     """PyGithub by itself would sleep until the limit is lifted."""
     github.faults = [429, 429, 429]
-    with pytest.raises(JobUnknownError, match="GitHub answered 429"):
+    with pytest.raises(UnknownIdentityError, match="GitHub answered 429"):
         find_job(asking, 71, 2)
 
 
@@ -142,7 +142,7 @@ def test_a_github_that_is_not_there_has_a_reason(
     asking: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
-    with pytest.raises(JobUnknownError, match="GitHub cannot be reached"):
+    with pytest.raises(UnknownIdentityError, match="GitHub cannot be reached"):
         find_job({**asking, "GITHUB_API_URL": "http://127.0.0.1:9"}, 71, 2)
 
 
@@ -151,10 +151,10 @@ def test_a_list_without_end_is_left(
 ) -> None:
     monkeypatch.setattr(module, "_JOBS_DEADLINE", -1.0)
     github.jobs = [listed(1), listed(2), listed(3)]
-    with pytest.raises(JobUnknownError, match="to list the jobs"):
+    with pytest.raises(UnknownIdentityError, match="to list the jobs"):
         find_job(asking, 71, 2)
 
 
 def test_without_a_token_nobody_is_asked(job: dict[str, str]) -> None:
-    with pytest.raises(JobUnknownError, match="there is no GITHUB_TOKEN"):
+    with pytest.raises(UnknownIdentityError, match="there is no GITHUB_TOKEN"):
         find_job(job, 71, 2)

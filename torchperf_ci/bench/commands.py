@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, counted
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
+from torchperf_ci.identity import identity_fields
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
@@ -53,10 +55,12 @@ def run_command(options: RunOptions) -> int:
     if options.dry_run:
         _show_plan(cases, settings, anchor, out)
         return 0
+    identity = identity_fields(options.repo, os.environ)
     with tuned(under_test.device) if options.tune else nullcontext() as tuning:
         if not options.no_pin:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
+        setting = replace(setting, identity=identity)
         # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
         actions.set_output("records-dir", str(out.absolute()))
         results = run(RunPlan(cases, setting, under_test.device, out, options.resume))

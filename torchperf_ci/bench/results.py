@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ KIB = 2.0**10
 
 @dataclass(frozen=True)
 class RunSetting:
-    """What all records of a run share."""
+    """What all records of a run share. ``identity`` holds their fields for the commit and the run, as far as known."""
 
     benchmark: str
     settings: Settings
@@ -51,6 +51,7 @@ class RunSetting:
     fingerprint: str
     host_is_device: bool
     anchor: Anchor | None = None
+    identity: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,13 +141,16 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
     parameters = next((answer["parameters"] for answer in result.answers("build")), None)
     model = Model(case.workload, case.task, case.backend, [case.origin], {"parameters": parameters})
     return [
-        build_record(
-            benchmark=benchmark,
-            model=model,
-            metric=metric,
-            dependencies=setting.dependencies,
-            runners=[setting.runner],
-        )
+        {
+            **setting.identity,
+            **build_record(
+                benchmark=benchmark,
+                model=model,
+                metric=metric,
+                dependencies=setting.dependencies,
+                runners=[setting.runner],
+            ),
+        }
         for metric in metrics(result, setting)
     ]
 

@@ -29,7 +29,8 @@ _BRANCHES = "refs/heads/"
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """What the job's pull request goes to, else the records' own branch, else the job's; empty where none is known."""
     base = environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
-    own = {point.branch for row in new.values() for point in row}
+    # A tag, say, is no branch that the past could be of.
+    own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}
     if base or own != {""}:
         return base or (own.pop() if len(own) == 1 else "")
     ref = environ.get("GITHUB_REF", "") if in_actions(environ) else ""
@@ -42,7 +43,8 @@ def groups_of_past(
     """The group of the past for each new one.
 
     What a group does not say is taken from the past where that knows only one answer; the repository first from
-    ``repo``. Raises :class:`UsageError` where there are several repositories to choose from.
+    ``repo``. A past that says no repository, such as one measured by hand, is of the new one. Raises
+    :class:`UsageError` where there are several repositories to choose from.
     """
     return {group: _on_its_hardware(_in_its_repository(group, known, repo), known) for group in groups}
 
@@ -56,9 +58,10 @@ def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Poi
 
 
 def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: str) -> SeriesGroup:
+    repos = {one.repo for one in known if one.benchmark == group.benchmark}
     if group.repo:
-        return group
-    found = sorted({one.repo for one in known if one.benchmark == group.benchmark and one.repo})
+        return group._replace(repo="") if repos == {""} else group
+    found = sorted(repos - {""})
     if repo or len(found) <= 1:
         return group._replace(repo=repo or "".join(found))
     msg = (

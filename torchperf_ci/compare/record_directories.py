@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -135,7 +135,7 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy) -> Jud
 
     Raises :class:`RecordsError` for a side without records.
     """
-    old, new = _collected(base), _collected(head)
+    old, new = _in_one_repository(_collected(base), _collected(head))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
     judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
@@ -156,6 +156,18 @@ def _collected(folder: Path) -> RecordedPoints:
         msg = f"{folder} holds no records{reason}"
         raise RecordsError(msg)
     return collected
+
+
+def _in_one_repository(old: RecordedPoints, new: RecordedPoints) -> tuple[RecordedPoints, RecordedPoints]:
+    """Both without a repository where one side names none: it was measured by hand, and the other in a job."""
+    repos = [{series.repo for series in side.points} for side in (old, new)]
+    if {""} not in repos or max(map(len, repos)) > 1:
+        return old, new
+    return _without_repository(old), _without_repository(new)
+
+
+def _without_repository(side: RecordedPoints) -> RecordedPoints:
+    return replace(side, points={replace(series, repo=""): row for series, row in side.points.items()})
 
 
 def _statuses(points: Points) -> Mapping[Series, Point]:

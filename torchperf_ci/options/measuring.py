@@ -135,6 +135,12 @@ class RunOptions:
         "--no-pin", "Leave workers where the system puts them, for workloads with threads of their own", truth
     )
     resume: bool = option("--resume", "Continue the interrupted run in --out", truth)
+    repo: str | None = option(
+        "--repo",
+        "Checkout that is measured; it tells repository, branch and commit",
+        metavar="DIR",
+        default="what the job runs on",
+    )
     benchmark_name: str | None = option(
         "--benchmark-name", "benchmark.name of the records", metavar="NAME", default="the config's name"
     )

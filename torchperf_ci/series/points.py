@@ -108,7 +108,7 @@ def run_of(timestamp: int, commit: str, workflow_id: int, run_attempt: int, plac
     """The name of a run: its workflow's, else its commit and time, else the ``place`` that its records lie in."""
     if workflow_id:
         return f"{workflow_id}.{run_attempt}"
-    return f"{commit}@{timestamp}" if commit or timestamp else place
+    return f"{commit}@{timestamp or place}" if commit or timestamp else place
 
 
 def runs_of(points: Iterable[Point]) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.identity import fields_of_job
 from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.records.reading import RefusedElement
 from torchperf_ci.records.schema import Problem, column_changes, is_rounded
@@ -90,16 +92,22 @@ class Completion:
     """What is put under each record.
 
     ``runner`` describes the machine, and is asked only where a record does not. ``benchmark`` is the name that every
-    benchmark gets instead of its own; where it is empty each keeps its own.
+    benchmark gets instead of its own; where it is empty each keeps its own. ``of_job`` are the fields that this job
+    fills in by itself, as ``torchperf run`` does in a record: they give way to what the flags say.
     """
 
     metadata: Metadata
     runner: Callable[[], Mapping[str, object]]
     benchmark: str = ""
+    of_job: Mapping[str, str | int] = field(default_factory=dict)
 
     def complete(self, record: Mapping[str, Any], timestamp: int) -> dict[str, Any]:
         """The record as the table takes it. Its own values win, also an empty ``runners``; null says nothing."""
-        own = {name: value for name, value in record.items() if value is not None}
+        own = {
+            name: value
+            for name, value in record.items()
+            if value is not None and value != self.of_job.get(name)
+        }
         merged = {"dependencies": {}, **self.metadata.fields(timestamp), **own}
         if "runners" not in own:
             merged["runners"] = [self.runner()]
@@ -153,7 +161,12 @@ def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
 ) -> PreparedUpload:
     """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them."""
-    completion = Completion(metadata, cache(lambda: this_runner(options)), options.benchmark_name or "")
+    completion = Completion(
+        metadata,
+        cache(lambda: this_runner(options)),
+        options.benchmark_name or "",
+        fields_of_job(os.environ),
+    )
     files = {
         file.name: [completion.complete(found.record, file.timestamp) for found in file.reading.records]
         for file in source.files
