@@ -23,7 +23,7 @@ from torchperf_ci.bench.pairs import QUADS, ArmFailure
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.worker_client import LOG_TAIL_LINES, LOOK_SECONDS, WorkerFailure, random_variables
 from torchperf_ci.errors import UsageError
-from torchperf_ci.processes.process_group import ProcessGroup
+from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices import host_memory
 from torchperf_ci.machine.host import oom_kills
-from torchperf_ci.processes.process_group import ProcessGroup
+from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,7 +16,7 @@ from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, scratch_folder, worktree
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import without_secrets
-from torchperf_ci.processes.process_group import ProcessGroup
+from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.processes.process_group import ProcessGroup
+from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,9 @@ ENDING = "while [ $(wc -l <{pids}) -lt 3 ]; do sleep 0.02; done"
 
 STARTER = """
 import sys
-from torchperf_ci.processes.process_group import Group
+from torchperf_ci.processes import ProcessGroup
 import os
-group = Group(sys.argv[1:], os.environ)
+group = ProcessGroup(sys.argv[1:], os.environ)
 print("started", flush=True)
 group.process.wait()
 """

@@ -1,1 +1,0 @@
-"""Programs of others: started so that they can be ended, with all that they started themselves."""
