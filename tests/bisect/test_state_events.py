@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -34,7 +35,8 @@ N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = {"name": "aten::mm", "kind": "operator", "new_ms": 1.5}
-ADDED = ("draw", "draws", "repeated")
+ADDED = ("values", "draw", "draws", "repeated")
+RECORDING = Path(__file__).parents[2] / "docs" / "img" / "bisection.state.jsonl"
 LOOK = ProfiledStep(3, 4, {"probe": "p", "moved": [MOVED]})
 
 KINDS = ("batchsize", "build", "reading", "failure", "look", "note")
@@ -142,6 +144,23 @@ def test_a_member_may_be_anything_or_missing(path: Path, lines: list[Any], kind:
     members = {name: value for name, value in lines[number][kind].items() if name != member}
     write(path, [*lines[:number], {kind: members}, *lines[number + 1 :]])
     assert is_continued(path) == (member in ADDED), "older files lack it"
+
+
+def test_what_an_earlier_version_wrote_is_continued(path: Path) -> None:
+    path.write_bytes(RECORDING.read_bytes())
+    lines = [json.loads(line) for line in RECORDING.read_text().splitlines()]
+    plan = {name: value for name, value in lines[0]["plan"].items() if name != "state"}
+    with StateFile.open(path, plan) as state:
+        assert not state.anew
+        facts = state.facts
+    kinds = Counter(kind for line in lines[1:] for kind in line)
+    assert kinds == {
+        "reading": len(facts.readings),
+        "build": len(facts.builds),
+        "failure": len(facts.failures),
+    }
+    assert {(reading.draws, *reading.values) for reading in facts.readings} == {((0, 0),)}
+    assert path.read_bytes() == RECORDING.read_bytes()
 
 
 READING = {"probe": "p", "base": 0, "head": 0, "log_ratios": {LATENCY: 0.1}, "seconds": 1.0, "values": {}}

@@ -50,7 +50,7 @@ MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
 LARGEST_DRAW = 2**31
 
-_ADDED = frozenset({"draw", "draws", "repeated"})
+_ADDED = frozenset({"values", "draw", "draws", "repeated"})
 """Members that older files lack."""
 
 
