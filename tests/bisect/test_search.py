@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,6 +101,21 @@ def test_what_cannot_be_built_is_tried_once_more_and_what_does_not_run_is_not(st
     assert culprits(world, state.facts) == {"s": [SuspectRange(14, 17)]}
     assert [build.position for build in state.facts.builds if not build.ok] == [15, 15]
     assert state.facts.failures == (ProbeFailure("p", 16, "crashed"),)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 9])
+def test_builds_that_fail_side_by_side_by_chance_change_nothing(state, count) -> None:
+    world = a_range(flaky=frozenset(range(17 - count // 2, 17 - count // 2 + count)))
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == CULPRIT
+
+
+def test_of_many_that_cannot_be_built_side_by_side_two_are_tried_once_more(state) -> None:
+    world = a_range(unbuildable=frozenset(range(14, 20)))
+    assert go(world, state) == ""
+    assert culprits(world, state.facts) == {"s": [SuspectRange(13, 20)]}
+    tries = Counter(build.position for build in state.facts.builds if not build.ok)
+    assert sorted(tries.values()) == [1, 1, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("most", range(8))

@@ -207,7 +207,7 @@ class CulpritSearch:
     def next_pair(self, *, may_build: bool) -> PlannedPair | None:
         """What is expected to tell most for its price; None where nothing would tell anything."""
         if self._unsettled:
-            first, head = self.members[0], self._unsettled[0]
+            first, head = self.members[0], self._unsettled[len(self._unsettled) // 2]
             return PlannedPair(first.probe, self.segment.before, head, "locate") if may_build else None
         if self.is_spent:
             return None

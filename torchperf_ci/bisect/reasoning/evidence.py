@@ -47,7 +47,7 @@ Purpose = Literal["confirm", "locate", "verify", "control"]
 """What a pair is for; a ``control`` is of one and the same build twice, so that whatever it reads is not the code."""
 
 MOST_BY_CHANCE = 2
-"""Builds that fail side by side by chance."""
+"""Builds that fail side by side, and fail again when they are tried once more, by chance."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,14 @@ class BisectFacts:
     def unsettled(self) -> frozenset[int]:
         """Those of them whose build has failed once only, which chance may have done.
 
-        Where more than :data:`MOST_BY_CHANCE` have failed in a row, it was not chance.
+        Where :data:`MOST_BY_CHANCE` in a row have failed again, it was not chance that the others failed.
         """
         tries = Counter(build.position for build in self.builds if not build.draw)
         return frozenset(
             position
             for position in self._unbuilt - self._failing
-            if tries[position] == 1 and self._in_a_row(position) <= MOST_BY_CHANCE
+            if tries[position] == 1
+            and sum(tries[place] > 1 for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
         )
 
     @property
@@ -168,11 +169,11 @@ class BisectFacts:
     def _failing(self) -> frozenset[int]:
         return frozenset(failure.position for failure in self.failures)
 
-    def _in_a_row(self, position: int) -> int:
-        """How many were not built around a position, with none among them that was."""
+    def _unbuilt_around(self, position: int) -> list[int]:
+        """What was not built around a position, with none among them that was."""
         left = max((place for place in self.built if place < position), default=-1)
         right = min((place for place in self.built if place > position), default=math.inf)
-        return sum(left < place < right for place in self._unbuilt)
+        return [place for place in self._unbuilt if left < place < right]
 
 
 @dataclass(frozen=True)
