@@ -258,3 +258,11 @@ def test_a_search_for_what_no_single_commit_has_done_ends() -> None:
         ended = bisected(a_range(creep, noise=0.01, seed=seed))
         assert not ended.culprits
         assert len(ended.facts.readings) <= 150
+
+
+def test_a_search_that_found_no_culprit_in_time_leaves_nearly_all_suspects() -> None:
+    """Its pairs point at a few commits of fourteen that did it together: odds of one culprit are not to be believed."""
+    ended = bisected(a_range({5 * place: 1.005 for place in range(1, 15)}, noise=0.01))
+    (search,) = ended.investigation.searches
+    assert search.is_spent
+    assert len(search.suspects()) > 0.9 * N

@@ -254,10 +254,20 @@ class CulpritSearch:
 
     def suspects(self) -> dict[int, float]:
         """The fewest positions that hold 95% of the probability, each with its own."""
-        return {
-            self.segment.before + place: float(self.odds.suspects[place - 1])
-            for place in self.odds.credible(SURE)
-        }
+        odds = self._believed
+        return {self.segment.before + place: float(odds.suspects[place - 1]) for place in odds.credible(SURE)}
+
+    @property
+    def _believed(self) -> Posterior:
+        """The odds, of which a search that has spent its budget keeps no more than the pairs that it expected to take.
+
+        They would have shown one culprit. Pairs that did not are unlike the model: the machine has modes, or many
+        commits add up, and how well they agree says less than it seems.
+        """
+        if not self.is_spent:
+            return self.odds
+        weighed = self.odds.suspects ** (self._expected / self._taken)
+        return replace(self.odds, suspects=weighed * (1 - self.odds.none) / weighed.sum())
 
     def _weigh(self, members: Sequence[SeriesEvidence]) -> Posterior:
         first = members[0]
