@@ -2,8 +2,6 @@
 
 A file that is read may be a stranger's, say from the job of a pull request: nothing in it is believed before it has
 been checked against its schema.
-
-The last line may be torn. What it was to tell was then never acted upon, so it is dropped.
 """
 
 from __future__ import annotations
@@ -191,6 +189,8 @@ def append_entry(file: IO[bytes], entry: Mapping[str, Any]) -> None:
 
 def read_entries(file: IO[bytes], plan: Mapping[str, Any], otherwise: str) -> list[JournalEntry]:
     """What was appended below ``plan``; in a file that is empty, or torn in its first line, the plan is put first.
+
+    The last line may be torn. What it was to tell was then never acted upon, so it is dropped.
 
     ``file`` must be open for reading and appending. Raises :class:`ResumeError`, which ends in ``otherwise``, for
     another plan (:class:`OtherPlanError`) and for what is no journal; the file is left as it is then.

@@ -114,7 +114,7 @@ def default_of(action: str, name: str) -> str:
     """In words; an option without a default is a switch that is off, or narrows nothing, or adds nothing."""
     option = OPTIONS[action][name]
     nothing = "false" if option.is_switch else {RUN: "all", COMPARE: "all"}.get(action, "none")
-    return DEFAULTS_OF_A_JOB.get((action, name)) or option.default or nothing
+    return DEFAULTS_OF_A_JOB.get((action, name)) or option.default or option.otherwise or nothing
 
 
 @pytest.mark.parametrize(

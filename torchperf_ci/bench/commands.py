@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options import DoctorOptions, ListOptions, RunOptions
 
-DEFAULT_OUT = "torchperf-records"
 WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 
@@ -51,7 +50,7 @@ def run_command(options: RunOptions) -> int:
     settings = under_test.settings(settings)
     cases = select_cases(_selection(options, config), under_test.known, settings.device)
     anchor = find_anchor(options.anchor, settings)
-    out = Path(options.out or DEFAULT_OUT)
+    out = Path(options.out)
     if options.dry_run:
         _show_plan(cases, settings, anchor, out)
         return 0

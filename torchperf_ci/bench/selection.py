@@ -336,10 +336,10 @@ def settings_of(
     python: str | None,
     device: str | None,
     suite: Sequence[str] = (),
-    processes: int | None = None,
-    target_ci: float | None = None,
-    budget: float | None = None,
-    timeout: float | None = None,
+    processes: int = Settings.processes,
+    target_ci: float = Settings.target_ci,
+    budget: float = Settings.budget,
+    timeout: float = Settings.timeout,
     threads: int | None = None,
 ) -> Settings:
     """How to measure, with the defaults of :class:`Settings` where nothing was given."""
@@ -348,10 +348,10 @@ def settings_of(
         python=python_under_test(python),
         device=device or "auto",
         files=suite_files(members),
-        processes=processes or Settings.processes,
-        target_ci=target_ci or Settings.target_ci,
-        budget=budget or Settings.budget,
-        timeout=timeout or Settings.timeout,
+        processes=processes,
+        target_ci=target_ci,
+        budget=budget,
+        timeout=timeout,
         threads=threads or Settings.threads,
     )
 

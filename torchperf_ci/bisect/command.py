@@ -65,7 +65,6 @@ def _distinct(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-DEFAULT_OUT = "culprits.json"
 INCONCLUSIVE = 5
 
 
@@ -76,7 +75,7 @@ def bisect_command(options: BisectOptions) -> int:
     judgement = verdicts_file.read_verdicts(Path(options.verdicts)) if options.verdicts else None
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
-    out = Path(options.out or DEFAULT_OUT)
+    out = Path(options.out)
     state = Path(options.state or out.with_suffix(".state.jsonl"))
     builder = builder_kind(options)
     if options.command:

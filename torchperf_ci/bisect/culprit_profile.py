@@ -240,7 +240,7 @@ class CulpritProfiler(Generic[Source]):
         return replace(inside, files=paths, commands=(*_commands_to_open(paths), *by_hand))
 
     def _folder(self, step: SuspectRange) -> Path:
-        out = Path(self.options.out or "")
+        out = Path(self.options.out)
         return out.with_name(f"{_file_name(out.stem)}.profiles") / _file_name(
             short_sha(self.line.names[step.after])
         )

@@ -172,7 +172,7 @@ def environment_opener(
     options: BisectOptions, python: str
 ) -> Callable[[Revision], AbstractContextManager[BuildEnvironment]]:
     """What makes the environment of a commit."""
-    seconds = options.build_timeout or Builder.seconds
+    seconds = options.build_timeout
     if builder_kind(options) == "wheel":
         return CommitWheels(options.wheels or "", python, seconds).opened
     return partial(open_environment, builder=Builder(python, options.build, seconds))

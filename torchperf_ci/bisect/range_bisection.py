@@ -25,7 +25,6 @@ from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
 from torchperf_ci.culprits.culprit import DependencyChange
-from torchperf_ci.environments.build_environment import Builder
 from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 
@@ -135,7 +134,7 @@ def _search_commits(
 def _commits_asked_for(call: BisectRequest) -> LinearHistory:
     """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
     options, judgement = call.options, call.judgement
-    repo = Path(options.repo or ".")
+    repo = Path(options.repo)
     if options.good:
         return read_range(repo, options.good, options.bad or "")
     why = "they do not say between which commits it got worse"
@@ -240,8 +239,8 @@ def bisect_nightlies(call: BisectRequest, state: Path, limits: BisectLimits) -> 
     """What the search came to; None where only the plan was asked for."""
     options = call.options
     good, bad = (_date("good", options.good), _date("bad", options.bad))
-    repo, python = Path(options.repo or "."), selection.python_under_test(options.python)
-    place = Nightlies(options.wheels or "", python, seconds=options.build_timeout or Builder.seconds)
+    repo, python = Path(options.repo), selection.python_under_test(options.python)
+    place = Nightlies(options.wheels or "", python, seconds=options.build_timeout)
     line = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
     if options.dry_run:
         show_plan(line, options, limits)

@@ -23,6 +23,7 @@ from torchperf_ci.check.recorded_past import (
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.options import is_given
 from torchperf_ci.records.files import ARTIFACT_PREFIX, job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances
@@ -54,8 +55,6 @@ def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -
     return [f"{job}: nothing was measured" for job in expected if job not in found]
 
 
-DEFAULT_OUT = "verdicts.json"
-DEFAULT_BASELINE = "baseline.json"
 _SHOWN = 20
 
 
@@ -74,7 +73,7 @@ def check_command(options: CheckOptions) -> int:
         raise UsageError(msg)
     judgement = _judgement(collected, options, settings)
     _show_refused(collected.refused)
-    tell_verdicts(judgement, Path(options.out or DEFAULT_OUT), json_output=options.json)
+    tell_verdicts(judgement, Path(options.out), json_output=options.json)
     if options.on_failure == "warn":
         return 0
     if judgement.red:
@@ -89,8 +88,8 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
         msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
         raise UsageError(msg)
     collected = _collected(options.dir)
-    path = Path(options.baseline or DEFAULT_BASELINE)
-    where = ["--baseline", str(path)] if options.baseline else []
+    path = Path(options.baseline)
+    where = ["--baseline", options.baseline] if is_given(options, "baseline") else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
     new = baselines_of(collected.points, provenance(options.reason, command))
     baselines.write_baselines(
@@ -152,7 +151,7 @@ def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
 
 def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
     """The past of what is new, or all of it."""
-    against = options.against or STORE
+    against = options.against
     knows_branches = against == STORE or is_remote(against)
     branch = options.branch or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}

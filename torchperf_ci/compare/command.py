@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +110,6 @@ def _series_naming(config: Config, build: ComparedBuild) -> SeriesNaming:
     return series
 
 
-DEFAULT_OUT = "verdicts.json"
 INCONCLUSIVE = 5
 
 
@@ -121,16 +119,15 @@ def compare_command(options: CompareOptions) -> int:
         if not given:
             msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
-    options = replace(options, out=options.out or DEFAULT_OUT)
     code = _exit_code(_compared(options, config.find(options.config)))
     return 0 if options.on_failure == "warn" else code
 
 
 def _compared(options: CompareOptions, given: Config) -> Judgement:
-    repo = Path(options.repo or ".")
+    repo = Path(options.repo)
     sides = {"base": options.base or "", "head": options.head or ""}
     records = [flag for flag, side in sides.items() if _are_records(side, repo)]
-    out, json_output = Path(options.out or DEFAULT_OUT), options.json
+    out, json_output = Path(options.out), options.json
     policy = ComparisonPolicy(given, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:

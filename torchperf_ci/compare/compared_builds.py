@@ -68,7 +68,7 @@ def open_builds(
     is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
     :class:`SuiteFileError`.
     """
-    repo = Path(options.repo or ".")
+    repo = Path(options.repo)
     specs = {
         "base": parse_build_spec(options.base or "", repo),
         "head": parse_build_spec(options.head or "", repo),
@@ -85,7 +85,7 @@ def open_builds(
     commits = all(isinstance(spec, Revision) for spec in specs.values())
     if commits and not (options.build or settings.files):
         raise UsageError(SAME_ON_BOTH)
-    builder = Builder(settings.python, options.build, options.build_timeout or Builder.seconds)
+    builder = Builder(settings.python, options.build, options.build_timeout)
     base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
     if base.settings.device != head.settings.device:
         msg = (

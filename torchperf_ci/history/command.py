@@ -16,11 +16,11 @@ from torchperf_ci.console import print_document, say
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.history.history_document import history_document, history_headline, history_json
 from torchperf_ci.history.segmenting import segment_all
+from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.points import Point, without_restating
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, suited
-from torchperf_ci.stats.segmentation import MIN_EFFECT
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def history_command(options: HistoryOptions) -> int:
     rule_of_series = partial(
         _rule_of_series,
         policy=config.find(options.config).policy,
-        direction=(options.direction or "both").replace("both", ""),
+        direction=options.direction.replace("both", ""),
     )
     histories = [
         _changed_since(history, options.since or 0)
-        for history in segment_all(points, rule_of_series, options.min_effect or MIN_EFFECT)
+        for history in segment_all(points, rule_of_series, options.min_effect)
     ]
     if options.json:
         text = json.dumps(history_json(histories), indent=2, allow_nan=False)
@@ -73,7 +73,7 @@ def _read(options: HistoryOptions) -> tuple[Mapping[SeriesName, Sequence[Point]]
             msg = "a CSV file has neither times nor branches: --since and --branch do not go with --csv"
             raise UsageError(msg)
         return {path: points_of_csv(path) for path in map(Path, options.csv)}, ()
-    if options.direction:
+    if is_given(options, "direction"):
         msg = "--direction goes with --csv; of records the policy in torchperf.yml says it, else the metric's name"
         raise UsageError(msg)
     points, refused = _recorded(options)

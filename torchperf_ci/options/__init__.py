@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchperf_ci.options.judging import (
+from torchperf_ci.options.judging_commands import (
     BaselineUpdateOptions,
     CheckOptions,
     HistoryOptions,
@@ -10,15 +10,15 @@ from torchperf_ci.options.judging import (
     ReportOptions,
     WatchOptions,
 )
-from torchperf_ci.options.keeping import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
-from torchperf_ci.options.measuring import (
+from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
+from torchperf_ci.options.measuring_commands import (
     BisectOptions,
     CompareOptions,
     DoctorOptions,
     ListOptions,
     RunOptions,
 )
-from torchperf_ci.options.option import Option, options_of, read
+from torchperf_ci.options.option import Option, is_given, options_of, read
 
 __all__ = [
     "BaselineUpdateOptions",
@@ -37,6 +37,7 @@ __all__ = [
     "RunOptions",
     "UploadOptions",
     "WatchOptions",
+    "is_given",
     "options_of",
     "read",
 ]

@@ -109,8 +109,10 @@ _OPTION = "option"
 
 @dataclass(frozen=True)
 class Option:
-    """One option. ``default`` is shown to people; the commands themselves see None where nothing was given, or an empty
-    sequence of a ``many`` option, or False of a switch.
+    """One option. Where nothing is given, a command sees ``default``, which is written as a user would give it.
+
+    Without one it sees None, an empty sequence of a ``many`` option, or False of a switch; what it does then is said to
+    people in the words of ``otherwise``.
 
     A ``many`` option may be repeated, takes several values after one flag, and splits each at commas and newlines.
     A ``flag`` without dashes is a positional argument; of several, the command line splits none further.
@@ -121,6 +123,7 @@ class Option:
     kind: Callable[[str], Any] = text
     metavar: str = ""
     default: str = ""
+    otherwise: str = ""
     choices: tuple[str, ...] = ()
     many: bool = False
     aliases: tuple[str, ...] = ()
@@ -147,7 +150,8 @@ class Option:
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Declare the flag; conversion happens in :meth:`read`, alike for flags and the environment."""
-        help_text = f"{self.help} [default: {self.default}]" if self.default else self.help
+        default = self.default or self.otherwise
+        help_text = f"{self.help} [default: {default}]" if default else self.help
         help_text = help_text.replace("%", "%%")  # argparse formats it
         if self.is_positional:
             many = "*" if self.many else "?"
@@ -193,11 +197,19 @@ def option(flag: str, text: str, kind: Callable[[str], Any] = text, **more: Any)
 
 def shared(declared: Option) -> Any:
     """A field for an option that several commands have."""
-    if declared.many:
-        nothing: Any = ()
+    if declared.default:
+        default: Any = declared.kind(declared.default)
+    elif declared.many:
+        default = ()
     else:
-        nothing = False if declared.is_switch else None
-    return field(default=nothing, metadata={_OPTION: declared})
+        default = False if declared.is_switch else None
+    return field(default=default, metadata={_OPTION: declared})
+
+
+def is_given(options: DataclassInstance, name: str) -> bool:
+    """Whether the option ``name`` differs from its default."""
+    default: DataclassInstance = type(options)()
+    return bool(getattr(options, name) != getattr(default, name))
 
 
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:

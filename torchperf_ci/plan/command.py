@@ -14,6 +14,7 @@ from torchperf_ci.bench.selection import write_costs
 from torchperf_ci.document import Column, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import plain, table
+from torchperf_ci.options import is_given
 from torchperf_ci.plan.bisections import plan_bisections, write_bisections
 from torchperf_ci.plan.jobs import jobs_of, matrix, measured_costs, unused_runners
 from torchperf_ci.verdicts.verdict_document import difference_text
@@ -154,10 +155,6 @@ def _markdown_table(columns: TextRow, rows: Sequence[TextRow]) -> str:
     return table(columns, cells, _LISTED)
 
 
-DEFAULT_OUT = "torchperf-bisections"
-DEFAULT_BUDGET = 18_000.0
-
-
 def plan_command(options: PlanOptions) -> int:
     """Plan what measures; where verdicts are given, what bisects."""
     _check(options)
@@ -174,7 +171,7 @@ def _check(options: PlanOptions) -> None:
     """Refuse half a question, and two at once."""
     if not options.verdicts:
         for name in ("records", "budget", "out"):
-            if vars(options)[name]:
+            if is_given(options, name):
                 msg = f"--{name} is for bisections: give --verdicts, too, or leave it away"
                 raise UsageError(msg)
     elif options.costs:
@@ -214,8 +211,8 @@ def _write_costs(path: Path, dsn: str, benchmark: str) -> list[str]:
 
 def _tell_bisections(jobs: Sequence[MeasurementJob], options: PlanOptions) -> None:
     files = [Path(name) for name in options.verdicts]
-    plan = plan_bisections(files, jobs, Path(options.records or ""), options.budget or DEFAULT_BUDGET)
-    out = Path(options.out or DEFAULT_OUT)
+    plan = plan_bisections(files, jobs, Path(options.records or ""), options.budget)
+    out = Path(options.out)
     write_bisections(plan, out)
     _print_matrix(plan.chosen, options, lambda _: show_bisections(plan))
     say_first_lines([*not_bisected(plan), bisections_headline(plan)])

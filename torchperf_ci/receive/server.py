@@ -88,8 +88,6 @@ class TimedSocket(io.RawIOBase):
         return number
 
 
-DEFAULT_BIND = ("127.0.0.1", 8080)
-
 REQUEST_SECONDS = 30.0
 """Most seconds for a client to send its request, however slowly the bytes drip in."""
 
@@ -115,7 +113,7 @@ def receive_command(options: ReceiveOptions) -> int:
         raise UsageError(msg)
     accepted = accepted_credentials(os.environ)
     place = open_place(options.to, PlaceAccess(deadline=PUT_SECONDS))
-    with ReceiveServer(options.bind or DEFAULT_BIND, place, accepted) as server:
+    with ReceiveServer(options.bind, place, accepted) as server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop())
         sys.stderr.write(f"listening on {server.url}, keeping in {place.name}\n")

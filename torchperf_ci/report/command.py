@@ -42,10 +42,10 @@ def report_command(options: ReportOptions) -> int:
     return 0
 
 
-def _check_destination(to: str | None) -> None:
+def _check_destination(to: str) -> None:
     """Raise :class:`UsageError` for a misspelt word, which would else become a directory."""
-    near = get_close_matches(to or "", _WORDS, n=1, cutoff=0.7)
-    if to and near and to not in _WORDS and not Path(to).exists():
+    near = get_close_matches(to, _WORDS, n=1, cutoff=0.7)
+    if near and to not in _WORDS and not Path(to).exists():
         msg = f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}"
         raise UsageError(msg)
 
@@ -61,7 +61,7 @@ def _tell_destination(told: ReportInputs, options: ReportOptions) -> None:
             from torchperf_ci.report import issue_report
 
             issue_report.tell_in_issues(told, options)
-        case "summary" | None:
+        case "summary":
             tell_in_summary(report_markdown(told, SUMMARY_ROOM, github_server(os.environ)))
         case folder:
             from torchperf_ci.report import report_page as page

@@ -57,9 +57,6 @@ def tell_in_summary(text: str) -> None:
         sys.stdout.flush()
 
 
-OUT = "torchperf-report"
-
-
 def github_server(environ: Mapping[str, str]) -> str:
     """The GitHub that people look at."""
     return environ.get("GITHUB_SERVER_URL") or GITHUB
@@ -95,4 +92,4 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 def output_folder(options: ReportOptions) -> Path:
     """Where files go instead."""
-    return Path(options.out or OUT)
+    return Path(options.out)

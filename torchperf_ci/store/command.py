@@ -111,7 +111,7 @@ def query_command(options: QueryOptions) -> int:
         raise UsageError(msg)
     with open_existing(_dsn(options)) as store:
         try:
-            _print_points(store, question, options.format or "table")
+            _print_points(store, question, options.format)
         except BrokenPipeError:  # whoever reads has seen enough, as head has
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

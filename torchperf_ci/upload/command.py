@@ -102,7 +102,7 @@ def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | Non
     """What the command ends with."""
     fails = options.on_failure or ("warn-invalid" if options.dry_run else "error")
     failure = report.failure(invalid=fails == "error") if fails != "warn" else None
-    if not failure and report.missing and options.if_no_files_found in (None, "error"):
+    if not failure and report.missing and options.if_no_files_found == "error":
         return RecordsError(report.headline())
     return failure
 
@@ -132,12 +132,12 @@ def _default_spool() -> Path:
 
 def _access(options: UploadOptions, settings: Config) -> PlaceAccess:
     return PlaceAccess(
-        deadline=options.deadline or PlaceAccess.deadline,
+        deadline=options.deadline,
         region=options.region,
         endpoint=options.endpoint,
         role=options.role or settings.upload.role,
-        session_name=options.role_session_name or PlaceAccess.session_name,
-        duration=options.role_duration or PlaceAccess.duration,
+        session_name=options.role_session_name,
+        duration=options.role_duration,
         git_token=os.environ.get("GITHUB_TOKEN", ""),
         mask=actions.mask,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
@@ -96,8 +96,6 @@ def _in_code_span(text: str) -> str:
     return text.replace("`", "'")
 
 
-_FILE = "nightly.yml"
-_WITHIN = timedelta(hours=36)
 _SECONDS = 120.0
 """Most of them that GitHub may take in all."""
 
@@ -107,8 +105,8 @@ def watch_command(options: WatchOptions) -> int:
     now = _now()
     server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
     with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
-        schedule = read_schedule(ask, server, options.workflow or _FILE, options.branch)
-        sighting = check_schedule(schedule, now, options.within or _WITHIN)
+        schedule = read_schedule(ask, server, options.workflow, options.branch)
+        sighting = check_schedule(schedule, now, options.within)
         _tell_job(schedule, sighting)
         tonight = _night_to_publish(schedule, sighting, f"{now:%Y-%m-%d}")
         if options.dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.measuring import CONFIG, JSON
+from torchperf_ci.options.measuring_commands import CONFIG, JSON
 from torchperf_ci.options.option import Option, address, moment, option, positive, positive_int, shared, truth
 
 if TYPE_CHECKING:
@@ -26,70 +26,70 @@ class UploadOptions:
         "s3://BUCKET[/PREFIX], https://… (an upload API), branch:NAME[@REMOTE], a directory, chdb://PATH or "
         "clickhouse://USER@HOST/DATABASE",
         metavar="TARGET",
-        default="the config's upload",
+        otherwise="the config's upload",
     )
     benchmark_name: str | None = option(
         "--benchmark-name",
         "name of the records, and benchmark.name of those that have one",
         metavar="NAME",
-        default="the job's name, and each its own",
+        otherwise="the job's name, and each its own",
     )
     repo: str | None = option(
         "--repo", "Checkout that was measured; it tells repository, branch, commit and date", metavar="DIR"
     )
     repo_name: str | None = option(
-        "--repo-name", "owner/name that was measured", metavar="REPO", default="the job's repository"
+        "--repo-name", "owner/name that was measured", metavar="REPO", otherwise="the job's repository"
     )
     head_branch: str | None = option(
-        "--head-branch", "Branch that was measured", metavar="NAME", default="the job's"
+        "--head-branch", "Branch that was measured", metavar="NAME", otherwise="the job's"
     )
     head_sha: str | None = option(
-        "--head-sha", "Commit that was measured", metavar="SHA", default="the job's"
+        "--head-sha", "Commit that was measured", metavar="SHA", otherwise="the job's"
     )
     workflow_id: int | None = option(
-        "--workflow-id", "Run of the workflow", positive_int, metavar="N", default="the job's"
+        "--workflow-id", "Run of the workflow", positive_int, metavar="N", otherwise="the job's"
     )
     run_attempt: int | None = option(
-        "--run-attempt", "Attempt of that run", positive_int, metavar="N", default="the job's"
+        "--run-attempt", "Attempt of that run", positive_int, metavar="N", otherwise="the job's"
     )
     job_id: int | None = option(
-        "--job-id", "Job of that run", positive_int, metavar="N", default="what GitHub's API says"
+        "--job-id", "Job of that run", positive_int, metavar="N", otherwise="what GitHub's API says"
     )
     device_name: str | None = option(
         "--device-name",
         "Device kind of records that have no runners: cuda, rocm, cpu, …",
         metavar="NAME",
-        default="this machine's",
+        otherwise="this machine's",
     )
     device_type: str | None = option(
         "--device-type",
         "Hardware of records that have no runners, for example 'NVIDIA H100 80GB HBM3'",
         metavar="TYPE",
-        default="this machine's",
+        otherwise="this machine's",
         aliases=("--device",),
     )
     model: str | None = option("--model", "Suffix of the key at an upload API", metavar="NAME")
     role: str | None = option("--role", "ARN of the role to assume with the job's OIDC token", metavar="ARN")
-    role_session_name: str | None = option(
+    role_session_name: str = option(
         "--role-session-name", "What the session is called", metavar="NAME", default="torchperf"
     )
-    role_duration: int | None = option(
+    role_duration: int = option(
         "--role-duration", "Seconds that it lasts", positive_int, metavar="SECONDS", default="3600"
     )
     region: str | None = option(
-        "--region", "Region of the bucket and of STS", metavar="NAME", default="AWS's own settings"
+        "--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings"
     )
     endpoint: str | None = option("--endpoint", "URL of an S3 that is not that of AWS", metavar="URL")
-    deadline: float | None = option(
+    deadline: float = option(
         "--deadline", "Most seconds to try to deliver", positive, metavar="SECONDS", default="300"
     )
     spool: str | None = option(
         "--spool",
         "Directory that keeps what is not delivered yet, and what was refused",
         metavar="DIR",
-        default=".torchperf/spool; in a job below $RUNNER_TEMP",
+        otherwise=".torchperf/spool; in a job below $RUNNER_TEMP",
     )
-    if_no_files_found: str | None = option(
+    if_no_files_found: str = option(
         "--if-no-files-found",
         "Where there is no record to upload, or no DIR",
         metavar="error|warn|ignore",
@@ -101,7 +101,7 @@ class UploadOptions:
         "What fails the command: error, whatever is not kept; warn-invalid, the same but for invalid records; "
         "warn, nothing",
         metavar="error|warn-invalid|warn",
-        default="error; of a dry run warn-invalid",
+        otherwise="error; of a dry run warn-invalid",
         choices=("error", "warn-invalid", "warn"),
     )
     resume: bool = option(
@@ -115,7 +115,7 @@ class UploadOptions:
 class ReceiveOptions:
     """The options of ``torchperf receive``."""
 
-    bind: tuple[str, int] | None = option(
+    bind: tuple[str, int] = option(
         "--bind",
         "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
         address,
@@ -132,7 +132,7 @@ STORE = Option(
     "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "
     "environment: TORCHPERF_STORE_PASSWORD",
     metavar="DSN",
-    default="the config's store, else chdb://.torchperf/store",
+    otherwise="the config's store, else chdb://.torchperf/store",
 )
 
 
@@ -145,7 +145,7 @@ class IngestOptions:
         "Directory or file of records, s3://BUCKET[/PREFIX] or branch:NAME[@REMOTE]",
         metavar="SRC",
         many=True,
-        default="the config's upload, unless the store is a server",
+        otherwise="the config's upload, unless the store is a server",
     )
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
@@ -153,7 +153,7 @@ class IngestOptions:
         "--if-no-files-found",
         "Where a SRC holds no record, or is not there",
         metavar="error|warn|ignore",
-        default="error; warn of a branch, a bucket and the config's upload, which may be new",
+        otherwise="error; warn of a branch, a bucket and the config's upload, which may be new",
         choices=("error", "warn", "ignore"),
     )
 
@@ -176,7 +176,7 @@ class QueryOptions:
     arch: str | None = option("--arch", "Only hardware whose name holds this text", metavar="TEXT")
     branch: str | None = option("--branch", "Only this branch, with or without refs/heads/", metavar="NAME")
     commit: str | None = option("--commit", "Only commits that begin with this", metavar="SHA")
-    format: str | None = option(
+    format: str = option(
         "--format",
         "table, json, jsoneachrow, csv or parquet",
         metavar="FORMAT",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.keeping import STORE
-from torchperf_ci.options.measuring import CONFIG, JSON
+from torchperf_ci.options.keeping_commands import STORE
+from torchperf_ci.options.measuring_commands import CONFIG, JSON
 from torchperf_ci.options.option import full_sha, moment, option, positive, positive_int, share, shared, truth
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class CheckOptions:
         metavar="NAME",
         many=True,
     )
-    against: str | None = option(
+    against: str = option(
         "--against",
         "The past: store, branch:NAME[@REMOTE] or s3://BUCKET[/PREFIX] where uploads keep records, a directory of "
         "records, or a baseline file",
@@ -42,23 +42,23 @@ class CheckOptions:
         "--policy",
         "The project's file, whose policy says when a change matters",
         metavar="FILE",
-        default="torchperf.yml, if it is there",
+        otherwise="torchperf.yml, if it is there",
         aliases=("--config",),
     )
     branch: str | None = option(
         "--branch",
         "The branch of the past",
         metavar="NAME",
-        default="in a store what the job's pull request goes to, else the records' own, else the job's; else all",
+        otherwise="in a store what the job's pull request goes to, else the records' own, else the job's; else all",
     )
     repo_name: str | None = option(
         "--repo-name",
         "owner/name that was measured, where the records do not say",
         metavar="REPO",
-        default="the one that the past has",
+        otherwise="the one that the past has",
     )
-    out: str | None = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
-    on_failure: str | None = option(
+    out: str = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
+    on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where something regressed, or records were refused",
         metavar="error|warn",
@@ -86,7 +86,7 @@ class BaselineUpdateOptions:
     reason: str | None = option(
         "--reason", "Why the baseline is renewed; it is kept in the file", metavar="TEXT"
     )
-    baseline: str | None = option(
+    baseline: str = option(
         "--baseline",
         "The file, which keeps the baselines of other fingerprints",
         metavar="FILE",
@@ -109,10 +109,10 @@ class HistoryOptions:
         many=True,
     )
     config: str | None = shared(CONFIG)
-    min_effect: float | None = option(
+    min_effect: float = option(
         "--min-effect", "The smallest relative change that is one", share, metavar="X", default="0.01"
     )
-    direction: str | None = option(
+    direction: str = option(
         "--direction",
         "Which way is better in the files of --csv; both: nobody knows",
         metavar="up|down|both",
@@ -120,7 +120,7 @@ class HistoryOptions:
         choices=("up", "down", "both"),
     )
     branch: str | None = option(
-        "--branch", "Only what is of this branch, or does not say", metavar="NAME", default="all"
+        "--branch", "Only what is of this branch, or does not say", metavar="NAME", otherwise="all"
     )
     since: int | None = option(
         "--since", "Changes from this time on: Unix seconds, or a date in UTC", moment, metavar="TIME"
@@ -150,14 +150,14 @@ class PlanOptions:
         "Directory with a folder torchperf-records-NAME of records for each job NAME that has measured",
         metavar="DIR",
     )
-    budget: float | None = option(
+    budget: float = option(
         "--budget",
         "Seconds of machine time for all bisections together",
         positive,
         metavar="SECONDS",
         default="18000",
     )
-    out: str | None = option(
+    out: str = option(
         "--out",
         "Directory for a file of verdicts for each bisection",
         metavar="DIR",
@@ -182,7 +182,7 @@ class ReportOptions:
     culprits: Sequence[str] = option(
         "--culprits", "Files of culprits, from bisect", metavar="FILE", many=True
     )
-    to: str | None = option(
+    to: str = option(
         "--to",
         "summary (of the job; elsewhere it is printed), comment (one on the pull request, updated), issues (one a "
         "cause, opened, updated and closed), or a directory for report.md and report.html",
@@ -199,41 +199,41 @@ class ReportOptions:
         "--repo",
         "owner/name whose pull request or issues these are",
         metavar="REPO",
-        default="the config's issues.repo for issues, else the job's repository",
+        otherwise="the config's issues.repo for issues, else the job's repository",
     )
     night: str | None = option(
         "--night",
         "The night that is reported: issues count nights, and the same one again changes nothing",
         night,
         metavar="DATE",
-        default="today, in UTC",
+        otherwise="today, in UTC",
     )
     pull_request: int | None = option(
-        "--pull-request", "Number of the pull request", positive_int, metavar="N", default="the job's"
+        "--pull-request", "Number of the pull request", positive_int, metavar="N", otherwise="the job's"
     )
     head_sha: str | None = option(
         "--head-sha",
         "Commit that was measured: only a pull request whose head it still is gets the comment",
         full_sha,
         metavar="SHA",
-        default="the job's",
+        otherwise="the job's",
     )
     head_repository: str | None = option(
-        "--head-repository", "owner/name that this commit is in", metavar="REPO", default="the job's"
+        "--head-repository", "owner/name that this commit is in", metavar="REPO", otherwise="the job's"
     )
     head_branch: str | None = option(
-        "--head-branch", "Branch that this commit is on", metavar="NAME", default="the job's"
+        "--head-branch", "Branch that this commit is on", metavar="NAME", otherwise="the job's"
     )
     dry_run: bool = option(
         "--dry-run", "Write the comment or the issues to --out, and ask GitHub nothing", truth
     )
-    out: str | None = option(
+    out: str = option(
         "--out",
         "Where comment.md or issue-*.md are written in a dry run, and where there is no GITHUB_TOKEN",
         metavar="DIR",
         default="torchperf-report",
     )
-    on_failure: str | None = option(
+    on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where GitHub could not be told",
         metavar="error|warn",
@@ -257,24 +257,24 @@ def duration(value: str) -> timedelta:
 class WatchOptions:
     """The options of ``torchperf watch``."""
 
-    workflow: str | None = option(
+    workflow: str = option(
         "--workflow",
         "File in .github/workflows whose schedule is watched",
         metavar="FILE",
         default="nightly.yml",
     )
-    within: timedelta | None = option(
+    within: timedelta = option(
         "--within",
         "How long ago a run that worked may have begun: the schedule's interval and some hours of patience",
         duration,
         metavar="TIME",
         default="36h",
     )
-    branch: str | None = option("--branch", "Only its runs on this branch", metavar="NAME", default="all")
+    branch: str | None = option("--branch", "Only its runs on this branch", metavar="NAME", otherwise="all")
     repo: str | None = option(
         "--repo",
         "owner/name of the workflow and of the issue",
         metavar="REPO",
-        default="the job's repository",
+        otherwise="the job's repository",
     )
     dry_run: bool = option("--dry-run", "Ask GitHub, print the issue, and change nothing", truth)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-CONFIG = Option("--config", "The project's file", metavar="FILE", default="torchperf.yml, if it is there")
+CONFIG = Option("--config", "The project's file", metavar="FILE", otherwise="torchperf.yml, if it is there")
 JSON = Option("--json", "Print JSON instead of a table", truth)
 
 
@@ -41,27 +41,29 @@ SUITE = Option(
     "--suite",
     "What to measure: quick, core, operators, all, a suite of the config, or a Python file of workloads",
     metavar="NAME",
-    default="the config's suites, else quick",
+    otherwise="the config's suites, else quick",
     many=True,
 )
 FILTER = Option("--filter", "Only workloads whose name matches one of these globs", metavar="GLOB", many=True)
-DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", default="auto")
+DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", otherwise="auto")
 PYTHON = Option(
-    "--python", "Python of the environment under test: it has torch", metavar="PATH", default="this one"
+    "--python", "Python of the environment under test: it has torch", metavar="PATH", otherwise="this one"
 )
 OUT = Option(
     "--out", "Directory for the records, one file a case", metavar="DIR", default="torchperf-records"
 )
 
-MODE = Option("--mode", "inference, training", metavar="MODE", default="inference", choices=MODES, many=True)
+MODE = Option(
+    "--mode", "inference, training", metavar="MODE", otherwise="inference", choices=MODES, many=True
+)
 DTYPE = Option(
-    "--dtype", "fp32, tf32, bf16, fp16, amp", metavar="DTYPE", default="fp32", choices=DTYPES, many=True
+    "--dtype", "fp32, tf32, bf16, fp16, amp", metavar="DTYPE", otherwise="fp32", choices=DTYPES, many=True
 )
 BACKEND = Option(
     "--backend",
     "eager, inductor, or inductor:MODE with a mode of torch.compile",
     metavar="BACKEND",
-    default="eager",
+    otherwise="eager",
     choices=BACKENDS,
     many=True,
 )
@@ -70,7 +72,7 @@ BATCH_SIZE = Option(
     "Samples a step; auto doubles until throughput stops growing or memory ends",
     batch_size,
     metavar="N|auto",
-    default="each workload's own",
+    otherwise="each workload's own",
 )
 TIMEOUT = Option(
     "--timeout",
@@ -80,7 +82,7 @@ TIMEOUT = Option(
     default="300",
 )
 THREADS = Option(
-    "--threads", "Threads that torch computes with on the CPU", positive_int, metavar="N", default="1"
+    "--threads", "Threads that torch computes with on the CPU", positive_int, metavar="N", otherwise="1"
 )
 SHARD = Option("--shard", "Measure the I-th of N equal parts of the cases", shard, metavar="I/N")
 
@@ -102,33 +104,33 @@ class RunOptions:
         "--anchor",
         "Python with a torch that stays the same, such as the last release: measured against it as well, in pairs",
         metavar="PATH",
-        default="none",
+        otherwise="none",
     )
-    processes: int | None = option(
+    processes: int = option(
         "--processes",
         "Fresh worker processes a case, and pairs with the anchor",
         positive_int,
         metavar="N",
         default="3",
     )
-    target_ci: float | None = option(
+    target_ci: float = option(
         "--target-ci",
         "Sample until the relative half-width of the median's 95% interval is this small",
         share,
         metavar="X",
         default="0.01",
     )
-    budget: float | None = option(
+    budget: float = option(
         "--budget", "Most seconds of sampling a process", positive, metavar="SECONDS", default="3"
     )
-    timeout: float | None = shared(TIMEOUT)
+    timeout: float = shared(TIMEOUT)
     threads: int | None = shared(THREADS)
     shard: tuple[int, int] | None = shared(SHARD)
     costs: str | None = option(
         "--costs",
         "File from `torchperf plan --costs`, the same for all shards: they take equally long then",
         metavar="FILE",
-        default="none: all shards have equally many cases",
+        otherwise="none: all shards have equally many cases",
     )
     tune: bool = option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth)
     no_pin: bool = option(
@@ -142,10 +144,10 @@ class RunOptions:
         default="what the job runs on",
     )
     benchmark_name: str | None = option(
-        "--benchmark-name", "benchmark.name of the records", metavar="NAME", default="the config's name"
+        "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
     )
-    out: str | None = shared(OUT)
-    on_failure: str | None = option(
+    out: str = shared(OUT)
+    on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where workloads failed",
         metavar="error|warn",
@@ -183,14 +185,14 @@ REVISIONS_PYTHON = Option(
     PYTHON.flag,
     "Python that revisions run on, imported from a worktree, and that environments for wheels are made with",
     metavar="PATH",
-    default=PYTHON.default,
+    otherwise=PYTHON.otherwise,
 )
 BUILD = Option(
     "--build",
     "Shell line that installs a revision: it runs in a worktree, with a fresh virtual environment active; {sha}, "
     "{worktree} and {env}, or $SHA, $WORKTREE and $ENV, name the three",
     metavar="CMD",
-    default="revisions are imported as they are",
+    otherwise="revisions are imported as they are",
 )
 BUILD_TIMEOUT = Option(
     "--build-timeout", "Most seconds that a build may take", positive, metavar="SECONDS", default="7200"
@@ -200,7 +202,7 @@ MIN_EFFECT = Option(
     "The smallest relative change that matters",
     share,
     metavar="X",
-    default="the policy's, else 0.03",
+    otherwise="the policy's, else 0.03",
 )
 
 
@@ -210,12 +212,12 @@ class CompareOptions:
 
     base: str | None = option("--base", f"What to compare with: {_A_BUILD}", metavar="BUILD")
     head: str | None = option("--head", "What is to be judged: as for --base", metavar="BUILD")
-    repo: str | None = option(
+    repo: str = option(
         "--repo", "Checkout of the repository that revisions are of", metavar="DIR", default="."
     )
     python: str | None = shared(REVISIONS_PYTHON)
     build: str | None = shared(BUILD)
-    build_timeout: float | None = shared(BUILD_TIMEOUT)
+    build_timeout: float = shared(BUILD_TIMEOUT)
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(SUITE)
     filter: Sequence[str] = shared(FILTER)
@@ -225,7 +227,7 @@ class CompareOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     threads: int | None = shared(THREADS)
-    timeout: float | None = shared(TIMEOUT)
+    timeout: float = shared(TIMEOUT)
     shard: tuple[int, int] | None = shared(SHARD)
     min_effect: float | None = shared(MIN_EFFECT)
     budget: float | None = option(
@@ -233,10 +235,10 @@ class CompareOptions:
         "Most seconds of measuring: what is not clear by then stays open",
         positive,
         metavar="SECONDS",
-        default="600, or 60 a case where that is more",
+        otherwise="600, or 60 a case where that is more",
     )
-    out: str | None = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
-    on_failure: str | None = option(
+    out: str = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
+    on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where head is worse, or nobody can tell",
         metavar="error|warn",
@@ -253,20 +255,20 @@ BUILDERS = ("worktree", "command", "wheel", "nightly")
 class BisectOptions:
     """The options of ``torchperf bisect``."""
 
-    repo: str | None = option(
+    repo: str = option(
         "--repo", "Checkout whose commits are the suspects, with their history", metavar="DIR", default="."
     )
     good: str | None = option(
         "--good",
         "Commit, branch or tag that is known to be fast; with --builder nightly a date",
         metavar="SHA",
-        default="what the verdicts say",
+        otherwise="what the verdicts say",
     )
     bad: str | None = option(
         "--bad",
         "Commit, branch or tag that got slower; with --builder nightly a date",
         metavar="SHA",
-        default="what the verdicts say",
+        otherwise="what the verdicts say",
     )
     verdicts: str | None = option(
         "--verdicts", "File of verdicts: what got worse is measured, over the range it names", metavar="FILE"
@@ -277,7 +279,7 @@ class BisectOptions:
         metavar="NAME",
         many=True,
     )
-    suite: Sequence[str] = shared(replace(SUITE, default="all"))
+    suite: Sequence[str] = shared(replace(SUITE, otherwise="all"))
     command: str | None = option(
         "--command",
         "Shell line to measure instead: it prints a number in its last line, or v3 records; {sha}, {worktree} and "
@@ -288,18 +290,18 @@ class BisectOptions:
         "--metric",
         f"What to look at: {', '.join(PAIRED)}, or one that --command prints",
         metavar="NAME",
-        default=f"{LATENCY}, or all that the command prints",
+        otherwise=f"{LATENCY}, or all that the command prints",
     )
     builder: str | None = option(
         "--builder",
         "How a commit becomes an environment: worktree (its files, imported as they are), command (--build), wheel or "
         "nightly (--wheels)",
         metavar="|".join(BUILDERS),
-        default="command with --build, else worktree",
+        otherwise="command with --build, else worktree",
         choices=BUILDERS,
     )
     build: str | None = shared(BUILD)
-    build_timeout: float | None = shared(BUILD_TIMEOUT)
+    build_timeout: float = shared(BUILD_TIMEOUT)
     wheels: str | None = option(
         "--wheels",
         "Where wheels are: of commits a directory, or a URL, path or requirement with {sha} or {short_sha} in it; of "
@@ -314,7 +316,7 @@ class BisectOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     threads: int | None = shared(THREADS)
-    timeout: float | None = shared(TIMEOUT)
+    timeout: float = shared(TIMEOUT)
     min_effect: float | None = shared(MIN_EFFECT)
     paths: Sequence[str] = option(
         "--paths",
@@ -326,31 +328,31 @@ class BisectOptions:
         "--full-history", "Where the culprit is a merge, go on among the commits that it brought in", truth
     )
     max_builds: int | None = option(
-        "--max-builds", "Most builds in all", positive_int, metavar="N", default="no limit"
+        "--max-builds", "Most builds in all", positive_int, metavar="N", otherwise="no limit"
     )
     max_runs: int | None = option(
         "--max-runs",
         "Most pairs of processes to measure in all",
         positive_int,
         metavar="N",
-        default="no limit",
+        otherwise="no limit",
     )
     deadline: float | None = option(
         "--deadline",
         "Most seconds that this call may take: the next one with the same --state goes on",
         positive,
         metavar="SECONDS",
-        default="no limit",
+        otherwise="no limit",
     )
     state: str | None = option(
         "--state",
         "File in which every step is kept: an interrupted bisection goes on from there",
         metavar="FILE",
-        default="the name of --out, with .state.jsonl",
+        otherwise="the name of --out, with .state.jsonl",
     )
-    out: str | None = option("--out", "File for what was found", metavar="FILE", default="culprits.json")
+    out: str = option("--out", "File for what was found", metavar="FILE", default="culprits.json")
     dry_run: bool = option("--dry-run", "Show the plan, and stop", truth)
-    on_failure: str | None = option(
+    on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where nothing could be concluded",
         metavar="error|warn",
