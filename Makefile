@@ -35,7 +35,7 @@ endif
 demo: $(TOOLKIT)/.base $(TORCH)
 	rm -rf build/demo/bisect
 	$(TOOLKIT)/bin/python demo/make_repository.py $(SMALLNET)
-	$(TOOLKIT)/bin/torchperf bisect --repo $(SMALLNET) --good main~24 --bad main --python $(TORCH)/bin/python \
+	$(TOOLKIT)/bin/torchperf bisect --repo $(SMALLNET) --good main~12 --bad main --python $(TORCH)/bin/python \
 		--suite $(SMALLNET)/benchmarks/suite.py --workload smallnet/classifier --out build/demo/bisect/culprits.json
 	rm -rf build/demo/records
 	$(TOOLKIT)/bin/torchperf plan

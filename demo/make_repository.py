@@ -11,8 +11,8 @@ from pathlib import Path
 from planted_changes import quadratic
 from slowed_repository import make_repository
 
-COMMITS = 24
-PLANTED = 15
+COMMITS = 12
+PLANTED = 7
 
 
 def main() -> None:

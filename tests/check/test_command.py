@@ -318,6 +318,29 @@ def test_sensitivity_of_all_that_the_store_has(dsn: str, capsys: pytest.CaptureF
     assert [suite["series"] for suite in shown["suites"]] == [1]
 
 
+def test_what_sees_least_is_told_beside_the_middle_and_comes_first_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = {"calm": 1, "usual": 3, "wild": 6}  # how many times as far runs differ
+    for day, value in enumerate(noisy(10, 30)):
+        of_day = [
+            record("latency(ms)", 10 + (value - 10) * times, day, model={"name": name, "backend": "eager"})
+            for name, times in models.items()
+        ]
+        run(tmp_path / "history", f"run-{day}", of_day)
+    assert check("--sensitivity", "--against", tmp_path / "history", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    calm, usual, wild = sorted(seen["detectable"] for seen in shown["series"])
+    (suite,) = shown["suites"]
+    assert (suite["detectable"], suite["worst"]) == (usual, wild)
+    assert calm < usual < wild
+    assert check("--sensitivity", "--against", tmp_path / "history") == 0
+    table = capsys.readouterr().out
+    assert (
+        table.index("wild latency(ms)") < table.index("usual latency(ms)") < table.index("calm latency(ms)")
+    )
+
+
 def test_sensitivity_as_a_table(fine: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(fine, "--sensitivity", "--store", dsn) == 0
     shown = capsys.readouterr().out

@@ -232,6 +232,13 @@ def test_zero_is_no_measurement(value: float) -> None:
     assert "is no measurement" in verdict.why
 
 
+def test_what_is_seen_and_too_small_to_matter_is_not_said_to_be_noise() -> None:
+    past = [10 + (value - 10) / 10 for value in noisy(10, 30)]  # runs differ by 0.1%
+    same, slower = one(past, past[:5]), one(past, [value * 1.01 for value in past[:5]])
+    assert (same.verdict, same.why) == ("unchanged", "within its noise")
+    assert (slower.verdict, slower.why) == ("unchanged", "what changed is less than matters: 3.0%")
+
+
 def test_zeros_in_the_past_are_left_out() -> None:
     past = noisy(10, 30)
     past[5] = past[29] = 0.0

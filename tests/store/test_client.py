@@ -81,6 +81,7 @@ def test_a_refused_statement_is_one_sentence(store: Store) -> None:
     assert str(caught.value).startswith(store.name)
     assert "\n" not in str(caught.value)
     assert "DB::Exception" not in str(caught.value)
+    assert "; " not in str(caught.value), "an advice that does not help"
 
 
 def test_without_the_extra_it_says_what_to_install(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,15 +129,15 @@ def test_a_server_that_says_nothing_within_the_deadline(monkeypatch: pytest.Monk
         connect(f"clickhouse://127.0.0.1:{silent.getsockname()[1]}")
 
 
-class _Stranger(BaseHTTPRequestHandler):
-    """A server that lets nobody in, as ClickHouse says it."""
+class _Refusing(BaseHTTPRequestHandler):
+    """A server that does nothing for anybody, as ClickHouse says it."""
+
+    code, text = 516, "ann: Authentication failed. (AUTHENTICATION_FAILED)"
 
     def do_POST(self) -> None:
-        body = (
-            b"Code: 516. DB::Exception: ann: Authentication failed. (AUTHENTICATION_FAILED) (version 26.5)\n"
-        )
+        body = f"Code: {self.code}. DB::Exception: {self.text} (version 26.5)\n".encode()
         self.send_response(403)
-        self.send_header("X-ClickHouse-Exception-Code", "516")
+        self.send_header("X-ClickHouse-Exception-Code", str(self.code))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -145,11 +146,28 @@ class _Stranger(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_refuses_the_password_says_where_to_give_it() -> None:
+class _Denying(_Refusing):
+    code, text = 497, "ann: Not enough privileges. (ACCESS_DENIED)"
+
+
+def refusal(by: type[_Refusing]) -> str:
     with (
-        serving(HTTPServer(("127.0.0.1", 0), _Stranger)) as server,
-        pytest.raises(StoreError, match="TORCHPERF_STORE_PASSWORD") as caught,
+        serving(HTTPServer(("127.0.0.1", 0), by)) as server,
+        pytest.raises(StoreError) as caught,
     ):
         connect(f"clickhouse://ann:{SECRET}@127.0.0.1:{server.server_port}/perf")
-    assert "Authentication failed" in str(caught.value)
     assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_server_that_refuses_the_password_says_where_to_give_it() -> None:
+    said = refusal(_Refusing)
+    assert "Authentication failed" in said
+    assert "; give the user in the store's address, and the password in TORCHPERF_STORE_PASSWORD" in said
+
+
+def test_a_server_that_denies_a_right_says_whom_to_ask_for_it() -> None:
+    said = refusal(_Denying)
+    assert "Not enough privileges" in said
+    assert "; ask whoever runs the server for this right" in said
+    assert "PASSWORD" not in said

@@ -375,6 +375,9 @@ def test_what_is_too_long_for_people_is_whole_for_programs(
     assert "quarantine" not in shown.err, "a dry run sets nothing aside"
     assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["refused"]) == 70
+    (folder / "b.json").write_text("\n".join(['{"metric": 1}'] * 50))
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE, "--dry-run") == 0
+    assert " more" not in capsys.readouterr().out, "fifty are not too many"
 
 
 def test_the_way_to_resume_leads_to_the_same_place(

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchperf_ci.errors import UnsafeKeyError
 from torchperf_ci.places.place import check_keys
 from torchperf_ci.upload.payload import commit_key, file_key
 
@@ -39,6 +41,14 @@ def test_files_that_differ_in_unsafe_characters_only_get_two_keys() -> None:
     keys = {file_key(RECORD, name) for name in ("my results.json", "my?results.json", "my_results.json")}
     assert len(keys) == 3
     assert all(key.endswith(".json") for key in keys)
+
+
+def test_a_key_is_as_long_as_s3_takes_it_and_no_longer() -> None:
+    longest = "/".join(["a" * 100] * 10) + "/" + "b" * 14
+    assert len(longest) == 1024
+    check_keys([longest])
+    with pytest.raises(UnsafeKeyError, match="it is longer than 1024 characters"):
+        check_keys([longest + "b"])
 
 
 @given(st.text(min_size=1), st.text(), st.text(), st.text(), st.text())
