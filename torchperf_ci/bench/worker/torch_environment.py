@@ -156,9 +156,9 @@ def _is_available(kind: str) -> bool:
 
 def _seen(device: str) -> TorchGpu:
     """The first GPU of torch's; what this version of torch does not tell is empty."""
-    if device not in ("cuda", "xpu"):
-        return TorchGpu()
     backend: Any = getattr(torch, device)
+    if not hasattr(backend, "get_device_properties"):
+        return TorchGpu()
     told = backend.get_device_properties(0)
     place = [getattr(told, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")]
     return TorchGpu(
