@@ -22,7 +22,7 @@ COMMON = {"errors", "metrics", "document", "__version__"}
 # What a room that talks to people, to the job or to other programs may import as well.
 TOOLS = {
     *("actions", "console", "markdown", "page", "config", "options", "json_files"),
-    *("deadline", "git", "github", "identity", "interruption", "processes"),
+    *("deadline", "git", "github", "http_client", "identity", "interruption", "processes"),
 }
 # A room, or a module at the top, and what else it may import: rooms below it, the lowest first.
 MAY_IMPORT = {
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "document": set(),
     "deadline": set(),
+    "http_client": set(),
     "processes": set(),
     "config_kinds": set(),
     "stats": set(),
@@ -49,7 +50,7 @@ MAY_IMPORT = {
     "interruption": {"git", "options"},
     "json_files": {"actions", "records", "stats"},
     "config": {"config_kinds", "options"},
-    "places": {"records", "git", "deadline"},
+    "places": {"records", "git", "deadline", "http_client"},
     "store": {*TOOLS, "records", "places"},
     "series": {"records", "store", "stats", "config"},
     "verdicts": {"series", "stats", "json_files", "actions", "console", "markdown"},

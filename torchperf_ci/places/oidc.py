@@ -6,10 +6,10 @@ https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentit
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
 import urllib.request
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -21,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError
+from torchperf_ci.http_client import failure_reason, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,11 @@ TIMEOUT = 15.0
 """Seconds that one answer may take."""
 TOTAL = 60.0
 """Seconds for the job's token, tries included."""
+_TRY_AGAIN = {
+    HTTPStatus.OK,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    *(status for status in HTTPStatus if status >= 500),
+}
 
 
 class WebIdentity(CredentialProvider):
@@ -120,29 +126,15 @@ def job_token(audience: str, environ: Mapping[str, str]) -> str:
     problem = ""
     for _ in Deadline.after(TOTAL).tries(most=5):
         try:
-            return _token(request)
-        except urllib.error.HTTPError as error:
-            problem = f"HTTP {error.code} {error.reason}"
-            error.close()
-            if error.code != 429 and error.code < 500:
-                break
-        except (OSError, ValueError, KeyError) as error:
-            problem = str(error) or type(error).__name__
+            answer = json_answer(request, TIMEOUT)
+        except (OSError, HTTPException) as error:
+            problem = failure_reason(error)
+            continue
+        token = answer.body.get("value")
+        if answer.status == HTTPStatus.OK and token and isinstance(token, str):
+            return token
+        problem = f"HTTP {answer.status}, without a token"
+        if answer.status not in _TRY_AGAIN:
+            break
     msg = f"GitHub gave this job no OIDC token: {problem}; run the job again"
     raise CredentialsError(msg)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirection would carry the job's request token to somebody else."""
-
-    def redirect_request(self, *_args: object) -> None:
-        return None
-
-
-def _token(request: urllib.request.Request) -> str:
-    with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT) as answer:
-        token = json.load(answer)["value"]
-    if not isinstance(token, str) or not token:
-        msg = "the answer holds no token"
-        raise ValueError(msg)
-    return token

@@ -10,18 +10,15 @@ import http.client
 import json
 import os
 import re
-import socket
-import ssl
 import time
-import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
+from torchperf_ci.http_client import failure_reason, json_answer, never_arrived
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import UploaderCredentials
 from torchperf_ci.store.client import EmbeddedStore, StoreServer, connect, parse_dsn
@@ -32,30 +29,13 @@ from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from email.message import Message
 
+    from torchperf_ci.http_client import HttpAnswer
     from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult
     from torchperf_ci.store.ingest import IngestOutcome as Ingested
 
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_ANSWER_LIMIT = 64 * 1024
-_TOLD = 200
-"""Characters of a server's message that are repeated to people."""
-
-
-@dataclass(frozen=True)
-class HttpAnswer:
-    """A status, what the body says where it is a JSON object, and the seconds after which to come back."""
-
-    status: int
-    body: dict[str, Any]
-    wait: float = 0.0
-
-    @property
-    def message(self) -> str:
-        """The server's own words, on one line."""
-        return " ".join(str(self.body.get("message", "")).split())[:_TOLD]
 
 
 def checked_url(url: str) -> str:
@@ -72,53 +52,6 @@ def checked_url(url: str) -> str:
         msg = f"{url}: would send the password in the clear; give an https:// URL"
         raise UsageError(msg)
     return url
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET elsewhere; so the redirect itself is the answer."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def post_json(url: str, content: bytes, seconds: float) -> HttpAnswer:
-    """The answer, whatever its status. Each step of the exchange may take ``seconds``.
-
-    Raises :class:`OSError` or :class:`http.client.HTTPException` where there is no answer.
-    """
-    headers = {"content-type": "application/json"}
-    request = urllib.request.Request(url, content, headers, method="POST")  # noqa: S310  # see checked_url
-    # A proxy would see the password that goes to this machine in the clear.
-    direct = [urllib.request.ProxyHandler({})] if url.startswith("http://") else []
-    try:
-        with urllib.request.build_opener(_NoRedirect, *direct).open(request, timeout=seconds) as response:
-            return _answer(response.status, response.headers, response.read(_ANSWER_LIMIT))
-    except urllib.error.HTTPError as error:
-        with error:
-            return _answer(error.code, error.headers, error.read(_ANSWER_LIMIT))
-
-
-def never_arrived(error: Exception) -> bool:
-    """Whether there was no connection to send anything over."""
-    inner = getattr(error, "reason", error)
-    return isinstance(inner, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError)
-
-
-def failure_reason(error: Exception) -> str:
-    """The innermost reason, in few words."""
-    inner = getattr(error, "reason", error)
-    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
-
-
-def _answer(status: int, headers: Message, content: bytes) -> HttpAnswer:
-    try:
-        body = json.loads(content)
-    except ValueError:
-        body = None
-    wait = headers.get("retry-after") or ""
-    return HttpAnswer(
-        status, body if isinstance(body, dict) else {}, float(wait) if wait.isdecimal() else 0.0
-    )
 
 
 _SECONDS_A_REQUEST = 30.0
@@ -198,9 +131,9 @@ class _UploadApiSender:
         msg = f"{key}: {self._url} did not keep it within {self._seconds:g} s: {problem}"
         raise NotDeliveredError(msg)
 
-    def _ask(self, request: bytes) -> HttpAnswer | OSError | http.client.HTTPException:
+    def _ask(self, request: urllib.request.Request) -> HttpAnswer | OSError | http.client.HTTPException:
         try:
-            return post_json(self._url, request, min(_SECONDS_A_REQUEST, self._deadline.left))
+            return json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left))
         except (OSError, http.client.HTTPException) as error:
             return error
 
@@ -231,7 +164,7 @@ class _UploadApiSender:
         told = f" ({answer.message})" if answer.message else ""
         return kind(f"{key}: {self._url} answered {answer.status}{told}: {advice}")
 
-    def _request(self, key: str, body: bytes) -> bytes:
+    def _request(self, key: str, body: bytes) -> urllib.request.Request:
         content = {
             "username": self._credentials.username,
             "password": self._credentials.password,
@@ -242,7 +175,8 @@ class _UploadApiSender:
         if len(request) >= API_LIMIT:
             msg = f"{key}: its request has {len(request)} bytes, and {self._url} takes less than {API_LIMIT}"
             raise NotDeliveredError(msg)
-        return request
+        headers = {"content-type": "application/json"}
+        return urllib.request.Request(self._url, request, headers, method="POST")  # noqa: S310  # see checked_url
 
 
 BUCKET = "torchperf-upload"
