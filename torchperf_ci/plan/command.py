@@ -8,151 +8,39 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import actions, config, console
-from torchperf_ci.actions import Annotation, literal
+from torchperf_ci import actions, config
+from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.selection import write_costs
-from torchperf_ci.document import Column, counted, short
+from torchperf_ci.console import print_document, say
+from torchperf_ci.document import Column, Document, Only, Table, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.markdown import plain, table
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
 from torchperf_ci.plan.bisections import plan_bisections, write_bisections
 from torchperf_ci.plan.jobs import jobs_of, matrix, measured_costs, unused_runners
 from torchperf_ci.verdicts.verdict_document import difference_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from torchperf_ci.bench.selection import Costs
     from torchperf_ci.options import PlanOptions
-    from torchperf_ci.plan.bisections import BisectionPlan, LeftOut, Regression
+    from torchperf_ci.plan.bisections import BisectionPlan, Regression
     from torchperf_ci.plan.jobs import MeasurementJob
+    from torchperf_ci.verdicts.verdict import Verdict
 
 
-_JOB_COLUMNS = ("name", "runs on", "device", "suite", "shard", "tune")
-_BISECTION_COLUMNS = ("name", "runs on", "range", "largest change", "series", "most minutes")
-_LISTED = 100
-"""Rows of a table in the summary."""
-_TOLD = 20
+_JOB_COLUMNS = tuple(map(Column, ("name", "runs on", "device", "suite", "shard", "tune")))
+_BISECTION_COLUMNS = (
+    *map(Column, ("name", "runs on", "range", "largest change")),
+    Column("series", "number"),
+    Column("most minutes", "number"),
+)
+_LEFT_OUT_COLUMNS = (Column("what"), Column("why", "prose"))
+_MOST_LINES = 20
 """Lines on what is left out; the summary has more."""
-_TEXT_LENGTH = 300
+_LINE_LENGTH = 300
 _WAITS = "the budget is too small for it beside what changed more"
-
-TextRow = tuple[str, ...]
-
-
-def show_jobs(jobs: Iterable[MeasurementJob]) -> None:
-    """Print the jobs that measure as a table."""
-    rows = [
-        (job.name, ", ".join(job.labels), job.device, job.suite, job.shard, "yes" if job.tune else "")
-        for job in jobs
-    ]
-    _print_rows(_JOB_COLUMNS, rows)
-
-
-def show_bisections(plan: BisectionPlan) -> None:
-    """Print the bisections as a table."""
-    _print_rows(_BISECTION_COLUMNS, _bisection_rows(plan))
-
-
-def say_first_lines(lines: Sequence[str]) -> None:
-    """Write lines to stderr, the first ones of many."""
-    hidden = len(lines) - _TOLD
-    more = [f"and {hidden} more"] if hidden > 0 else []
-    console.say(*(short(line, _TEXT_LENGTH) for line in [*lines[:_TOLD], *more]))
-
-
-def bisections_headline(plan: BisectionPlan) -> str:
-    """One sentence that counts everything."""
-    fitting, ranges = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
-    if not ranges and not plan.left_out:
-        return "Nothing got worse, so nothing is bisected"
-    counts = [f"Bisected tonight: {fitting} of {ranges} ranges of commits"]
-    counts += [f"the budget is too small for {len(plan.waiting)}"] if plan.waiting else []
-    counts += [f"{len(plan.left_out)} series cannot be bisected"] if plan.left_out else []
-    return "; ".join(counts)
-
-
-def not_bisected(plan: BisectionPlan) -> list[str]:
-    """What is not bisected, and why, a line each: plain text, which holds names from outside."""
-    return [f"{what}: {why}" for what, why in _rows_not_bisected(plan)]
-
-
-def bisections_markdown(plan: BisectionPlan) -> str:
-    """All of it for the summary of a job."""
-    parts = [f"### {bisections_headline(plan)}"]
-    if rows := _bisection_rows(plan):
-        parts.append(_markdown_table(_BISECTION_COLUMNS, rows))
-    if rows := _rows_not_bisected(plan):
-        parts.append(f"**Not bisected tonight**\n\n{_markdown_table(('what', 'why'), rows)}")
-    return "\n\n".join(parts) + "\n"
-
-
-def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
-    """A notice for each range that waits, and one for all that cannot be bisected."""
-    waiting = [
-        Annotation("notice", f"{regression_text(one)}: {_WAITS}", title="Not bisected tonight")
-        for one in plan.waiting
-    ]
-    if not plan.left_out:
-        return waiting
-    told = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
-    return [*waiting, Annotation("notice", told, title="torchperf plan")]
-
-
-def regression_text(regression: Regression) -> str:
-    """``h100 1f3a9c02de…8e1b0a44c3: vision/resnet18 latency(ms) (…) +5.0% (+4.1…+5.9) and 3 more``."""
-    return f"{regression.runner} {_range_text(regression)}: {_largest(regression)}{_others(regression)}"
-
-
-def _bisection_rows(plan: BisectionPlan) -> list[TextRow]:
-    return [
-        (
-            row.name,
-            ", ".join(row.labels),
-            _range_text(regression),
-            _largest(regression),
-            str(len(regression.verdicts)),
-            str(round(row.deadline / 60)),
-        )
-        for row, regression in plan.chosen.items()
-    ]
-
-
-def _rows_not_bisected(plan: BisectionPlan) -> list[TextRow]:
-    return [
-        *((regression_text(one), _WAITS) for one in plan.waiting),
-        *((_of_left_out(one), one.why) for one in plan.left_out),
-    ]
-
-
-def _of_left_out(one: LeftOut) -> str:
-    return f"{one.verdict.series} {difference_text(one.verdict)}".rstrip()
-
-
-def _range_text(regression: Regression) -> str:
-    return f"{regression.range.good[:10]}…{regression.range.bad[:10]}"
-
-
-def _largest(regression: Regression) -> str:
-    verdict = regression.largest
-    return f"{verdict.series} {difference_text(verdict)}".rstrip()
-
-
-def _others(regression: Regression) -> str:
-    others = len(regression.verdicts) - 1
-    return f" and {others} more" if others else ""
-
-
-def _print_rows(columns: TextRow, rows: Iterable[TextRow]) -> None:
-    cells = [[short(cell, _TEXT_LENGTH) for cell in row] for row in rows]
-    with literal(sys.stdout):
-        console.print_table([Column(column) for column in columns], cells, sys.stdout)
-        sys.stdout.flush()
-
-
-def _markdown_table(columns: TextRow, rows: Sequence[TextRow]) -> str:
-    cells = [[plain(short(cell, _TEXT_LENGTH)) for cell in row] for row in rows]
-    return table(columns, cells, _LISTED)
 
 
 def plan_command(options: PlanOptions) -> int:
@@ -161,9 +49,9 @@ def plan_command(options: PlanOptions) -> int:
     given = config.find(options.config)
     jobs = jobs_of(given)
     if options.verdicts:
-        _tell_bisections(jobs, options)
+        _plan_bisecting(jobs, options)
     else:
-        _tell_measuring(jobs, given, options)
+        _plan_measuring(jobs, given, options)
     return 0
 
 
@@ -177,17 +65,15 @@ def _check(options: PlanOptions) -> None:
     elif options.costs:
         msg = "--costs are for what measures, --verdicts for what bisects: plan one at a time"
         raise UsageError(msg)
-    elif not options.records:
-        msg = "which runner measured what? give the folder that the jobs' artifacts are in with --records"
-        raise UsageError(msg)
 
 
-def _tell_measuring(jobs: Sequence[MeasurementJob], given: config.Config, options: PlanOptions) -> None:
+def _plan_measuring(jobs: Sequence[MeasurementJob], given: config.Config, options: PlanOptions) -> None:
+    document = jobs_document(jobs)
     notes = [f"no suite uses the runner {name!r}" for name in unused_runners(given)]
     if options.costs:
         notes += _write_costs(Path(options.costs), options.store or given.store, given.name)
-    _print_matrix(jobs, options, show_jobs)
-    say_first_lines([*notes, counted(len(jobs), "job")])
+    _print_matrix(jobs, document, options)
+    _say_first([*notes, str(document.title)])
     actions.annotate(actions.Annotation("notice", note, title="torchperf plan") for note in notes)
     actions.set_output("names", "\n".join(job.name for job in jobs))
 
@@ -204,30 +90,114 @@ def _write_costs(path: Path, dsn: str, benchmark: str) -> list[str]:
     actions.set_output("costs", str(path.absolute()))
     if known:
         counts = ", ".join(f"{counted(len(cases), 'case')} on {device}" for device, cases in known.items())
-        say_first_lines([f"costs of {counts} in {path}"])
+        _say_first([f"costs of {counts} in {path}"])
         return wrong
     return [*wrong, f"no costs of {benchmark!r} are known yet: shards get equally many cases"]
 
 
-def _tell_bisections(jobs: Sequence[MeasurementJob], options: PlanOptions) -> None:
+def _plan_bisecting(jobs: Sequence[MeasurementJob], options: PlanOptions) -> None:
+    if not options.records:
+        msg = "which runner measured what? give the folder that the jobs' artifacts are in with --records"
+        raise UsageError(msg)
     files = [Path(name) for name in options.verdicts]
-    plan = plan_bisections(files, jobs, Path(options.records or ""), options.budget)
+    plan = plan_bisections(files, jobs, Path(options.records), options.budget)
     out = Path(options.out)
     write_bisections(plan, out)
-    _print_matrix(plan.chosen, options, lambda _: show_bisections(plan))
-    say_first_lines([*not_bisected(plan), bisections_headline(plan)])
-    actions.append_summary(bisections_markdown(plan))
+    document = bisections_document(plan)
+    _print_matrix(plan.chosen, document, options)
+    _say_first([*(f"{what}: {why}" for what, why in _left_out(plan)), str(document.title)])
+    actions.append_summary(to_markdown(document))
     actions.annotate(bisection_notices(plan))
     actions.set_output("count", str(len(plan.chosen)))
     actions.set_output("out", str(out.absolute()))
 
 
-def _print_matrix(rows: Collection[Any], options: PlanOptions, show: Callable[[Any], None]) -> None:
-    """The table for people, else one line of JSON, which is also the step's output."""
+def _print_matrix(rows: Collection[Any], document: Document, options: PlanOptions) -> None:
+    """The tables for people, else one line of JSON, which is also the step's output."""
     text = json.dumps(matrix(rows), separators=(",", ":"))
     if options.json:
         sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
     else:
-        show(rows)
+        with actions.literal(sys.stdout):
+            print_document(document, sys.stdout, rest="all of them with --json")
+    sys.stdout.flush()
     actions.set_output("matrix", text)
+
+
+def _say_first(lines: Sequence[str]) -> None:
+    """Write lines to stderr, the first ones of many."""
+    hidden = len(lines) - _MOST_LINES
+    more = [f"and {hidden} more"] if hidden > 0 else []
+    say(*(short(line, _LINE_LENGTH) for line in [*lines[:_MOST_LINES], *more]))
+
+
+def jobs_document(jobs: Sequence[MeasurementJob]) -> Document:
+    """The jobs that measure."""
+    rows = [
+        (job.name, ", ".join(job.labels), job.device, job.suite, job.shard, "yes" if job.tune else "")
+        for job in jobs
+    ]
+    return Document(counted(len(jobs), "job"), [Table(_JOB_COLUMNS, rows)])
+
+
+def bisections_document(plan: BisectionPlan) -> Document:
+    """The jobs that bisect, and on a page what is not bisected tonight, and why."""
+    rows = [
+        (
+            job.name,
+            ", ".join(job.labels),
+            _range_text(regression),
+            _change_text(regression.largest),
+            str(len(regression.verdicts)),
+            str(round(job.deadline / 60)),
+        )
+        for job, regression in plan.chosen.items()
+    ]
+    left_out = Table(_LEFT_OUT_COLUMNS, _left_out(plan), title="Not bisected tonight")
+    return Document(_headline(plan), [Table(_BISECTION_COLUMNS, rows), Only("page", [left_out])])
+
+
+def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
+    """A notice for each range that waits, and one for all that cannot be bisected."""
+    waiting = [
+        Annotation("notice", f"{_regression_text(regression)}: {_WAITS}", title="Not bisected tonight")
+        for regression in plan.waiting
+    ]
+    if not plan.left_out:
+        return waiting
+    told = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
+    return [*waiting, Annotation("notice", told, title="torchperf plan")]
+
+
+def _headline(plan: BisectionPlan) -> str:
+    """One sentence that counts everything."""
+    fitting, ranges = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
+    if not ranges and not plan.left_out:
+        return "Nothing got worse, so nothing is bisected"
+    counts = [f"Bisected tonight: {fitting} of {ranges} ranges of commits"]
+    counts += [f"the budget is too small for {len(plan.waiting)}"] if plan.waiting else []
+    counts += [f"{len(plan.left_out)} series cannot be bisected"] if plan.left_out else []
+    return "; ".join(counts)
+
+
+def _left_out(plan: BisectionPlan) -> list[tuple[str, str]]:
+    """What is not bisected, and why: text that holds names from outside."""
+    return [
+        *((_regression_text(regression), _WAITS) for regression in plan.waiting),
+        *((_change_text(left_out.verdict), left_out.why) for left_out in plan.left_out),
+    ]
+
+
+def _regression_text(regression: Regression) -> str:
+    """``h100 1f3a9c02de…8e1b0a44c3: vision/resnet18 latency(ms) (…) +5.0% (+4.1…+5.9) and 3 more``."""
+    others = len(regression.verdicts) - 1
+    more = f" and {others} more" if others else ""
+    return f"{regression.runner} {_range_text(regression)}: {_change_text(regression.largest)}{more}"
+
+
+def _range_text(regression: Regression) -> str:
+    return f"{regression.range.good[:10]}…{regression.range.bad[:10]}"
+
+
+def _change_text(verdict: Verdict) -> str:
+    return short(f"{verdict.series} {difference_text(verdict)}".rstrip(), _LINE_LENGTH)
