@@ -208,6 +208,49 @@ def test_what_became_better_excuses_nothing_that_is_worse() -> None:
     assert not [verdict for verdict in verdicts if verdict.is_red]
 
 
+@pytest.mark.parametrize(
+    ("cv", "seed", "newest", "word", "why"),
+    [
+        (0.01, 0, 10.0, "unchanged", "within its noise"),
+        (0.003, 0, 10.1, "unchanged", "what changed is less than matters: 3.0%"),
+        (0.003, 0, 9.7, "unchanged", "what changed may be less than matters: 3.0%"),
+        (
+            0.02,
+            2,
+            11.0,
+            "noisy",
+            "+10.0% in the newest run, which is within what single runs of this series do: measure again",
+        ),
+        (0.003, 0, 9.5, "noisy", "-5.0% in the newest run, without proof yet: measure again"),
+    ],
+    ids=["noise", "small", "small, perhaps", "within what runs do", "better, perhaps"],
+)
+def test_what_is_neither_proven_nor_looks_worse_is_told_as_it_is(
+    cv: float, seed: int, newest: float, word: str, why: str
+) -> None:
+    verdict = one(noisy(10, 30, cv=cv, seed=seed), [newest])
+    assert (verdict.verdict, verdict.candidate, verdict.why) == (word, False, why)
+
+
+@pytest.mark.parametrize("cv", [0.003, 0.01, 0.02, 0.03])
+def test_that_a_change_is_less_than_matters_is_said_only_where_its_whole_interval_is(cv: float) -> None:
+    verdicts = [one(noisy(10, 30, cv=cv, seed=3), [10 + step / 20]) for step in range(-30, 31)]
+    small = [verdict.effect for verdict in verdicts if "is less than matters" in verdict.why]
+    large = [verdict for verdict in verdicts if verdict.effect.low > 1.03 or verdict.effect.high < 1 / 1.03]
+    assert all(1 / 1.03 < effect.low < effect.high < 1.03 for effect in small)
+    assert large
+    assert not [verdict for verdict in large if verdict.verdict == "unchanged"]
+
+
+def test_an_amount_that_moved_once_is_not_called_unchanged() -> None:
+    """There is no share of a leak: the sentence has none."""
+    leak = [value - 10 for value in noisy(10, 30, cv=0.2, seed=1)]
+    verdicts = [one(leak, [newest / 4], "memory_leak(KiB/iter)") for newest in range(60)]
+    said = [verdict for verdict in verdicts if verdict.why.startswith("a change in the newest run, which")]
+    assert said
+    assert {(verdict.verdict, verdict.candidate) for verdict in said} == {("noisy", False)}
+
+
 def test_a_constant_series_shows_the_smallest_change_that_matters_and_not_less() -> None:
     assert one([10.0] * 30, [10.4] * 3).verdict == "regressed"
     assert one([10.0] * 30, [10.0]).verdict == "unchanged"

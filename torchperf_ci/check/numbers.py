@@ -1,26 +1,34 @@
-"""Series of measured numbers: the gate judges all of them together, and what it finds is told in words."""
+"""Series of measured numbers: the gate judges all of them together; and whether luck of builds makes as much."""
 
 from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
-from math import exp, expm1, inf, isnan, log, log1p, nan
+from math import inf, log, log1p, nan
 from operator import mul
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.check.gate_findings import (
+    HOPELESS,
+    gate_evidence,
+    gate_finding,
+    is_too_short,
+    ratio_of_log,
+    share_of_log,
+)
 from torchperf_ci.check.pairing import RunMatrix, chart_points, commits_around, of_newest_runs, run_matrix
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import DOWN, LEAST_AMOUNT
+from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.stats.build_variance import estimate_tau
-from torchperf_ci.stats.effect import LARGEST, Effect
-from torchperf_ci.stats.gate import FALSE_DISCOVERIES, FEWEST_REPETITIONS, Repetitions, judge
-from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.past import BASELINE, NEWEST
 from torchperf_ci.verdicts.verdict import LUCK_EVIDENCE, BuildLuck, Verdict
 
 if TYPE_CHECKING:
@@ -32,201 +40,12 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.stats.build_variance import TauEstimate
-    from torchperf_ci.stats.gate import GateSide, Judged
-    from torchperf_ci.verdicts.verdict import VerdictWord
+    from torchperf_ci.stats.gate import Judged
 
 
 def log_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The logarithms, NaN where there is none."""
     return np.log(np.where(values > 0, values, np.nan))
-
-
-def ratio_of_log(log: float) -> float:
-    """1.03 for a logarithm that is 3% up."""
-    return exp(min(log, LARGEST))
-
-
-def share_of_log(log: float) -> float:
-    """0.03 for the same."""
-    return expm1(min(log, LARGEST))
-
-
-BLIND = 3.0
-"""A series that could not have shown so many times the change that matters is too noisy to be called unchanged."""
-HOPELESS = 1.0
-"""A series that shows nothing less than a doubling shows nothing; the number itself then says no more."""
-TELLING_OFFSET = 0.005
-"""The offset of a machine from which on a reader is told of it."""
-
-
-@dataclass(frozen=True)
-class GateFinding:
-    """A verdict in one word and one sentence."""
-
-    word: VerdictWord
-    why: str
-    candidate: bool = False
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether the series is worse, or looks so."""
-        return self.word == "regressed" or self.candidate
-
-
-def is_too_short(judged: Judged, row: int, past: int) -> bool:
-    """Whether the series in ``row``, with so many comparable runs in the past, has too few to tell what is noise."""
-    return past < MIN_HISTORY or isnan(judged.up.rate[row])
-
-
-def gate_finding(
-    judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]
-) -> GateFinding:
-    """What is said of the series in ``row``, which has so many comparable runs in the past.
-
-    ``day`` tells when the run was that so many runs came after.
-    """
-    up, down = judged.up, judged.down
-    if is_too_short(judged, row, past):
-        return GateFinding(
-            "noisy", f"{counted(past, 'comparable run')} before; {MIN_HISTORY} tell what is noise"
-        )
-    if not rule.direction:
-        return _undirected(judged, row)
-    worse, better = (up, down) if rule.direction == DOWN else (down, up)
-    if worse.proven[row]:
-        return GateFinding("regressed", _proof(judged, worse, row))
-    if worse.candidate[row]:
-        return GateFinding("noisy", _doubt(judged, worse, row, day), candidate=True)
-    if better.proven[row]:
-        return GateFinding("improved", _proof(judged, better, row))
-    return _quiet(judged, row, rule)
-
-
-def gate_evidence(judged: Judged, row: int) -> dict[str, Any]:
-    """The numbers behind a finding."""
-    rates = [side.rate[row] for side in (judged.up, judged.down)]
-    return {
-        "history": int(judged.history[row]),
-        "window": int(judged.runs[row]),
-        "false_discovery_rate": float(min(rates)),
-        "machine_offset": float(share_of_log(judged.offset[row])),
-    }
-
-
-def _undirected(judged: Judged, row: int) -> GateFinding:
-    if judged.up.proven[row] or judged.down.proven[row]:
-        return GateFinding(
-            "noisy", "changed, and nobody says which way is better: give it a direction in the policy"
-        )
-    return GateFinding("unchanged", "within its noise")
-
-
-def _quiet(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
-    detectable = share_of_log(judged.detectable[row])
-    if rule.kind == "ratio" and detectable > HOPELESS:
-        return GateFinding(
-            "noisy", f"too noisy to tell anything: runs differ by {share_of_log(judged.sigma[row]):.0%}"
-        )
-    if rule.kind == "ratio" and detectable > BLIND * rule.min_effect:
-        return GateFinding(
-            "noisy", f"too noisy to tell: a change below {detectable:.1%} would hardly be seen"
-        )
-    if judged.low[row] <= 0 <= judged.high[row]:
-        return GateFinding("unchanged", "within its noise")
-    return GateFinding("unchanged", f"what changed is less than matters: {rule.min_effect:.1%}")
-
-
-def _proof(judged: Judged, side: GateSide, row: int) -> str:
-    window, history = int(judged.runs[row]), int(judged.history[row])
-    newest = f"the last {window} runs" if window > 1 else "the last run"
-    return (
-        f"{newest} against {history} before, false-discovery rate {side.rate[row]:.1g}{_offset(judged, row)}"
-    )
-
-
-def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) -> str:
-    if judged.runs[row] == 1:
-        return f"looks worse in the newest run; one alone is no proof, so measure again{_offset(judged, row)}"
-    runs, ago = side.seen[row].tolist()
-    if runs and ago:
-        seen = f"so did {runs} runs until {day(ago)}, and it came back: no proof, so measure again"
-        return f"looks worse in the last {int(judged.runs[row])} runs, but {seen}{_offset(judged, row)}"
-    if runs:
-        back = f"is back where it was {runs} runs before: no proof, so measure again"
-        return f"looks worse in the last {int(judged.runs[row])} runs, but {back}{_offset(judged, row)}"
-    rate = f"{side.rate[row]:.1g}"
-    proof = f"false-discovery rate {rate}, and {FALSE_DISCOVERIES} is proof"
-    return f"looks worse in the last {int(judged.runs[row])} runs ({proof}){_offset(judged, row)}"
-
-
-def _offset(judged: Judged, row: int) -> str:
-    offset = share_of_log(judged.offset[row])
-    if abs(offset) < TELLING_OFFSET:
-        return ""
-    return f"; {offset:+.1%}, which the whole job shows, is taken off"
-
-
-def beside_luck(
-    verdicts: Sequence[Verdict], pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
-) -> Sequence[Verdict]:
-    """The same verdicts. Those on ratios that are, or look, worse since another build of PyTorch say whether luck of
-    builds makes as much."""
-    found = {verdict.series: verdict for verdict in verdicts}
-    new = {
-        one.series: builds
-        for one in pairings
-        if rules[one.series].kind == "ratio" and (builds := _builds_compared(one, found[one.series]))
-    }
-    kinds: dict[object, dict[Series, Sequence[Point]]] = defaultdict(dict)
-    for one in pairings:
-        kinds[one.series.group, one.series.metric][one.series] = one.old
-    for kind in {(series.group, series.metric) for series in new}:
-        for series, luck in zip(kinds[kind], _luck(kinds[kind]), strict=True):
-            if series in new:
-                found[series] = _with_build_luck(found[series], luck, new[series])
-    return list(found.values())
-
-
-def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
-    """Of how many builds the past is, and the newest runs that look worse, where the last of these is none of them."""
-    if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
-        return None
-    newest = of_newest_runs([*pairing.old, *pairing.new], verdict.evidence["window"])
-    runs = {point.run for point in newest}
-    before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
-    old, new = ({point.info.get("torch", "") for point in some} - {""} for some in (before, newest))
-    is_other = old and newest[-1].info.get("torch", "") not in {"", *old}
-    return (len(old), len(new)) if is_other else None
-
-
-def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
-    """What the past of series of one kind, all of them ratios, tells of each."""
-    numbers = defaultdict(count().__next__, {"": -1})
-    numbered = {
-        series: [replace(point, value=float(numbers[point.info.get("torch", "")])) for point in row]
-        for series, row in past.items()
-    }
-    known = run_matrix(past)
-    builds = np.nan_to_num(run_matrix(numbered).values, nan=-1.0)
-    values = log_values(np.where(_is_first(known.sessions), known.values, np.nan))
-    return estimate_tau(values, builds.astype(np.int64))
-
-
-def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a run is the first one of its session, in each row."""
-    found = np.zeros(sessions.shape, dtype=bool)
-    for row, one in zip(found, sessions, strict=True):
-        row[np.unique(one, return_index=True)[1]] = True
-    return found
-
-
-def _with_build_luck(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
-    ratio = verdict.effect.ratio if verdict.effect else 1.0
-    low, high = luck.quantile(0.025), luck.quantile(0.975)
-    told = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
-    return replace(
-        verdict, why=f"{verdict.why}; {told}", evidence={**verdict.evidence, LUCK_EVIDENCE: asdict(told)}
-    )
 
 
 MOST_NEW = NEWEST
@@ -359,3 +178,66 @@ def _commit_range(pairing: SeriesPairing, window: int) -> Mapping[str, object]:
     runs = {point.run for point in new}
     old = [point for point in points if point.run not in runs]
     return {"runs": len({point.run for point in pairing.new}), **commits_around(old, new)}
+
+
+def beside_luck(
+    verdicts: Sequence[Verdict], pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
+) -> Sequence[Verdict]:
+    """The same verdicts. Those on ratios that are, or look, worse since another build of PyTorch say whether luck of
+    builds makes as much."""
+    found = {verdict.series: verdict for verdict in verdicts}
+    new = {
+        one.series: builds
+        for one in pairings
+        if rules[one.series].kind == "ratio" and (builds := _builds_compared(one, found[one.series]))
+    }
+    kinds: dict[object, dict[Series, Sequence[Point]]] = defaultdict(dict)
+    for one in pairings:
+        kinds[one.series.group, one.series.metric][one.series] = one.old
+    for kind in {(series.group, series.metric) for series in new}:
+        for series, luck in zip(kinds[kind], _luck(kinds[kind]), strict=True):
+            if series in new:
+                found[series] = _with_build_luck(found[series], luck, new[series])
+    return list(found.values())
+
+
+def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
+    """Of how many builds the past is, and the newest runs that look worse, where the last of these is none of them."""
+    if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
+        return None
+    newest = of_newest_runs([*pairing.old, *pairing.new], verdict.evidence["window"])
+    runs = {point.run for point in newest}
+    before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
+    old, new = ({point.info.get("torch", "") for point in some} - {""} for some in (before, newest))
+    is_other = old and newest[-1].info.get("torch", "") not in {"", *old}
+    return (len(old), len(new)) if is_other else None
+
+
+def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
+    """What the past of series of one kind, all of them ratios, tells of each."""
+    numbers = defaultdict(count().__next__, {"": -1})
+    numbered = {
+        series: [replace(point, value=float(numbers[point.info.get("torch", "")])) for point in row]
+        for series, row in past.items()
+    }
+    known = run_matrix(past)
+    builds = np.nan_to_num(run_matrix(numbered).values, nan=-1.0)
+    values = log_values(np.where(_is_first(known.sessions), known.values, np.nan))
+    return estimate_tau(values, builds.astype(np.int64))
+
+
+def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a run is the first one of its session, in each row."""
+    found = np.zeros(sessions.shape, dtype=bool)
+    for row, one in zip(found, sessions, strict=True):
+        row[np.unique(one, return_index=True)[1]] = True
+    return found
+
+
+def _with_build_luck(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
+    ratio = verdict.effect.ratio if verdict.effect else 1.0
+    low, high = luck.quantile(0.025), luck.quantile(0.975)
+    told = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
+    return replace(
+        verdict, why=f"{verdict.why}; {told}", evidence={**verdict.evidence, LUCK_EVIDENCE: asdict(told)}
+    )

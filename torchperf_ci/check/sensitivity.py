@@ -13,8 +13,9 @@ import numpy as np
 
 from torchperf_ci import actions
 from torchperf_ci.actions import literal
+from torchperf_ci.check.gate_findings import HOPELESS, share_of_log
 from torchperf_ci.check.judging import rule_of
-from torchperf_ci.check.numbers import HOPELESS, log_values, share_of_log
+from torchperf_ci.check.numbers import log_values
 from torchperf_ci.check.pairing import newest_machine, run_matrix
 from torchperf_ci.console import print_table
 from torchperf_ci.document import Column, counted

@@ -1,0 +1,159 @@
+"""What is said of a series that the gate has judged: one word, one sentence, and the numbers behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, isnan, log1p
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.document import counted
+from torchperf_ci.metrics import DOWN
+from torchperf_ci.stats.effect import LARGEST
+from torchperf_ci.stats.gate import FALSE_DISCOVERIES
+from torchperf_ci.stats.past import MIN_HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.stats.gate import GateSide, Judged
+    from torchperf_ci.verdicts.verdict import VerdictWord
+
+
+BLIND = 3.0
+"""A series that could not have shown so many times the change that matters is too noisy to be called unchanged."""
+HOPELESS = 1.0
+"""A series that shows nothing less than a doubling shows nothing; the number itself then says no more."""
+TELLING_OFFSET = 0.005
+"""The offset of a machine from which on a reader is told of it."""
+
+
+@dataclass(frozen=True)
+class GateFinding:
+    """A verdict in one word and one sentence."""
+
+    word: VerdictWord
+    why: str
+    candidate: bool = False
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the series is worse, or looks so."""
+        return self.word == "regressed" or self.candidate
+
+
+def gate_finding(
+    judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]
+) -> GateFinding:
+    """What is said of the series in ``row``, which has so many comparable runs in the past.
+
+    ``day`` tells when the run was that so many runs came after.
+    """
+    if is_too_short(judged, row, past):
+        return GateFinding(
+            "noisy", f"{counted(past, 'comparable run')} before; {MIN_HISTORY} tell what is noise"
+        )
+    if not rule.direction:
+        return _undirected(judged, row, rule)
+    up, down = judged.up, judged.down
+    worse, better = (up, down) if rule.direction == DOWN else (down, up)
+    if worse.proven[row]:
+        return GateFinding("regressed", _proof(judged, worse, row))
+    if worse.candidate[row]:
+        return GateFinding("noisy", _doubt(judged, worse, row, day), candidate=True)
+    if better.proven[row]:
+        return GateFinding("improved", _proof(judged, better, row))
+    return _unproven(judged, row, rule)
+
+
+def is_too_short(judged: Judged, row: int, past: int) -> bool:
+    """Whether the series in ``row``, with so many comparable runs in the past, has too few to tell what is noise."""
+    return past < MIN_HISTORY or isnan(judged.up.rate[row])
+
+
+def gate_evidence(judged: Judged, row: int) -> dict[str, Any]:
+    """The numbers behind a finding."""
+    rates = [side.rate[row] for side in (judged.up, judged.down)]
+    return {
+        "history": int(judged.history[row]),
+        "window": int(judged.runs[row]),
+        "false_discovery_rate": float(min(rates)),
+        "machine_offset": float(share_of_log(judged.offset[row])),
+    }
+
+
+def _undirected(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
+    if judged.up.proven[row] or judged.down.proven[row]:
+        return GateFinding(
+            "noisy", "changed, and nobody says which way is better: give it a direction in the policy"
+        )
+    return _unproven(judged, row, rule)
+
+
+def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
+    """Unchanged where that can be told: not where noise would hide what matters, nor where more may have changed."""
+    detectable = share_of_log(judged.detectable[row])
+    if rule.kind == "ratio" and detectable > HOPELESS:
+        noise = share_of_log(judged.sigma[row])
+        return GateFinding("noisy", f"too noisy to tell anything: runs differ by {noise:.0%}")
+    if rule.kind == "ratio" and detectable > BLIND * rule.min_effect:
+        return GateFinding(
+            "noisy", f"too noisy to tell: a change below {detectable:.1%} would hardly be seen"
+        )
+    low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
+    if low <= 0 <= high:
+        return GateFinding("unchanged", "within its noise")
+    if low > least or high < -least:
+        return GateFinding("noisy", _not_yet_told(judged, row, rule))
+    is_less = "is" if -least < low and high < least else "may be"
+    return GateFinding("unchanged", f"what changed {is_less} less than matters: {rule.min_effect:.1%}")
+
+
+def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
+    """Of a change that would matter, if it is one."""
+    change = f"{share_of_log(judged.change[row]):+.1%}" if rule.kind == "ratio" else "a change"
+    runs = int(judged.runs[row])
+    newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
+    if judged.up.candidate[row] or judged.down.candidate[row]:
+        return f"{change} in {newest}, without proof yet: measure again"
+    return f"{change} in {newest}, which is within what {single}runs of this series do: measure again"
+
+
+def _proof(judged: Judged, side: GateSide, row: int) -> str:
+    window, history = int(judged.runs[row]), int(judged.history[row])
+    newest = f"the last {window} runs" if window > 1 else "the last run"
+    return (
+        f"{newest} against {history} before, false-discovery rate {side.rate[row]:.1g}{_offset(judged, row)}"
+    )
+
+
+def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) -> str:
+    if judged.runs[row] == 1:
+        return f"looks worse in the newest run; one alone is no proof, so measure again{_offset(judged, row)}"
+    runs, ago = side.seen[row].tolist()
+    if runs and ago:
+        seen = f"so did {runs} runs until {day(ago)}, and it came back: no proof, so measure again"
+        return f"looks worse in the last {int(judged.runs[row])} runs, but {seen}{_offset(judged, row)}"
+    if runs:
+        back = f"is back where it was {runs} runs before: no proof, so measure again"
+        return f"looks worse in the last {int(judged.runs[row])} runs, but {back}{_offset(judged, row)}"
+    rate = f"{side.rate[row]:.1g}"
+    proof = f"false-discovery rate {rate}, and {FALSE_DISCOVERIES} is proof"
+    return f"looks worse in the last {int(judged.runs[row])} runs ({proof}){_offset(judged, row)}"
+
+
+def _offset(judged: Judged, row: int) -> str:
+    offset = share_of_log(judged.offset[row])
+    if abs(offset) < TELLING_OFFSET:
+        return ""
+    return f"; {offset:+.1%}, which the whole job shows, is taken off"
+
+
+def ratio_of_log(log: float) -> float:
+    """1.03 for a logarithm that is 3% up."""
+    return exp(min(log, LARGEST))
+
+
+def share_of_log(log: float) -> float:
+    """0.03 for the same."""
+    return expm1(min(log, LARGEST))
