@@ -289,6 +289,21 @@ def test_what_only_one_side_has_is_new_or_missing(folder) -> None:
     assert words == {"latency(ms)": "missing", "throughput(samples/s)": "new"}
 
 
+@pytest.mark.parametrize(("values", "failing"), [([0.0], True), ([1.0], False)])
+def test_what_is_new_and_fails_says_so(folder, values, failing) -> None:
+    head = folder("head", latency=[1.0], status=values)
+    (status,) = (
+        verdict
+        for verdict in compare_directories(folder("base", latency=[1.0]), head, POLICY).verdicts
+        if verdict.series.metric == "status"
+    )
+    assert status.verdict == "new"
+    assert ("failing" in status.evidence) == failing
+    assert status.why == (
+        "fails, and base has no such record: failed" if failing else "base has no such record"
+    )
+
+
 def test_a_throughput_is_not_judged_beside_its_latency(folder) -> None:
     base = folder("base", latency=[1.0] * 5, throughput=[8.0] * 5)
     judgement = compare_directories(base, folder("head", latency=[2.0] * 5, throughput=[4.0] * 5), POLICY)

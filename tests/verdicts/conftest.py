@@ -55,7 +55,7 @@ def judgement() -> Judgement:
             a_verdict("noisy", "maybe", candidate=True),
             a_verdict("not-comparable", "moved"),
             a_verdict("missing", "gone"),
-            a_verdict("new", "born", new=3.0),
+            a_verdict("new", "born"),
             a_verdict("fixed", "mended", metric="status", old=0.0, new=1.0),
             a_verdict("improved", "faster", effect=Effect(0.5, 0.45, 0.55, 12), old=2.0, new=1.0),
             a_verdict("broken", "bert", metric="status", old=1.0, new=0.0, why="oom: out of memory"),

@@ -80,10 +80,15 @@ def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:
 def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgement, verdict) -> None:
     later = Judgement("check", "", "", [verdict(), *first_run.verdicts[:2]])
     assert new_series(later) == "2 series are new; from the sixth run on they are judged"
-    assert new_series(Judgement("compare", "", "", later.verdicts)) == ""
+    measured = [verdict(), *(verdict("new", model, new=1.0) for model in ("a", "b"))]
+    assert new_series(Judgement("compare", "", "", measured)) == (
+        "2 series are new: base has nothing to compare with"
+    )
+    assert new_series(Judgement("", "", "", measured)) == ""
 
 
 def test_a_new_series_that_fails_is_more_than_new(first_run: Judgement, verdict) -> None:
     assert is_only_new(verdict("new"), first_run)
     assert not is_only_new(verdict("new", why="fails: oom", evidence={"failing": 1}), first_run)
+    assert is_only_new(verdict("new", new=1.0), Judgement("compare", "", "", []))
     assert not is_only_new(verdict("new", why="base has no such workload"), Judgement("compare", "", "", []))

@@ -7,19 +7,19 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from math import isnan, log1p
 from statistics import median
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from torchperf_ci import actions
-from torchperf_ci.actions import literal
 from torchperf_ci.check.gate_findings import HOPELESS, share_of_log
 from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import log_values
 from torchperf_ci.check.pairing import newest_machine, run_matrix
-from torchperf_ci.console import print_table
-from torchperf_ci.document import Column, counted
+from torchperf_ci.console import print_document, say
+from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
+from torchperf_ci.series.points import without_restating
 from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
@@ -184,29 +184,6 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
     }
 
 
-def calibration_sentences(past: Alarms, shuffled: Alarms) -> list[str]:
-    """Both in words; better and worse together."""
-    false_month = MONTH * shuffled.proven / max(shuffled.runs, 1)
-    month = (
-        f"So a month of {MONTH} nights would have had {false_month:.2g} false changes that history alone proves, "
-        "better and worse together; only the worse ones fail a job."
-    )
-    return [
-        f"{past.runs} runs of the past, each judged by those before it: {_rates(past)}; real changes are among them.",
-        f"{shuffled.runs} times the same runs in another order, so that nothing has changed: {_rates(shuffled)}.",
-        month,
-    ]
-
-
-def _rates(alarms: Alarms) -> str:
-    runs = max(alarms.runs, 1)
-    share = alarms.candidates / max(alarms.judged, 1)
-    return (
-        f"{alarms.candidates / runs:.3g} candidates ({share:.2%} of {alarms.judged / runs:.0f} series) "
-        f"and {alarms.proven / runs:.2g} proven changes a run"
-    )
-
-
 _LISTED = 10
 _SUITE_COLUMNS = (
     Column("benchmark"),
@@ -220,7 +197,7 @@ _SUITE_COLUMNS = (
     Column("see what matters", "number"),
 )
 _SERIES_COLUMNS = (
-    Column("the series that see least"),
+    Column("series"),
     Column("runs", "number"),
     Column("noise", "number"),
     Column("detectable", "number"),
@@ -228,18 +205,17 @@ _SERIES_COLUMNS = (
 )
 
 
-def print_sensitivity(found: Sensitivity, out: TextIO) -> None:
-    """Print it. ``detectable`` is a change that two runs would make a candidate four times out of five."""
-    known = sorted(
-        (sight for sight in found.series if sight.detectable is not None),
-        key=lambda sight: sight.detectable or 0.0,
-        reverse=True,
+def sensitivity_document(found: Sensitivity) -> Document:
+    """``detectable`` is a change that two runs would make a candidate four times out of five."""
+    known = [series for series in found.series if series.detectable is not None]
+    worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
+    return Document(
+        f"{len(known)} of {len(found.series)} series have enough past to tell what they would show",
+        [
+            Table(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites]),
+            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The series that see least"),
+        ],
     )
-    with literal(out):
-        print_table(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites], out)
-        out.write("\n")
-        print_table(_SERIES_COLUMNS, [_series_row(sight) for sight in known[:_LISTED]], out)
-        out.flush()
 
 
 def _suite_row(suite: MetricSensitivity) -> tuple[str, ...]:
@@ -272,29 +248,49 @@ def _percent(share: float | None) -> str:
     return f"{share:.1%}" if share <= HOPELESS else f"> {HOPELESS:.0%}"
 
 
+def calibration_document(past: Alarms, shuffled: Alarms) -> Document:
+    """Both in words; better and worse together."""
+    replayed = f"{past.runs} runs of the past, each judged by those before it: {_rates(past)}"
+    nothing_changed = f"{shuffled.runs} times the same runs in another order, so that nothing has changed"
+    false_month = (
+        f"{MONTH * shuffled.proven / max(shuffled.runs, 1):.2g} false changes that history alone proves"
+    )
+    of_these = "better and worse together; only the worse ones fail a job"
+    lines = [
+        f"{replayed}; real changes are among them.",
+        f"{nothing_changed}: {_rates(shuffled)}.",
+        f"So a month of {MONTH} nights would have had {false_month}, {of_these}.",
+    ]
+    return Document(f"{false_month} in a month", [Note(lines)])
+
+
+def _rates(alarms: Alarms) -> str:
+    runs = max(alarms.runs, 1)
+    share = alarms.candidates / max(alarms.judged, 1)
+    return (
+        f"{alarms.candidates / runs:.3g} candidates ({share:.2%} of {alarms.judged / runs:.0f} series) "
+        f"and {alarms.proven / runs:.2g} proven changes a run"
+    )
+
+
 def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` where the past has no ratios."""
     found = sensitivity_of(*_ratios(past, policy))
-    if json_output:
-        _print_json(found.as_json())
-    else:
-        print_sensitivity(found, sys.stdout)
+    _show(found.as_json() if json_output else sensitivity_document(found))
 
 
 def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
     """Print how often the gate would have raised an alarm. Raises :class:`UsageError` where the past is too short."""
     points, rules = _ratios(past, policy)
-    sys.stderr.write(f"judging {len(points)} series of {past.name} again and again: this takes a while\n")
+    say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
-    if json_output:
-        _print_json({"replayed": asdict(replayed), "shuffled": asdict(shuffled)})
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in calibration_sentences(replayed, shuffled))
+    numbers = {"replayed": asdict(replayed), "shuffled": asdict(shuffled)}
+    _show(numbers if json_output else calibration_document(replayed, shuffled))
 
 
 def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
     """The series that are judged by ratios, as far as they are comparable with their newest point, and their rules."""
-    points = newest_machine(past.points)
+    points = newest_machine(without_restating(past.points))
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
     ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
     if not ratios:
@@ -303,5 +299,12 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
     return ratios, rules
 
 
-def _print_json(data: Any) -> None:
-    sys.stdout.write(f"{actions.inert_json(json.dumps(data, indent=1, allow_nan=False))}\n")
+def _show(found: Document | dict[str, Any]) -> None:
+    """On stdout: for people, or as JSON."""
+    if isinstance(found, Document):
+        with actions.literal(sys.stdout):
+            print_document(found, sys.stdout)
+        sys.stdout.flush()
+        say(text_of(found.title))
+    else:
+        sys.stdout.write(f"{actions.inert_json(json.dumps(found, indent=1, allow_nan=False))}\n")

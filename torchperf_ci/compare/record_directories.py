@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP
+from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
@@ -185,7 +185,7 @@ def _judge_series(
 ) -> Verdict:
     """``statuses`` are head's, by case; ``among`` is how many series both sides have."""
     if not old:
-        return Verdict(series, "new", "base has no such record")
+        return _new(series, new[-1])
     if not new:
         return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
     if differs := _differences(old, new):
@@ -198,6 +198,14 @@ def _judge_series(
         side, points = ("head", new) if before else ("base", old)
         return Verdict(series, "missing", f"{side} has no number{_lacking(points[-1], judged_by)}")
     return judge_numbers(series, before, after, judged_by, among)
+
+
+def _new(series: Series, point: Point) -> Verdict:
+    """What only head has; one that fails there has more to say than that it is new."""
+    if kind_of(series.metric) == "outcome" and passed(point) is False:
+        why = f"fails, and base has no such record: {_because(point)}"
+        return Verdict(series, "new", why, new=0.0, evidence={"failing": 1})
+    return Verdict(series, "new", "base has no such record", new=point.value)
 
 
 def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]:

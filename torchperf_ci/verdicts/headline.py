@@ -179,14 +179,21 @@ def headline(judgements: Sequence[Judgement]) -> str:
 
 
 def new_series(judgement: Judgement) -> str:
-    """What becomes of series that are new beside others; empty where there are none, and where it is the headline."""
+    """The one line on series that are new beside others; empty where there are none, and where it is the headline."""
     new = [one for one in judgement.verdicts if is_only_new(one, judgement)]
-    return _are_new(len(new), judged=True) if new and not coverage(judgement).is_first else ""
+    if not new or coverage(judgement).is_first:
+        return ""
+    judged = judgement.command == "check"
+    return _are_new(len(new), judged=judged) + ("" if judged else ": base has nothing to compare with")
 
 
 def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:
-    """Whether there is nothing to say of a series but that it has no past yet; one that fails at once has more."""
-    return judgement.command == "check" and verdict.verdict == "new" and "failing" not in verdict.evidence
+    """Whether there is nothing to say of a series but that it has no past yet.
+
+    One that fails at once has more, and so has one that ``compare`` could not measure, since base has no such workload.
+    """
+    is_measured = judgement.command == "check" or (judgement.command == "compare" and verdict.new is not None)
+    return is_measured and verdict.verdict == "new" and "failing" not in verdict.evidence
 
 
 def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> str:
