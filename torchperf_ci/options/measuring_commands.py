@@ -141,7 +141,7 @@ class RunOptions:
         "--repo",
         "Checkout that is measured; it tells repository, branch and commit",
         metavar="DIR",
-        default="what the job runs on",
+        otherwise="what the job runs on",
     )
     benchmark_name: str | None = option(
         "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
