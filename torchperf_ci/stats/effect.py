@@ -71,6 +71,7 @@ def _exponential(log: float) -> float:
     return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)
 
 
+@lru_cache(maxsize=1024)
 def _signed_rank_quantile(n: int, alpha: float) -> int:
     """Largest k with P(W < k) ≤ alpha under the null: the interval runs from the k-th smallest Walsh average."""
     ways = np.zeros(n * (n + 1) // 2 + 1)
