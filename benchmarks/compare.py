@@ -25,12 +25,8 @@ from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.process import measure
 from torchperf_ci.compare.case_verdicts import judge_latency
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
-from torchperf_ci.compare.comparison_loop import (
-    BudgetAllocation,
-    PairRunner,
-    comparison_progress,
-    measure_rounds,
-)
+from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
+from torchperf_ci.console import Progress
 from torchperf_ci.machine.devices import device
 from torchperf_ci.series.points import Series
 
@@ -80,7 +76,7 @@ def compared(runner: PairRunner) -> tuple[dict[str, str], float]:
     start = time.monotonic()
     comparison = Comparison([ComparedCase(case) for case in CASES.values()])
     allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
-    measure_rounds(comparison, runner, BUDGET, allocation, comparison_progress(len(CASES), BUDGET))
+    measure_rounds(comparison, runner, BUDGET, allocation, Progress(BUDGET, timed=True))
     [control] = judge_controls(comparison, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")
     judged = [

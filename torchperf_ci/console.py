@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
@@ -28,8 +29,8 @@ from torchperf_ci.document import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import rich.progress
     from rich.console import RenderableType
-    from rich.progress import Progress
     from rich.text import Text
 
     from torchperf_ci.document import Block, Column, Document, Words
@@ -53,27 +54,76 @@ def say(*lines: str, out: TextIO | None = None) -> None:
         stream.flush()
 
 
+def is_terminal(out: TextIO) -> bool:
+    """Whether somebody watches what is written; a job's log is no terminal even where it looks like one."""
+    return out.isatty() and not in_actions()
+
+
 def width_of(out: TextIO) -> int:
-    """Columns of the terminal that ``out`` is, else :data:`WIDTH`; a job's log is none even where it looks like one."""
+    """Columns of the terminal that ``out`` is, else :data:`WIDTH`."""
     from rich.console import Console
 
-    return Console(file=out).width if out.isatty() and not in_actions() else WIDTH
+    return Console(file=out).width if is_terminal(out) else WIDTH
 
 
-def progress_bar(*, counted: bool) -> Progress:
+class Progress:
+    """How far a long command has come, on stderr: a bar on a terminal, and in a log one line after each step.
+
+    ``total`` are the steps, or the seconds that they may take if it is ``timed``.
+    """
+
+    def __init__(self, total: float, *, timed: bool = False) -> None:
+        self._total, self._timed, self._start = total, timed, time.monotonic()
+        self._bar = _bar(total, timed=timed) if is_terminal(sys.stderr) else None
+
+    def begins(self, step: object) -> None:
+        """A step begins: a log has its line when it has ended."""
+        if self._bar:
+            self._move(self._bar, one_line(step))
+
+    def ended(self, said: str, done: int = 0, standing: str = "", *, failed: bool = False) -> None:
+        """``done`` steps are behind us, and ``said`` tells of the last one; ``standing`` is how all of it stands.
+
+        Where it ``failed``, its line stays on the terminal as well.
+        """
+        spent = time.monotonic() - self._start
+        if self._bar:
+            self._move(self._bar, one_line(f"{standing}; {said}" if standing else said), done)
+            if failed:
+                self._bar.console.print(one_line(said), markup=False, highlight=False)
+        elif self._timed:
+            say(f"[{min(spent, self._total):.0f} of {self._total:.0f} s, {standing}] {said}")
+        else:
+            left = round(spent / done * (self._total - done))
+            say(f"[{done}/{self._total}, {left // 60}:{left % 60:02d} left] {said}")
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._bar:
+            self._bar.stop()
+
+    def _move(self, bar: rich.progress.Progress, description: str, done: int | None = None) -> None:
+        spent = min(time.monotonic() - self._start, self._total)
+        bar.update(bar.task_ids[0], completed=spent if self._timed else done, description=description)
+
+
+def _bar(total: float, *, timed: bool) -> rich.progress.Progress:
     """A bar on stderr, the time left, and a description, which alone is cut where room is short."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column as Place
 
-    return Progress(
+    bar = Progress(
         BarColumn(bar_width=20),
-        *([MofNCompleteColumn(table_column=Place(no_wrap=True))] if counted else []),
+        *([] if timed else [MofNCompleteColumn(table_column=Place(no_wrap=True))]),
         TimeRemainingColumn(table_column=Place(no_wrap=True)),
         TextColumn("{task.description}", markup=False, table_column=Place(no_wrap=True, ratio=1)),
         console=Console(stderr=True),
         expand=True,
     )
+    bar.add_task("", total=total)
+    bar.start()
+    return bar
 
 
 def print_line(text: str, out: TextIO, style: str = "") -> None:
@@ -218,16 +268,74 @@ MOST_ROWS = 100
 _STYLES: Mapping[str, str] = {"bad": "bold red", "warning": "yellow", "good": "green"}
 
 
-def print_document(document: Document, out: TextIO, *, rest: str = "all of them in the file") -> None:
-    """Print all but the title, which a verb says last, on stderr. ``rest`` says where to find what is left out."""
-    _print_blocks(list(shown_on("terminal", document.blocks)), out, rest)
+def print_document(
+    document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MOST_ROWS
+) -> None:
+    """Print all but the title, which a verb says last, on stderr.
+
+    Tables and lists have ``most`` rows; ``rest`` says where to find what is left out.
+    """
+    _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
 
 
-def _print_blocks(blocks: Sequence[Block], out: TextIO, rest: str) -> None:
-    for place, block in enumerate(blocks):
-        if place and _begins_a_part(block):
-            print_line("", out)
-        _print_block(block, out, rest)
+@dataclass(frozen=True)
+class _DocumentPrinter:
+    out: TextIO
+    rest: str
+    most: int
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        for place, block in enumerate(blocks):
+            if place and _begins_a_part(block):
+                self.line("")
+            self.block(block)
+
+    def block(self, block: Block) -> None:
+        match block:
+            case Heading():
+                self.line(block.words, "bold")
+            case Paragraph():
+                self.line(block.words, "bold" if _begins_a_part(block) else "")
+            case Note():
+                self.lines(block.lines)
+            case Bullets():
+                self.lines([f"- {text_of(item)}" for item in block.items], block.most)
+            case Commands():
+                for line in block.lines:
+                    self.line(f"    {line}")
+            case Table():
+                self.table(block)
+            case Chart():
+                ends = f"{block.values[0]:.4g} → {block.values[-1]:.4g} {block.unit}"
+                self.line(f"{block.title}: {ends} in {len(block.values)} runs {block.days}".rstrip())
+            case Folded():
+                self.line(block.title, "bold")
+                self.blocks(block.blocks)
+            case Replaceable():
+                self.blocks(block.blocks)
+            case _:
+                pass  # for programs alone
+
+    def line(self, words: Words, style: str = "") -> None:
+        print_line(text_of(words), self.out, style)
+
+    def lines(self, lines: Sequence[Words], most: int | None = None) -> None:
+        shown = lines[: self.most if most is None else min(most, self.most)]
+        for line in shown:
+            self.line(line)
+        self.left_out(len(lines) - len(shown))
+
+    def table(self, table: Table) -> None:
+        if table.title:
+            self.line(table.title, "bold")
+        shown = table.rows[: min(table.most, self.most)]
+        cells = [[text_of(cell) for cell in row] for row in shown]
+        print_table(table.columns, cells, self.out, styles=_styles(table))
+        self.left_out(len(table.rows) - len(shown))
+
+    def left_out(self, hidden: int) -> None:
+        if hidden > 0:
+            self.line(f"and {hidden} more, {self.rest}")
 
 
 def _begins_a_part(block: Block) -> bool:
@@ -240,53 +348,6 @@ def _begins_a_part(block: Block) -> bool:
             return isinstance(pieces(block.words)[0], Bold)
         case _:
             return False
-
-
-def _print_block(block: Block, out: TextIO, rest: str) -> None:
-    match block:
-        case Heading():
-            print_line(text_of(block.words), out, "bold")
-        case Paragraph():
-            print_line(text_of(block.words), out, "bold" if _begins_a_part(block) else "")
-        case Note():
-            _print_lines(block.lines, out, rest)
-        case Bullets():
-            _print_lines([f"- {text_of(item)}" for item in block.items], out, rest, block.most)
-        case Commands():
-            for line in block.lines:
-                print_line(f"    {line}", out)
-        case Table():
-            _print_titled_table(block, out, rest)
-        case Chart():
-            ends = f"{block.values[0]:.4g} → {block.values[-1]:.4g} {block.unit}"
-            print_line(f"{block.title}: {ends} in {len(block.values)} runs {block.days}".rstrip(), out)
-        case Folded():
-            print_line(text_of(block.title), out, "bold")
-            _print_blocks(block.blocks, out, rest)
-        case Replaceable():
-            _print_blocks(block.blocks, out, rest)
-        case _:
-            pass  # for programs alone
-
-
-def _print_lines(lines: Sequence[Words], out: TextIO, rest: str, most: int = MOST_ROWS) -> None:
-    shown = lines[: min(most, MOST_ROWS)]
-    for line in shown:
-        print_line(text_of(line), out)
-    _print_rest(len(lines) - len(shown), out, rest)
-
-
-def _print_titled_table(table: Table, out: TextIO, rest: str) -> None:
-    if table.title:
-        print_line(table.title, out, "bold")
-    shown = table.rows[: min(table.most, MOST_ROWS)]
-    print_table(table.columns, [[text_of(cell) for cell in row] for row in shown], out, styles=_styles(table))
-    _print_rest(len(table.rows) - len(shown), out, rest)
-
-
-def _print_rest(hidden: int, out: TextIO, rest: str) -> None:
-    if hidden > 0:
-        print_line(f"and {hidden} more, {rest}", out)
 
 
 def _styles(table: Table) -> dict[str, str]:

@@ -12,7 +12,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Anchor, Pair
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
-from torchperf_ci.bench.summary import disturbance_note, headline, power_limit_note, result_rows
+from torchperf_ci.bench.summary import disturbance_note, headline, results_table, run_notes
 from torchperf_ci.records.record import Dependency
 
 CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
@@ -203,7 +203,7 @@ def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
     assert json.loads(found["status"]["metric"]["extra_info"]["not_measured"]) == dict.fromkeys(
         ("memory_leak(KiB/iter)", "flops(GFLOP)", "peak_memory(MiB)", "phases"), why
     )
-    assert result_rows([CaseResult(CASE, [lost])])[0][-2:] == ("not measured", "pass")
+    assert results_table([CaseResult(CASE, [lost])]).rows[0][-2:] == ("not measured", "pass")
 
 
 def test_memory_that_graphs_hold_says_so() -> None:
@@ -236,7 +236,7 @@ def test_where_heat_slowed_all_processes_down_there_is_no_latency_and_the_status
     assert found["status"]["metric"]["benchmark_values"] == [1.0]
     told = json.loads(found["status"]["metric"]["extra_info"]["not_measured"])
     assert told["latency(ms)"] == "the GPU was throttled (hardware thermal slowdown) in 2 of 2 processes"
-    assert result_rows([result])[0][5] == "void"
+    assert results_table([result]).rows[0][5] == "void"
     assert headline([result]) == "1 of 1 case measured, 1 without a valid time"
 
 
@@ -245,7 +245,8 @@ def test_the_power_limit_is_told_and_voids_nothing() -> None:
     result = CaseResult(CASE, [capped])
     assert result.latencies == [pytest.approx(0.1)]
     assert disturbance_note([result]) == ""
-    assert power_limit_note([result, CaseResult(CASE, [passing(0.1)])]) == (
+    (note,) = run_notes([result, CaseResult(CASE, [passing(0.1)])])
+    assert note == (
         "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
         "what it keeps up under such a load"
     )

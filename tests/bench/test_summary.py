@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from html import unescape
@@ -12,7 +13,9 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
-from torchperf_ci.bench.summary import disturbance_note, headline, job_summary, results_as_json
+from torchperf_ci.bench.summary import disturbance_note, headline, results_as_json, run_document
+from torchperf_ci.console import print_document
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency, extra_info_strings
 
 CASE = Case("vision/a", "inference", "fp32", "eager", 8)
@@ -56,7 +59,7 @@ def test_one_case_is_no_cases() -> None:
 def test_a_quiet_run_has_no_mark() -> None:
     quiet = results([outcome(), outcome(0.104)])
     assert disturbance_note(quiet) == ""
-    assert "⚠" not in job_summary(quiet, SETTING)
+    assert "⚠" not in to_markdown(run_document(quiet, SETTING))
     assert "disturbed" not in json.dumps(records(quiet[0], SETTING))
     assert results_as_json(quiet, SETTING)[0]["disturbed"] is None
     assert results_as_json(quiet, SETTING)[0]["spread"] == pytest.approx(0.04)
@@ -65,15 +68,35 @@ def test_a_quiet_run_has_no_mark() -> None:
 def test_a_run_on_a_busy_machine_is_marked_everywhere() -> None:
     busy = results([outcome(observed=BUSY), outcome(observed=BUSY)])
     assert disturbance_note(busy) == f"⚠ disturbed while this was measured: {SENTENCE}"
-    page = unescape(job_summary(busy, SETTING))
+    page = unescape(to_markdown(run_document(busy, SETTING)))
     assert page.startswith("### ⚠️ nightly: 1 of 1 case measured\n")
-    assert "\n⚠ disturbed while this was measured: load 9.0 on 2 CPUs" in page
+    assert "\n> ⚠ disturbed while this was measured: load 9.0 on 2 CPUs" in page
     assert results_as_json(busy, SETTING)[0]["disturbed"] == SENTENCE
     told = {
         found["metric"]["name"]: found["metric"].get("extra_info", {}) for found in records(busy[0], SETTING)
     }
     assert extra_info_strings(told["status"])["disturbed"] == SENTENCE
     assert extra_info_strings(told["latency(ms)"])["disturbed"] == SENTENCE
+
+
+def test_a_terminal_has_the_rows_and_a_page_the_reasons_and_the_machine_as_well() -> None:
+    setting = replace(SETTING, runner={"type": "Xeon", "extra_info": {"governor": "powersave"}})
+    some = results([outcome()], [ProcessOutcome("crashed", "SIGSEGV | in `step`")])
+    document, out = run_document(some, setting), io.StringIO()
+    print_document(document, out)
+    heads, fine, crashed = out.getvalue().splitlines()
+    assert heads.split()[:2] == ["workload", "mode"]
+    assert (fine.split()[-1], crashed.split()[-1]) == ("pass", "crashed")
+    page = unescape(to_markdown(document))
+    assert "- **a/1 inference fp32 eager batch 8** — crashed: SIGSEGV | in `step`\n" in page
+    assert "| a/1 | inference | fp32 | eager | 8 |  |  |  |  | ❌ crashed |" in page
+    assert "<summary>Machine</summary>\n\n| fact | value |\n| --- | --- |\n| governor | powersave |" in page
+
+
+def test_no_row_is_left_out_on_a_terminal() -> None:
+    many, out = results(*[[outcome()]] * 150), io.StringIO()
+    print_document(run_document(many, SETTING), out, most=len(many))
+    assert len(out.getvalue().splitlines()) == 151
 
 
 def test_the_name_of_a_series_and_what_it_is_comparable_by_do_not_depend_on_it() -> None:

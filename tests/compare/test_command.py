@@ -77,6 +77,7 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
 
 def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, a_pair, monkeypatch) -> None:
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
+    busy |= {"power_capped": "0.970", "gpu_sm_mhz": "1395"}
 
     def measure_rounds(measured, *_) -> None:
         measured.cases[0].pairs.append(replace(a_pair(), observed=busy))
@@ -85,10 +86,14 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     sides = ("--base", pythons["base"], "--head", pythons["base"])
     out = tmp_path / "verdicts.json"
     cli.main(["compare", *sides, "--suite", suite, "--filter", "made/runs", "--out", str(out)])
-    first, *_ = read_verdicts(out).notes
+    first, second, *_ = read_verdicts(out).notes
     assert first == (
         "⚠ disturbed while this was measured: load 9.0 on 2 CPUs, 1.7 of them taken by other work; "
         "tasks waited for a CPU 93% of the time"
+    )
+    assert second == (
+        "in 1 of 1 case the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
+        "what it keeps up under such a load"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +18,9 @@ from torchperf_ci.compare.compared_case import ComparedCase, Comparison
 from torchperf_ci.compare.comparison_loop import (
     BudgetAllocation,
     PairRunner,
-    PlainComparisonProgress,
     measure_rounds,
 )
+from torchperf_ci.console import Progress
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def run(script):
         comparison: Comparison, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
     ) -> list[str]:
         runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
-        shown = PlainComparisonProgress(len(comparison.cases), budget, sys.stderr)
+        shown = Progress(budget, timed=True)
         measure_rounds(comparison, runner, budget, CountedAllocation(comparison.cases, 0.03, pairs), shown)
         return script.log
 

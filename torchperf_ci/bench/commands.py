@@ -20,7 +20,7 @@ from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
-from torchperf_ci.document import Column, counted
+from torchperf_ci.document import Column, Document, Table, counted, text_of
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import identity_fields
 from torchperf_ci.machine import fingerprint
@@ -28,6 +28,7 @@ from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.fingerprint import runner_entry
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def list_command(options: ListOptions) -> int:
         *((name, "not available", reason) for name, reason in under_test.unavailable.items()),
     ]
     with actions.literal(sys.stdout):
-        console.print_table(WORKLOAD_COLUMNS, rows, sys.stdout)
+        console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
 
@@ -119,7 +120,10 @@ def doctor_command(options: DoctorOptions) -> int:
     if options.json:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
-        summary.print_findings(findings, sys.stdout)
+        document = summary.findings_document(findings)
+        console.say(text_of(document.title), "", out=sys.stdout)
+        with actions.literal(sys.stdout):
+            console.print_document(document, sys.stdout)
     return 0
 
 
@@ -150,24 +154,15 @@ def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None,
 
 def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
     """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
-    shown = sys.stderr if json_output else sys.stdout
+    document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     with actions.literal(shown):
-        summary.print_results(results, shown)
+        console.print_document(document, shown, most=len(results))
     if json_output:
         _print_json(summary.results_as_json(results, setting))
-    console.say(
-        *filter(
-            None,
-            [
-                f"{summary.headline(results)}; records in {out}",
-                summary.disturbance_note(results),
-                summary.power_limit_note(results),
-            ],
-        )
-    )
+    console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
     if not actions.in_actions():
         return
-    actions.append_summary(summary.job_summary(results, setting))
+    actions.append_summary(to_markdown(document, actions.SUMMARY_LIMIT // 2))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failed_cases(results))))

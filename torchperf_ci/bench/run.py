@@ -14,8 +14,8 @@ from torchperf_ci import json_files
 from torchperf_ci.bench.pairs import ArmFailure, Pair, measure_against, why_unpaired
 from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
-from torchperf_ci.bench.summary import run_progress
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.console import Progress
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.records.files import OWN_FOLDER, make_own_folder, open_journal
@@ -174,19 +174,23 @@ class _RunStep:
 
 def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[CaseResult]:
     steps = _steps(plan)
-    with closing(run_progress(len(steps))) as shown:
+    with closing(Progress(len(steps))) as shown:
         for done, step in enumerate(steps, start=1):
             if step.is_settled(journal):
                 continue
-            shown.starts(step)
+            shown.begins(step)
             measure_step = _one_pair if step.paired else _one_process
             outcome = measure_step(step.case, plan, journal, scratch)
             _write_records(_case_result(step.case, journal), plan)
-            shown.ends(step, outcome, done)
+            shown.ended(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed)
     results = [_case_result(case, journal) for case in plan.cases]
     for result in results:
         _write_records(result, plan)
     return results
+
+
+def _outcome_text(outcome: ProcessOutcome) -> str:
+    return f"pass in {outcome.seconds:.1f} s" if outcome.passed else f"{outcome.status}: {outcome.reason}"
 
 
 def _steps(plan: RunPlan) -> list[_RunStep]:

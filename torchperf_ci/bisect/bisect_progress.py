@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import in_actions, literal, one_line
+from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading, BuildAttempt, ProbeFailure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
-from torchperf_ci.console import say
+from torchperf_ci.console import is_terminal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -217,8 +217,8 @@ class LiveBisectProgress(BisectProgress):
 
 
 def open_progress(question: BisectQuestion, names: Sequence[str]) -> BisectProgress:
-    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
-    if sys.stderr.isatty() and not in_actions():
+    """The one that fits where standard error goes."""
+    if is_terminal(sys.stderr):
         return LiveBisectProgress(question, names)
     return PlainBisectProgress(question, names, sys.stderr)
 

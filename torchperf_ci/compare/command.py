@@ -14,13 +14,9 @@ from torchperf_ci.compare import compared_builds
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, judge_cases, suites
 from torchperf_ci.compare.compared_builds import known_to, one_sided_verdict, open_builds, selected_cases
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
-from torchperf_ci.compare.comparison_loop import (
-    BudgetAllocation,
-    PairRunner,
-    comparison_progress,
-    measure_rounds,
-)
+from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
+from torchperf_ci.console import Progress
 from torchperf_ci.environments.build_environment import names_commit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import Stopped
@@ -74,7 +70,8 @@ def compare_builds(
             *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
-        notes = [*filter(None, [comparison.disturbed]), *ending, *map(str, controls.values())]
+        conditions = [comparison.disturbed, comparison.power_limited]
+        notes = [*filter(None, conditions), *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
@@ -89,7 +86,7 @@ def _measure_in_rounds(
     """Why the rounds ended, where that was not because everything was settled."""
     allocation = BudgetAllocation(comparison.cases, min_effect)
     try:
-        with closing(comparison_progress(len(comparison.cases), budget)) as shown:
+        with closing(Progress(budget, timed=True)) as shown:
             measure_rounds(comparison, runner, budget, allocation, shown)
     except Stopped as stopped:
         comparison.stopped = True

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.machine.interference import interference_note
+from torchperf_ci.machine.interference import interference_note, power_limit_note
 from torchperf_ci.stats.comparison import PairReading
 from torchperf_ci.stats.effect import geometric_mean
 
@@ -73,6 +73,11 @@ class Comparison:
     def disturbed(self) -> str:
         """A note, where the machine is known not to have been left alone."""
         return interference_note([pair.observed for compared in self.cases for pair in compared.pairs])
+
+    @property
+    def power_limited(self) -> str:
+        """A note, where cases ran at the GPU's power limit."""
+        return power_limit_note([[pair.observed for pair in compared.pairs] for compared in self.cases])
 
 
 CONFIDENCE = 0.99

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
-from abc import ABC, abstractmethod
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from statistics import median, stdev
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import in_actions, one_line
 from torchperf_ci.bench.pairs import ArmFailure, PrestartedWorkers, Side, measure_pair
 from torchperf_ci.bench.process import find_batch_size, measure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
-from torchperf_ci.console import progress_bar, say
 from torchperf_ci.stats.comparison import CONTROLS_BESIDE, FEWEST_ALIKE, FEWEST_BESIDE
 from torchperf_ci.stats.noise import FLOOR
 from torchperf_ci.stats.sequential_test import boundaries
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison
+    from torchperf_ci.console import Progress
     from torchperf_ci.machine.devices.interface import Device
 
 
@@ -90,78 +87,6 @@ class BudgetAllocation:
         alike = (STANDARD_ERRORS * spread / (delta - middle)) ** 2 if middle < delta else math.inf
         changed = 2 * confirm * (spread / middle) ** 2 if middle >= delta / 2 else math.inf
         return max(min(alike, changed), FEWEST_ALIKE)
-
-
-class ComparisonProgress(ABC):
-    """Told of each pair before and after."""
-
-    def __init__(self, cases: int, budget: float) -> None:
-        self._cases, self._budget = cases, budget
-        self._start = time.monotonic()
-        self._done: set[int] = set()
-
-    @abstractmethod
-    def starts(self, compared: ComparedCase) -> None:
-        """A pair of the case begins."""
-
-    def ends(self, compared: ComparedCase) -> None:
-        """It has ended."""
-        if compared.settled or compared.failed:
-            self._done.add(id(compared))
-        self._show(f"{len(self._done)} of {self._cases} settled", one_line(_pair_text(compared)))
-
-    @abstractmethod
-    def _show(self, settled: str, said: str) -> None: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-    def _elapsed(self) -> float:
-        return min(time.monotonic() - self._start, self._budget)
-
-
-class PlainComparisonProgress(ComparisonProgress):
-    """One line a pair, for a job's log."""
-
-    def __init__(self, cases: int, budget: float, out: TextIO) -> None:
-        super().__init__(cases, budget)
-        self._out = out
-
-    def starts(self, compared: ComparedCase) -> None:
-        """Nothing: the line that says what it gave says more."""
-
-    def _show(self, settled: str, said: str) -> None:
-        say(f"[{self._elapsed():.0f} of {self._budget:.0f} s, {settled}] {said}", out=self._out)
-
-    def close(self) -> None:
-        """Nothing: every line is out."""
-
-
-class ComparisonProgressBar(ComparisonProgress):
-    """The budget as a bar."""
-
-    def __init__(self, cases: int, budget: float) -> None:
-        super().__init__(cases, budget)
-        self._bar = progress_bar(counted=False)
-        self._task = self._bar.add_task("", total=budget)
-        self._bar.start()
-
-    def starts(self, compared: ComparedCase) -> None:
-        self._bar.update(self._task, completed=self._elapsed(), description=one_line(compared.case))
-
-    def _show(self, settled: str, said: str) -> None:
-        self._bar.update(self._task, completed=self._elapsed(), description=f"{settled}; {said}")
-
-    def close(self) -> None:
-        self._bar.stop()
-
-
-def comparison_progress(cases: int, budget: float) -> ComparisonProgress:
-    """The one that fits where standard error goes; a job's log is no terminal even where it looks like one."""
-    if sys.stderr.isatty() and not in_actions():
-        return ComparisonProgressBar(cases, budget)
-    return PlainComparisonProgress(cases, budget, sys.stderr)
 
 
 def _pair_text(compared: ComparedCase) -> str:
@@ -229,7 +154,7 @@ def measure_rounds(
     runner: PairRunner,
     budget: float,
     allocation: BudgetAllocation,
-    shown: ComparisonProgress,
+    shown: Progress,
 ) -> None:
     """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
     end = time.monotonic() + budget
@@ -242,17 +167,18 @@ def _measure_until(
     comparison: Comparison,
     runner: PairRunner,
     allocation: BudgetAllocation,
-    shown: ComparisonProgress,
+    shown: Progress,
 ) -> None:
     while chosen := allocation.cases_of_round(end - time.monotonic()):
         for compared, following in zip_longest(chosen, chosen[1:]):
             if time.monotonic() >= end:
                 comparison.out_of_time = True
                 return
-            shown.starts(compared)
+            shown.begins(compared.case)
             _one_more(compared, runner, following.case if following else None)
             compared.settled = allocation.is_settled(compared)
-            shown.ends(compared)
+            settled = sum(case.settled or case.failed for case in comparison.cases)
+            shown.ended(_pair_text(compared), standing=f"{settled} of {len(comparison.cases)} settled")
             if allocation.wants_control(compared) and time.monotonic() < end:
                 runner.control(compared)
                 compared.settled = allocation.is_settled(compared)

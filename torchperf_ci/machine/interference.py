@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import counted
 from torchperf_ci.machine.devices.system_files import online_cpus, text
 from torchperf_ci.machine.gpu_sampling import clock_limits, sample_gpu, summarize_samples
 from torchperf_ci.machine.host import (
@@ -278,6 +279,15 @@ def describe_power_limit(observed: Sequence[Mapping[str, str]]) -> str:
     clocks = [float(facts["gpu_sm_mhz"]) for facts in capped if "gpu_sm_mhz" in facts]
     at = f", its clock at {min(clocks):.0f} MHz" if clocks else ""
     return f"the GPU was at its power limit up to {share:.0%} of the time{at}"
+
+
+def power_limit_note(cases: Sequence[Sequence[Mapping[str, str]]]) -> str:
+    """The same of several cases, each with what was noted around its processes; empty if none was limited."""
+    capped = [observed for observed in cases if describe_power_limit(observed)]
+    if not capped:
+        return ""
+    words = describe_power_limit([facts for observed in capped for facts in observed])
+    return f"in {len(capped)} of {counted(len(cases), 'case')} {words}: what it keeps up under such a load"
 
 
 def _sentences(now: Conditions) -> Iterator[str]:
