@@ -18,7 +18,7 @@ from torchperf_ci.check.recorded_past import (
     as_in_past,
     branch_of,
     groups_of_past,
-    without_uploaded,
+    without_own_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
 from torchperf_ci.document import counted
@@ -119,7 +119,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     _show_refused(past.refused)
     groups = {series.group for series in collected.points}
     new = as_in_past(collected.points, groups_of_past(groups, past.groups, options.repo_name or ""))
-    others = without_uploaded(past.points, new)
+    others = without_own_runs(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]

@@ -89,17 +89,31 @@ FLOAT32_TOLERANCE = 2.0**-22
 """A store keeps Float32, and its engine does not always round to the nearest: relative difference of two in a row."""
 
 
-def without_uploaded(old: Points, new: Points) -> Points:
-    """The past without the new runs.
+def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
+    """The past without the new runs themselves, which may have been uploaded before they are judged.
 
-    A run is one of them where it has the same name, or the same numbers in everything that both have measured, up to
-    what a store makes of them: records that come fresh from a measurement do not know what run they are.
+    A run is told by its name. Records that name none are of this job's run, under which ``upload`` keeps them. Only
+    where none of these is in the past, such as on somebody's own machine, does a record that names no run take another
+    one with the same numbers for its own.
     """
-    own = {point.run for row in new.values() for point in row} | _uploaded_runs(old, new)
+    own = {point.run for row in new.values() for point in row}
+    nameless = {series: [point for point in row if not point.workflow_id] for series, row in new.items()}
+    if any(nameless.values()):
+        own.add(_run_of_this_job(environ))
+        if own.isdisjoint(point.run for row in old.values() for point in row):
+            own |= _runs_with_the_same_numbers(old, nameless)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
 
 
-def _uploaded_runs(old: Points, new: Points) -> set[str]:
+def _run_of_this_job(environ: Mapping[str, str]) -> str:
+    """As :func:`run_of` names it; a name that no run has outside of a job."""
+    if not in_actions(environ):
+        return ""
+    return f"{environ.get('GITHUB_RUN_ID', '')}.{environ.get('GITHUB_RUN_ATTEMPT', '')}"
+
+
+def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
+    """Runs that have the same numbers as new ones in all that both have measured, up to what a store makes of them."""
     shared: dict[str, set[float]] = defaultdict(set)
     different: set[str] = set()
     for series, row in new.items():
