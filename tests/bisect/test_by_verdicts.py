@@ -16,6 +16,7 @@ from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.culprits.culprits_file import read_culprits
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.sequential_test import FEWEST_PAIRS
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 from torchperf_ci.verdicts.verdicts_file import write_verdicts
 
@@ -54,9 +55,8 @@ def bisect_verdicts(
     return call
 
 
-def points(repository: Repository, old: int, new: int) -> dict:
-    ends = {"last_old": old, "first_new": new}
-    return {name: {"commit": repository.sha(place), "timestamp": place} for name, place in ends.items()}
+def points(repository: Repository, old: int, new: int) -> Evidence:
+    return Evidence(CommitRange(*(MeasuredCommit(repository.sha(end), timestamp=end) for end in (old, new))))
 
 
 def test_what_got_worse_is_found_in_the_range_of_its_evidence(
@@ -107,9 +107,9 @@ def test_verdicts_of_which_nothing_can_be_bisected_are_told(
 
 
 @pytest.mark.parametrize(
-    "evidence", [{}, {"last_old": {"commit": "a" * 40}, "first_new": {"commit": "b" * 40}}]
+    "evidence", [Evidence(), Evidence(CommitRange(MeasuredCommit("a" * 40), MeasuredCommit("b" * 40)))]
 )
-def test_verdicts_that_do_not_name_a_range_here_are_told(bisect_verdicts, evidence: dict, capsys) -> None:
+def test_verdicts_that_do_not_name_a_range_here_are_told(bisect_verdicts, evidence: Evidence, capsys) -> None:
     assert bisect_verdicts(verdict(evidence=evidence), code=2)
     said = capsys.readouterr().err
     assert "do not give a range of" in said

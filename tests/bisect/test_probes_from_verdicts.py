@@ -14,7 +14,8 @@ from torchperf_ci.bisect.probes import (
     probes_from_verdicts,
 )
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict
+from torchperf_ci.verdicts.evidence import BuildLuck, evidence_of
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 KNOWN = KnownWorkloads(
     {
@@ -36,7 +37,7 @@ def verdict(
 ) -> Verdict:
     names = {"model": "vision/net", "mode": "inference", "dtype": "fp32", "backend": "eager", **other}
     series = Series("o/r", "b", **names, device="big cpu", arch="x", metric=metric)
-    return Verdict(series, word, "because", candidate=candidate, evidence=evidence or {})
+    return Verdict(series, word, "because", candidate=candidate, evidence=evidence_of(evidence or {}))
 
 
 def judged(*verdicts: Verdict) -> Judgement:

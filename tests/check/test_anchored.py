@@ -47,9 +47,9 @@ def test_its_regression_is_that_of_the_latency() -> None:
 
 def test_each_has_the_points_of_its_own_chart() -> None:
     found = verdicts(1.05)
-    newest = {metric: verdict.evidence["points"][-1]["value"] for metric, verdict in found.items()}
+    newest = {metric: verdict.evidence.points[-1].value for metric, verdict in found.items()}
     assert newest == {"latency_vs_anchor(ratio)": 1.05, "latency(ms)": 14.0}
-    assert not [verdict for verdict in verdicts(1.0).values() if "points" in verdict.evidence]
+    assert not [verdict for verdict in verdicts(1.0).values() if verdict.evidence.points]
 
 
 def test_it_survives_a_change_of_machine() -> None:

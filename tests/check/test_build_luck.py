@@ -7,8 +7,6 @@ import pytest
 from made_points import DAY, START, point, series
 from made_verdicts import judged
 
-from torchperf_ci.verdicts.verdict import luck_of
-
 NIGHTS = 40
 
 
@@ -37,7 +35,7 @@ def test_a_step_that_a_wheel_makes_by_luck_is_told_as_such_and_judged_as_before(
     verdict = one(past(0.0, 0.004, torch="wheel"), newest(1.02, count=3))
     assert verdict.verdict == "regressed"
     assert "; a build's luck could make it (wheels differ by 0.3% by luck, 0.1% to 1.8%)" in verdict.why
-    told = luck_of(verdict)
+    told = verdict.evidence.luck
     assert told
     assert 0.01 < told.chance < 0.05
 
@@ -46,7 +44,7 @@ def test_a_candidate_says_it_too() -> None:
     verdict = one(past(0.01, 0.002), newest(1.02))
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
     assert "a build's luck could make it" in verdict.why
-    told = luck_of(verdict)
+    told = verdict.evidence.luck
     assert told
     assert 0.003 < told.low < 0.01 < told.high
 
@@ -55,7 +53,7 @@ def test_a_step_beyond_luck_says_so() -> None:
     verdict = one(past(0.003, 0.003), newest(1.05, count=5))
     assert verdict.verdict == "regressed"
     assert "; more than a build's luck makes (wheels differ by " in verdict.why
-    told = luck_of(verdict)
+    told = verdict.evidence.luck
     assert told
     assert told.chance < 0.001
 
@@ -74,12 +72,12 @@ def test_where_no_other_wheel_is_known_nothing_is_said_of_luck(old: list, new: l
     verdict = one(old, new)
     assert verdict.candidate or verdict.verdict == "regressed"
     assert "luck" not in verdict.why
-    assert luck_of(verdict) is None
+    assert verdict.evidence.luck is None
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.9])
 def test_nor_where_nothing_is_worse(factor: float) -> None:
-    assert luck_of(one(past(0.003, 0.003), newest(factor, count=5))) is None
+    assert one(past(0.003, 0.003), newest(factor, count=5)).evidence.luck is None
 
 
 def test_runs_of_one_session_say_nothing_of_what_runs_of_a_wheel_differ_by() -> None:
@@ -90,7 +88,7 @@ def test_runs_of_one_session_say_nothing_of_what_runs_of_a_wheel_differ_by() -> 
         for night, session in enumerate(0.02 * random.normal(size=NIGHTS))
         for hour, value in enumerate(session + 0.002 * random.normal(size=3))
     ]
-    told = luck_of(one(old, [point(12.0, NIGHTS, info={"torch": "new wheel"})]))
+    told = one(old, [point(12.0, NIGHTS, info={"torch": "new wheel"})]).evidence.luck
     assert told
     assert told.tau < 0.005
 

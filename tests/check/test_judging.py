@@ -15,6 +15,7 @@ from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.config import default_policy
+from torchperf_ci.verdicts.evidence import MeasuredPoint
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Points
@@ -45,11 +46,11 @@ def test_a_change_that_stays_is_proven_in_its_direction(metric: str, factor: flo
 
 def test_the_evidence_names_the_commits_around_the_change() -> None:
     verdict = one(noisy(10, 30), [11.0, 11.1, 10.9])
-    assert verdict.evidence["last_old"]["commit"] == f"{29:040d}"
-    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
-    assert verdict.evidence["window"] == 3
-    assert verdict.evidence["history"] == 30
-    assert verdict.evidence["false_discovery_rate"] < 0.01
+    assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
+    assert verdict.evidence.others["window"] == 3
+    assert verdict.evidence.others["history"] == 30
+    assert verdict.evidence.others["false_discovery_rate"] < 0.01
 
 
 def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
@@ -61,7 +62,7 @@ def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
 def test_the_second_bad_night_is_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert verdict.verdict == "regressed"
-    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
 def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when() -> None:
@@ -84,26 +85,26 @@ def test_the_evidence_of_what_got_worse_has_the_points_of_a_chart(metric: str) -
     past = [4.0] * 50
     verdict = one(past, [40.0, 41.0, 40.0], metric)
     assert verdict.verdict == "regressed"
-    points = verdict.evidence["points"]
-    assert [point["value"] for point in points] == [*past[:37], 40.0, 41.0, 40.0]
-    assert points[-3] == {"value": 40.0, "commit": f"{50:040d}", "timestamp": START + 50 * DAY}
+    points = verdict.evidence.points
+    assert [point.value for point in points] == [*past[:37], 40.0, 41.0, 40.0]
+    assert points[-3] == MeasuredPoint(40.0, f"{50:040d}", START + 50 * DAY)
 
 
 def test_a_candidate_has_points_and_what_is_not_worse_has_none() -> None:
-    assert [point["value"] for point in one(noisy(10, 30), [11.0]).evidence["points"]][-1] == 11.0
+    assert [point.value for point in one(noisy(10, 30), [11.0]).evidence.points][-1] == 11.0
     for factor in (1.0, 0.9):
-        assert "points" not in one(noisy(10, 30), [10.0 * factor] * 3).evidence
+        assert not one(noisy(10, 30), [10.0 * factor] * 3).evidence.points
 
 
 def test_of_many_new_points_the_chart_leaves_room_for_the_old_level() -> None:
-    points = one([10.0] * 50, [12.0] * 60).evidence["points"]
-    assert [point["value"] for point in points] == [10.0] * 20 + [12.0] * 20
+    points = one([10.0] * 50, [12.0] * 60).evidence.points
+    assert [point.value for point in points] == [10.0] * 20 + [12.0] * 20
 
 
 def test_the_points_name_the_commit_of_pytorch_where_they_know_no_other() -> None:
     new = [point(12.0, 30 + day, commit="", info={"torch": "f" * 40}) for day in range(3)]
     found = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: new})
-    assert [one["commit"] for one in found["latency(ms)"].evidence["points"]][-4:] == [
+    assert [one.commit for one in found["latency(ms)"].evidence.points][-4:] == [
         f"{29:040d}",
         *["f" * 40] * 3,
     ]
@@ -295,7 +296,7 @@ def test_a_run_without_a_number_is_missing() -> None:
 def test_of_several_new_runs_all_are_new() -> None:
     verdict = one(noisy(10, 30), noisy(11, 60))
     assert verdict.verdict == "regressed"
-    assert verdict.evidence["runs"] == 60
+    assert verdict.evidence.others["runs"] == 60
     assert verdict.old == pytest.approx(10, rel=0.01)
 
 
@@ -306,7 +307,7 @@ def test_only_points_of_the_same_machine_count() -> None:
     ].verdict == ("unchanged")
     back = judged({LATENCY: past}, {LATENCY: row([10.0, 10.1], 40)})["latency(ms)"]
     assert back.verdict == "unchanged"
-    assert back.evidence["history"] < 25
+    assert back.evidence.others["history"] < 25
 
 
 def test_a_machine_that_was_never_seen_is_not_comparable_and_says_in_what() -> None:
@@ -315,7 +316,7 @@ def test_a_machine_that_was_never_seen_is_not_comparable_and_says_in_what() -> N
     ]
     assert verdict.verdict == "not-comparable"
     assert verdict.why == "the past differs in driver: 550 → 560"
-    assert verdict.evidence["differs"] == ["driver: 550 → 560"]
+    assert verdict.evidence.others["differs"] == ["driver: 550 → 560"]
 
 
 def test_many_differences_are_counted() -> None:
@@ -344,7 +345,7 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
     }
     (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
     assert missing.why == "not measured in this run"
-    assert missing.evidence["last_old"]["commit"] == f"{29:040d}"
+    assert missing.evidence.commits.last_old.commit == f"{29:040d}"
 
 
 def test_a_status_tells_why_something_was_not_measured() -> None:
@@ -375,7 +376,7 @@ def _false_discovery_rate(others: Points) -> float:
     old = {LATENCY: row(noisy(10, 30)), **{name: points[:-1] for name, points in others.items()}}
     new = {LATENCY: row([10.5] * 2, 30), **{name: points[-1:] for name, points in others.items()}}
     (verdict,) = (one for one in judge_all(old, new, default_policy()) if one.series == LATENCY)
-    return verdict.evidence["false_discovery_rate"]
+    return verdict.evidence.others["false_discovery_rate"]
 
 
 def test_a_throughput_without_a_latency_is_judged() -> None:
@@ -463,12 +464,16 @@ def test_of_runs_with_several_points_the_evidence_names_the_runs_around_the_chan
     past = [point(value, day, job_id=job) for day, value in enumerate(noisy(10, 30)) for job in range(2)]
     now = [point(12.0 + job / 100, 30 + day, job_id=job) for day in range(2) for job in range(2)]
     verdict = judged({LATENCY: past}, {LATENCY: now})["latency(ms)"]
-    assert (verdict.verdict, verdict.evidence["window"], verdict.evidence["runs"]) == ("regressed", 2, 2)
-    assert verdict.evidence["last_old"]["commit"] == f"{29:040d}"
-    assert verdict.evidence["first_new"]["commit"] == f"{30:040d}"
+    assert (verdict.verdict, verdict.evidence.others["window"], verdict.evidence.others["runs"]) == (
+        "regressed",
+        2,
+        2,
+    )
+    assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
 def test_many_points_of_one_new_run_crowd_out_no_other() -> None:
     now = [point(12.0, 30), *(point(12.0, 31, job_id=job) for job in range(50))]
     verdict = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: now})["latency(ms)"]
-    assert (verdict.verdict, verdict.evidence["window"]) == ("regressed", 2)
+    assert (verdict.verdict, verdict.evidence.others["window"]) == ("regressed", 2)

@@ -20,7 +20,7 @@ def test_what_fails_now_is_broken_and_says_why() -> None:
     verdict = words([1.0] * 5, [0.0], status="oom", reason="CUDA out of memory")
     assert (verdict.verdict, verdict.is_red) == ("broken", True)
     assert verdict.why == "oom: CUDA out of memory"
-    assert verdict.evidence["last_old"]["commit"] == f"{4:040d}"
+    assert verdict.evidence.commits.last_old.commit == f"{4:040d}"
 
 
 def test_one_good_run_before_is_enough() -> None:
@@ -41,18 +41,18 @@ def test_what_was_failing_is_not_red_again() -> None:
         ([1.0, 0.0, None, 0.0], [0.0, 0.0], 4),
         ([0.0, 0.0], [0.0], 3),
         ([], [0.0, 0.0], 2),
-        ([0.0], [1.0], None),
-        ([1.0], [1.0], None),
-        ([0.0], [1.0, None], None),
+        ([0.0], [1.0], 0),
+        ([1.0], [1.0], 0),
+        ([0.0], [1.0, None], 0),
     ],
 )
 def test_the_evidence_counts_the_failures_in_a_row(past, now, failing) -> None:
-    assert words(past, now).evidence.get("failing") == failing
+    assert words(past, now).evidence.failing == failing
 
 
 def test_the_points_of_one_run_are_one_failure() -> None:
     twice = [point(0.0, 9, run="records"), point(0.0, 9, run="records")]
-    assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence["failing"] == 1
+    assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence.failing == 1
 
 
 def test_what_passes_again_is_fixed() -> None:

@@ -50,7 +50,7 @@ def test_latency_is_judged_by_the_sequential_test(judged, a_compared_case, chang
     assert verdict.why.startswith(why)
     assert verdict.effect.low < math.exp(change) < verdict.effect.high
     assert (verdict.old, verdict.new) == (pytest.approx(2), pytest.approx(3))
-    assert verdict.evidence["pairs"] == len(verdict.evidence["log_ratios"]) == 12
+    assert verdict.evidence.others["pairs"] == len(verdict.evidence.others["log_ratios"]) == 12
 
 
 def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
@@ -77,7 +77,7 @@ def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs,
 
 def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_compared_case) -> None:
     cases = [a_compared_case(name=str(number)) for number in range(20)]
-    assert judged(*cases)["latency(ms)"].evidence["alpha"] == pytest.approx(0.01 / 20)
+    assert judged(*cases)["latency(ms)"].evidence.others["alpha"] == pytest.approx(0.01 / 20)
 
 
 def test_what_is_proof_of_one_case_is_none_of_one_among_many(judged, a_compared_case) -> None:
@@ -133,7 +133,7 @@ def test_a_control_that_shows_a_change_makes_timings_void_and_nothing_else(judge
     found = judged(slow, control=[0.02, 0.021, 0.019, 0.02, 0.022])
     assert found["latency(ms)"].verdict == "noisy"
     assert found["latency(ms)"].why.startswith("void")
-    assert found["latency(ms)"].evidence["control"]["void"]
+    assert found["latency(ms)"].evidence.others["control"]["void"]
     assert found["peak_memory(MiB)"].verdict == "regressed"
 
 
@@ -145,7 +145,7 @@ def test_what_the_machine_cannot_have_done_counts_all_the_same(
         "latency(ms)"
     ]
     assert found.verdict == verdict
-    assert found.evidence["control"]["void"]
+    assert found.evidence.others["control"]["void"]
 
 
 @pytest.mark.parametrize(

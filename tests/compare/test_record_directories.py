@@ -298,7 +298,7 @@ def test_what_is_new_and_fails_says_so(folder, values, failing) -> None:
         if verdict.series.metric == "status"
     )
     assert status.verdict == "new"
-    assert ("failing" in status.evidence) == failing
+    assert bool(status.evidence.failing) == failing
     assert status.why == (
         "fails, and base has no such record: failed" if failing else "base has no such record"
     )

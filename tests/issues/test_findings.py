@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,7 +156,7 @@ def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:
     luck = BuildLuck(0.01, 0.005, 0.02, chance=0.03)
     lucky, unlucky = (
-        replace(regression, evidence={**regression.evidence, "luck": asdict(one)})
+        replace(regression, evidence=replace(regression.evidence, luck=one))
         for regression, one in zip(REGRESSED, (luck, replace(luck, chance=0.001)), strict=False)
     )
     (one,) = found([lucky], [])

@@ -8,6 +8,7 @@ from nights import OTHER, judged, located, measured, regressed, series
 
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.comments import text_of_action
+from torchperf_ci.verdicts.evidence import evidence_of
 
 NET, BERT = series("resnet18"), series("bert")
 LATER = ("3" * 40, "4" * 40)
@@ -31,7 +32,7 @@ def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     """The level of a verdict may be a mean with nights on which it was mended."""
     slow = regressed(NET, 1.02, ends=LATER)
     points = [{"value": level} for level in (1.0, 1.0, 1.1)]
-    slow = replace(slow, evidence={**slow.evidence, "points": points})
+    slow = replace(slow, evidence=evidence_of({**slow.evidence.members, "points": points}))
     (action,) = desk.plan(9, judged(slow)).actions
     assert action.what == "reopen"
     said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment

@@ -19,6 +19,7 @@ from torchperf_ci.culprits.culprit import (
 )
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit, evidence_of
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 NIGHT = "2026-11-21"
@@ -68,12 +69,14 @@ def a_regression(series: Series, old: float, ratio: float, *, good: str = GOOD, 
         old * ratio,
         noise=0.004,
         detectable=0.011,
-        evidence={
-            "history": turn,
-            "points": points,
-            "last_old": {name: points[turn - 1][name] for name in named},
-            "first_new": {name: points[turn][name] for name in named},
-        },
+        evidence=evidence_of(
+            {
+                "history": turn,
+                "points": points,
+                "last_old": {name: points[turn - 1][name] for name in named},
+                "first_new": {name: points[turn][name] for name in named},
+            }
+        ),
     )
 
 
@@ -174,7 +177,7 @@ BROKEN = Verdict(
     "still failing since 2026-11-19 bad0bad0ba: oom: CUDA out of memory. Tried to allocate 2.00 GiB",
     old=0.0,
     new=0.0,
-    evidence={"failing": 3},
+    evidence=Evidence(failing=3),
 )
 JUDGEMENT = Judgement("check", "clickhouse://octo/benchmark", f"records ({BAD[:10]})", [*REGRESSED, BROKEN])
 """All that ``check`` said of the night."""
@@ -213,6 +216,6 @@ def hostile_night(text: str) -> tuple[Judgement, Bisection]:
 
 
 def _of(series: Series, verdict: Verdict, text: str) -> Verdict:
-    ends = {"commit": text, "torch": text, "timestamp": 1}
-    evidence = {**verdict.evidence, "last_old": ends, "first_new": ends}
+    end = MeasuredCommit(text, text, 1)
+    evidence = replace(verdict.evidence, commits=CommitRange(end, end))
     return replace(verdict, series=series, why=text, evidence=evidence)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def regressed(
 ) -> Verdict:
     """Worse than history, between two commits."""
     ratio = new / old
-    evidence = {"last_old": {"commit": ends[0]}, "first_new": {"commit": ends[1]}}
+    evidence = Evidence(CommitRange(*map(MeasuredCommit, ends)))
     effect = Effect(ratio, ratio - 0.01, ratio + 0.01, 10)
     return Verdict(of, "regressed", "slower", effect, old, new, noise, evidence=evidence)
 
@@ -46,7 +47,7 @@ def outcome(model: str, nights: int, device: str = "cuda") -> Verdict:
     if not nights:
         return Verdict(found, "unchanged", "passes", old=1.0, new=1.0)
     word: VerdictWord = "broken" if nights == 1 else "unchanged"
-    return Verdict(found, word, "failed: no memory", old=1.0, new=0.0, evidence={"failing": nights})
+    return Verdict(found, word, "failed: no memory", old=1.0, new=0.0, evidence=Evidence(failing=nights))
 
 
 def located(

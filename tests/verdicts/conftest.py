@@ -10,6 +10,7 @@ import pytest
 
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def verdict() -> Callable[..., Verdict]:
 @pytest.fixture
 def judgement() -> Judgement:
     """One of every word, and all that a file may hold."""
-    evidence = {"n": 40, "p": 1e-9, "commits": ["abc", "def"], "log_ratios": [0.03, 0.031]}
+    evidence = Evidence(others={"n": 40, "p": 1e-9, "log_ratios": [0.03, 0.031]})
     slower = a_verdict("regressed", effect=Effect(1.031, 1.024, 1.039, 12), old=1.2134, new=1.2511)
     return Judgement(
         "compare",

@@ -4,21 +4,14 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from made_points import series
 
-from torchperf_ci.verdicts.verdict import (
-    CommitRange,
-    MeasuredCommit,
-    Verdict,
-    commit_ends_of,
-    commit_range_of,
-)
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit, commit_ends_of, evidence_of
 
 A, B, C, D = (letter * 40 for letter in "abcd")
 
 
 def turn(old: Any, new: Any) -> CommitRange:
-    return commit_range_of(Verdict(series(), "regressed", "", evidence={"last_old": old, "first_new": new}))
+    return evidence_of({"last_old": old, "first_new": new}).commits
 
 
 @pytest.mark.parametrize(
@@ -46,9 +39,7 @@ def test_a_range_is_what_both_ends_name(old: Any, new: Any, found: list[tuple[st
 
 
 def test_no_evidence_names_no_range() -> None:
-    assert commit_range_of(Verdict(series(), "regressed", "")) == CommitRange(
-        MeasuredCommit(), MeasuredCommit()
-    )
+    assert evidence_of({}) == Evidence(CommitRange(MeasuredCommit(), MeasuredCommit()))
 
 
 def test_several_turns_give_the_range_that_holds_them_all() -> None:

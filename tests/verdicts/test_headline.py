@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.headline import headline, is_only_new, new_series, sign
 from torchperf_ci.verdicts.verdict import Judgement
 
@@ -89,6 +90,6 @@ def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgemen
 
 def test_a_new_series_that_fails_is_more_than_new(first_run: Judgement, verdict) -> None:
     assert is_only_new(verdict("new"), first_run)
-    assert not is_only_new(verdict("new", why="fails: oom", evidence={"failing": 1}), first_run)
+    assert not is_only_new(verdict("new", why="fails: oom", evidence=Evidence(failing=1)), first_run)
     assert is_only_new(verdict("new", new=1.0), Judgement("compare", "", "", []))
     assert not is_only_new(verdict("new", why="base has no such workload"), Judgement("compare", "", "", []))

@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from torchperf_ci.markdown import to_markdown
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.headline import headline
 from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import verdicts_document
@@ -131,7 +132,7 @@ def test_a_first_run_is_one_sentence(verdict: Callable[..., Verdict]) -> None:
     )
     assert "model" not in text
     assert "Next step" not in text
-    failing = verdict("new", "oops", why="fails: oom", evidence={"failing": 1})
+    failing = verdict("new", "oops", why="fails: oom", evidence=Evidence(failing=1))
     assert "fails: oom" in verdicts_markdown([Judgement("check", "store", "records", [*new, failing])], ROOM)
 
 

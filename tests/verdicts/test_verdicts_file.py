@@ -14,6 +14,7 @@ from torchperf_ci.errors import OutputDirectoryError, VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredCommit, MeasuredPoint
 from torchperf_ci.verdicts.verdict import VERDICT_WORDS, Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
@@ -30,6 +31,18 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
     max_leaves=5,
 )
+COMMITS = st.builds(MeasuredCommit, *[st.sampled_from(["", "a" * 40, "0" * 7])] * 2, st.integers(0, 2**40))
+EVIDENCE = st.builds(
+    Evidence,
+    st.builds(CommitRange, COMMITS, COMMITS),
+    st.lists(st.builds(MeasuredPoint, st.floats(-1e14, 1e14), TEXT, st.integers(0, 2**40)), max_size=2).map(
+        tuple
+    ),
+    st.integers(0, 9),
+    st.none() | st.integers(1, 9),
+    st.none() | st.builds(BuildLuck, *[st.floats(0, 1)] * 4),
+    st.dictionaries(TEXT.map(lambda name: f"x{name}"), JSON, max_size=2),
+)
 VERDICTS = st.builds(
     Verdict,
     st.builds(Series, *[TEXT] * 9),
@@ -41,7 +54,7 @@ VERDICTS = st.builds(
     SHARES,
     SHARES,
     st.booleans(),
-    st.dictionaries(TEXT, JSON, max_size=2),
+    EVIDENCE,
 )
 SUITES = st.builds(SuiteMean, TEXT, EFFECTS, st.integers(0, 10**9))
 BUILDS = st.sampled_from(["", "a" * 40, "torch==2.13.0"])
@@ -98,7 +111,11 @@ def test_a_verdict_is_a_line(judgement: Judgement, tmp_path: Path) -> None:
 
 def test_a_number_that_is_not_finite_is_null(verdict: Callable[..., Verdict]) -> None:
     odd = verdict(
-        "noisy", old=nan, new=inf, effect=Effect(1.1, 0.0, inf, 3), evidence={"p": [nan, {"x": -inf}]}
+        "noisy",
+        old=nan,
+        new=inf,
+        effect=Effect(1.1, 0.0, inf, 3),
+        evidence=Evidence(others={"p": [nan, {"x": -inf}]}),
     )
     written = json.loads(verdicts_file.verdicts_json(Judgement("check", "", "", [odd])))["verdicts"][0]
     assert (written["old"], written["new"]) == (None, None)

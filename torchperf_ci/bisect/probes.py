@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import LARGEST_BATCH_SIZE
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
@@ -20,7 +20,7 @@ from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.build_variance import LEAST_TAU, MOST_TAU, USUAL_TAU
-from torchperf_ci.verdicts.verdict import commit_ends_of, commit_range_of, luck_of
+from torchperf_ci.verdicts.evidence import commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.pairs import Pair
     from torchperf_ci.bench.selection import KnownWorkloads
     from torchperf_ci.series.points import Points
-    from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict
+    from torchperf_ci.verdicts.evidence import CommitEnds
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 
 UNNAMED_SERIES = "the command's number"
@@ -223,13 +224,13 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     that is bisected knows. Several ranges give the one that holds them all.
     """
     return commit_ends_of(
-        [commit_range_of(one) for one in _worse(judgement) if bisected_as(one.series.metric)]
+        [one.evidence.commits for one in _worse(judgement) if bisected_as(one.series.metric)]
     )
 
 
 def expected_build_luck(judgement: Judgement) -> float:
     """How far builds of one code lie apart, as the past of what got worse has it; of several series the most."""
-    told = [luck.tau for one in _worse(judgement) if (luck := luck_of(one))]
+    told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
     return min(max(LEAST_TAU, *told), MOST_TAU) if told else USUAL_TAU
 
 
@@ -249,7 +250,9 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
     grid = CaseGrid((series.model,), (series.mode,), (series.dtype,), (series.backend,))
     if not _runs(series, known):
         return f"{series.model} has no {series.metric} in mode {series.mode!r}, {series.dtype!r} and {series.backend!r}"
-    return select_cases(Selection([grid], batch_size=_batch_size(verdict.evidence)), known, device)[0]
+    size = verdict.evidence.batch_size
+    chosen = size if size and size <= LARGEST_BATCH_SIZE else None
+    return select_cases(Selection([grid], batch_size=chosen), known, device)[0]
 
 
 def _runs(series: Series, known: KnownWorkloads) -> bool:
@@ -257,13 +260,3 @@ def _runs(series: Series, known: KnownWorkloads) -> bool:
     if series.metric == GRAPH_BREAKS and series.backend == "eager":
         return False
     return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS
-
-
-def _batch_size(evidence: Mapping[str, Any]) -> int | None:
-    """The batch size of the verdict's pairs; None for the workload's own."""
-    size = evidence.get("batch_size")
-    return (
-        size
-        if isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= LARGEST_BATCH_SIZE
-        else None
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, expm1, isnan, log1p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import DOWN
@@ -71,7 +71,7 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
     return past < MIN_HISTORY or isnan(judged.up.rate[row])
 
 
-def gate_evidence(judged: Judged, row: int) -> dict[str, Any]:
+def gate_numbers(judged: Judged, row: int) -> dict[str, object]:
     """The numbers behind a finding."""
     rates = [side.rate[row] for side in (judged.up, judged.down)]
     return {

@@ -16,6 +16,7 @@ from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
 from torchperf_ci.series.points import differing_facts, runs_of, without_restating
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, suited
 from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import Verdict, VerdictWord
 
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
         _count_sentence(past, now, changed=above or below),
         old=past[-1],
         new=now[-1],
-        evidence={
-            "history": len(pairing.old),
-            "runs": len({point.run for point in pairing.new}),
-            **commits_around(pairing.old, pairing.new),
-            **({"points": chart_points(pairing)} if worse else {}),
-        },
+        evidence=Evidence(
+            commits_around(pairing.old, pairing.new),
+            chart_points(pairing) if worse else (),
+            others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
+        ),
     )
 
 
@@ -82,7 +82,7 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         return Verdict(series, "missing", f"there is nothing to measure: {_because(now)}")
     if not known:
         why = "passes" if passed(now) else f"fails: {_because(now)}"
-        return Verdict(series, "new", why, new=_shown(now), evidence=_failing(new))
+        return Verdict(series, "new", why, new=_shown(now), evidence=Evidence(failing=_runs_failing(new)))
     verdict, why = _compared(known, now)
     return Verdict(
         series,
@@ -91,15 +91,18 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         old=_shown(known[-1]),
         new=_shown(now),
         candidate=verdict == "noisy",
-        evidence={"history": len(known), **_failing([*known, *new]), **commits_around(known, new)},
+        evidence=Evidence(
+            commits_around(known, new),
+            failing=_runs_failing([*known, *new]),
+            others={"history": len(known)},
+        ),
     )
 
 
-def _failing(points: Sequence[Point]) -> Mapping[str, int]:
-    """For the evidence: how many runs in a row have failed, the newest one included; nothing where it did not."""
+def _runs_failing(points: Sequence[Point]) -> int:
+    """How many runs in a row have failed, the newest one included."""
     told = (point for point in reversed(points) if passed(point) is not None)
-    runs = {point.run for point in takewhile(lambda point: not passed(point), told)}
-    return {"failing": len(runs)} if runs else {}
+    return len({point.run for point in takewhile(lambda point: not passed(point), told)})
 
 
 def _shown(point: Point) -> float | None:
@@ -174,10 +177,7 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
         why=f"the anchored series speaks for it: {anchored.why}",
         old=pairing.old[-1].value if pairing.old else None,
         new=pairing.newest.value,
-        evidence={
-            **anchored.evidence,
-            **({"points": chart_points(pairing)} if "points" in anchored.evidence else {}),
-        },
+        evidence=replace(anchored.evidence, points=chart_points(pairing) if anchored.evidence.points else ()),
     )
 
 
@@ -215,7 +215,7 @@ def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verd
         "missing",
         why,
         old=past[-1].value if past else None,
-        evidence={"history": len(past), "last_old": commits_around(past, ())["last_old"]},
+        evidence=Evidence(commits_around(past, ()), others={"history": len(past)}),
     )
 
 
@@ -320,5 +320,5 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
         "not-comparable",
         f"the past differs in {why}",
         new=newest.value,
-        evidence={"differs": list(pairing.differs)},
+        evidence=Evidence(others={"differs": list(pairing.differs)}),
     )

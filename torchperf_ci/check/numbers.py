@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from math import inf, log, log1p, nan
@@ -16,8 +16,8 @@ import numpy as np
 
 from torchperf_ci.check.gate_findings import (
     HOPELESS,
-    gate_evidence,
     gate_finding,
+    gate_numbers,
     is_too_short,
     ratio_of_log,
     share_of_log,
@@ -29,7 +29,8 @@ from torchperf_ci.stats.build_variance import estimate_tau
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, NEWEST
-from torchperf_ci.verdicts.verdict import LUCK_EVIDENCE, BuildLuck, Verdict
+from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence
+from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,11 +139,11 @@ def _verdict(
         old=float(restored(judged.old[row])),
         new=float(restored(judged.new[row])),
         candidate=said.candidate,
-        evidence={
-            **gate_evidence(judged, row),
-            **_commit_range(pairing, int(judged.runs[row])),
-            **({"points": chart_points(pairing)} if said.is_worse else {}),
-        },
+        evidence=Evidence(
+            _commit_range(pairing, int(judged.runs[row])),
+            chart_points(pairing) if said.is_worse else (),
+            others={**gate_numbers(judged, row), "runs": len({point.run for point in pairing.new})},
+        ),
     )
 
 
@@ -171,13 +172,13 @@ def _level(pairing: SeriesPairing) -> float:
     return median(point.value or 0.0 for point in pairing.old)
 
 
-def _commit_range(pairing: SeriesPairing, window: int) -> Mapping[str, object]:
+def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
     """Between which commits the change is, if it is one: the window's runs are the new ones."""
     points = [*pairing.old, *pairing.new]
     new = of_newest_runs(points, window)
     runs = {point.run for point in new}
     old = [point for point in points if point.run not in runs]
-    return {"runs": len({point.run for point in pairing.new}), **commits_around(old, new)}
+    return commits_around(old, new)
 
 
 def beside_luck(
@@ -205,7 +206,9 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
     """Of how many builds the past is, and the newest runs that look worse, where the last of these is none of them."""
     if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
         return None
-    newest = of_newest_runs([*pairing.old, *pairing.new], verdict.evidence["window"])
+    window = verdict.evidence.others["window"]
+    assert isinstance(window, int)
+    newest = of_newest_runs([*pairing.old, *pairing.new], window)
     runs = {point.run for point in newest}
     before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
     old, new = ({point.info.get("torch", "") for point in some} - {""} for some in (before, newest))
@@ -238,6 +241,4 @@ def _with_build_luck(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = luck.quantile(0.025), luck.quantile(0.975)
     told = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
-    return replace(
-        verdict, why=f"{verdict.why}; {told}", evidence={**verdict.evidence, LUCK_EVIDENCE: asdict(told)}
-    )
+    return replace(verdict, why=f"{verdict.why}; {told}", evidence=replace(verdict.evidence, luck=told))

@@ -12,9 +12,10 @@ import numpy as np
 
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import differing_facts, runs_of
+from torchperf_ci.verdicts.evidence import CommitRange, MeasuredCommit, MeasuredPoint, measured_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,30 +105,25 @@ def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
     }
 
 
-def commits_around(old: Sequence[Point], new: Sequence[Point]) -> Mapping[str, object]:
-    """For the evidence: the last point at the old level, and the first at the new."""
-    return {
-        "last_old": _commit_of(old[-1]) if old else None,
-        "first_new": _commit_of(new[0]) if new else None,
-    }
+def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
+    """The last point at the old level, and the first at the new."""
+    return CommitRange(
+        *(_commit_of(points[0]) if points else MeasuredCommit() for points in (old[-1:], new[:1]))
+    )
 
 
-def chart_points(pairing: SeriesPairing) -> Sequence[Mapping[str, object]]:
-    """For the evidence: what a chart of the series shows, the old level and the new."""
+def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
+    """What a chart of the series shows, the old level and the new."""
     points = [*pairing.old[-MOST_CHARTED:], *pairing.new[-MOST_NEW_CHARTED:]]
-    return [
-        {
-            "value": point.value,
-            "commit": point.commit or point.info.get("torch", ""),
-            "timestamp": point.timestamp,
-        }
+    return tuple(
+        MeasuredPoint(point.value, point.commit or point.info.get("torch", ""), point.timestamp)
         for point in points[-MOST_CHARTED:]
-    ]
+        if point.value is not None
+    )
 
 
-def _commit_of(point: Point) -> Mapping[str, object]:
-    named = {"commit": point.commit, "torch": point.info.get("torch", ""), "timestamp": point.timestamp}
-    return {name: value for name, value in named.items() if value}
+def _commit_of(point: Point) -> MeasuredCommit:
+    return measured_commit(point.commit, point.info.get("torch", ""), point.timestamp)
 
 
 SESSION_GAP = 3 * 3600

@@ -16,6 +16,7 @@ from torchperf_ci.series import policy
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
 from torchperf_ci.stats.effect import geometric_mean, paired_effect
 from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import SuiteMean, Verdict, VerdictWord
 
 if TYPE_CHECKING:
@@ -90,14 +91,16 @@ def judge_latency(
         noise=decision.noise if enough else None,
         detectable=decision.detectable if enough else None,
         candidate=enough and _looks_slower(decision, min_effect),
-        evidence={
-            "pairs": len(compared.pairs),
-            "log_ratios": compared.log_ratios,
-            "controls": [ratio for _, ratio in compared.controls],
-            "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
-            "alpha": ALPHA / len(session),
-            "batch_size": compared.case.batch_size,
-        },
+        evidence=Evidence(
+            batch_size=compared.case.batch_size,
+            others={
+                "pairs": len(compared.pairs),
+                "log_ratios": compared.log_ratios,
+                "controls": [ratio for _, ratio in compared.controls],
+                "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
+                "alpha": ALPHA / len(session),
+            },
+        ),
     )
 
 
@@ -179,7 +182,7 @@ def judge_memory(
         effect=effect,
         old=median(base),
         new=median(head),
-        evidence={"pairs": len(base)},
+        evidence=Evidence(others={"pairs": len(base)}),
     )
 
 
@@ -204,7 +207,7 @@ def judge_graph_breaks(series: Callable[[str], Series], compared: ComparedCase) 
         f"{_range(head)}; {_range(base)} on base",
         old=float(median(base)),
         new=float(median(head)),
-        evidence={"pairs": len(counts)},
+        evidence=Evidence(others={"pairs": len(counts)}),
     )
 
 
@@ -267,7 +270,8 @@ def judge_cases(
 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:
-    latency = replace(latency, evidence={**latency.evidence, "control": control.evidence()})
+    others = {**latency.evidence.others, "control": control.members()}
+    latency = replace(latency, evidence=replace(latency.evidence, others=others))
     spoilt = control.spoils(latency.effect)
     return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.interference import interference_note, power_limit_note
 from torchperf_ci.stats.comparison import PairReading
@@ -104,7 +104,7 @@ class Control:
         off = max(abs(math.log(end)) for end in (self.effect.low, self.effect.high))
         return min(abs(math.log(end)) for end in (effect.low, effect.high)) <= FAR * off
 
-    def evidence(self) -> Mapping[str, Any]:
+    def members(self) -> Mapping[str, object]:
         """As JSON."""
         return {"case": self.case, "effect": self.effect, "void": self.void}
 

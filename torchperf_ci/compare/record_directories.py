@@ -18,6 +18,7 @@ from torchperf_ci.series.points import differing_facts, without_restating
 from torchperf_ci.series.policy import suited
 from torchperf_ci.stats.effect import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def judge_numbers(
         old=median(old),
         new=median(new),
         candidate=worse and found.apart and not (found.sure and enough),
-        evidence={"old_values": list(old), "new_values": list(new)},
+        evidence=Evidence(others={"old_values": list(old), "new_values": list(new)}),
     )
 
 
@@ -204,7 +205,7 @@ def _new(series: Series, point: Point) -> Verdict:
     """What only head has; one that fails there has more to say than that it is new."""
     if kind_of(series.metric) == "outcome" and passed(point) is False:
         why = f"fails, and base has no such record: {_because(point)}"
-        return Verdict(series, "new", why, new=0.0, evidence={"failing": 1})
+        return Verdict(series, "new", why, new=0.0, evidence=Evidence(failing=1))
     return Verdict(series, "new", "base has no such record", new=point.value)
 
 

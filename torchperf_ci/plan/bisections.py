@@ -18,7 +18,7 @@ from torchperf_ci.plan.jobs import MOST_JOBS, UniqueNames
 from torchperf_ci.records.files import job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict import Judgement, commit_range_of
+from torchperf_ci.verdicts.verdict import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
+    from torchperf_ci.verdicts.evidence import CommitEnds
+    from torchperf_ci.verdicts.verdict import Verdict
 
 
 Machine = tuple[str, str]
@@ -123,7 +124,7 @@ def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str])
     for verdict in verdicts:
         if verdict.verdict != "regressed" and not verdict.candidate:
             continue
-        runner, ends = runner_of(verdict.series), commit_range_of(verdict).range
+        runner, ends = runner_of(verdict.series), verdict.evidence.commits.range
         if why := _obstacle(verdict, runner, ends):
             left_out += [LeftOut(verdict, why)] if verdict.is_red else []
         elif ends:

@@ -193,7 +193,7 @@ def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:
     One that fails at once has more, and so has one that ``compare`` could not measure, since base has no such workload.
     """
     is_measured = judgement.command == "check" or (judgement.command == "compare" and verdict.new is not None)
-    return is_measured and verdict.verdict == "new" and "failing" not in verdict.evidence
+    return is_measured and verdict.verdict == "new" and not verdict.evidence.failing
 
 
 def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> str:

@@ -1,146 +1,26 @@
-"""What is said of a series, and of all series together; and what the evidence of a verdict tells.
-
-The evidence may come from anywhere: only what has the form of a commit, or of a time, is taken from it.
-"""
+"""What is said of a series, and of all series together."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from torchperf_ci.verdicts.evidence import (
+    BuildLuck,
+    CommitEnds,
+    CommitRange,
+    Evidence,
+    commit_ends_of,
+    evidence_of,
+)
+
+__all__ = ["BuildLuck", "CommitEnds", "CommitRange", "commit_ends_of"]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from torchperf_ci.series.points import Series
     from torchperf_ci.stats.effect import Effect
-
-
-_COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
-_REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
-
-
-@dataclass(frozen=True)
-class MeasuredCommit:
-    """What was measured: a ``commit`` of the repository whose job did, with one of PyTorch; empty where nobody says.
-
-    ``timestamp`` are Unix seconds, 0 where nobody says.
-    """
-
-    commit: str = ""
-    torch: str = ""
-    timestamp: float = field(default=0.0, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The commit that tells it from others."""
-        return self.commit or self.torch
-
-
-class CommitEnds(NamedTuple):
-    """The last commit at the old level and the first at the new."""
-
-    good: str
-    bad: str
-
-
-@dataclass(frozen=True)
-class CommitRange:
-    """Between which points something changed."""
-
-    last_old: MeasuredCommit
-    first_new: MeasuredCommit
-
-    @property
-    def range(self) -> CommitEnds | None:
-        """The first of :func:`commit_ends_of`; None where no repository has any."""
-        return next(iter(commit_ends_of([self])), None)
-
-    @property
-    def own(self) -> CommitEnds | None:
-        """That of the repository whose job measured; None where nobody knows two different ends."""
-        good, bad = self.last_old.commit, self.first_new.commit
-        return CommitEnds(good, bad) if good and bad and good != bad else None
-
-
-def commit_range_of(verdict: Verdict) -> CommitRange:
-    """What the evidence of a verdict says."""
-    return CommitRange(_point(verdict.evidence.get("last_old")), _point(verdict.evidence.get("first_new")))
-
-
-def commit_ends_of(turns: Sequence[CommitRange]) -> tuple[CommitEnds, ...]:
-    """Between which commits all of it happened: of the repository whose job measured, and then of PyTorch.
-
-    A repository of which no two different ends are known has none.
-    """
-    return tuple(dict.fromkeys(_ends_by_repository(turns)))
-
-
-def _ends_by_repository(turns: Sequence[CommitRange]) -> Iterator[CommitEnds]:
-    for commit in _REPOSITORIES:
-        good = [turn.last_old for turn in turns if commit(turn.last_old)]
-        bad = [turn.first_new for turn in turns if commit(turn.first_new)]
-        if good and bad:
-            first = min(good, key=lambda point: point.timestamp or inf)
-            last = max(bad, key=lambda point: point.timestamp)
-            if commit(first) != commit(last):
-                yield CommitEnds(commit(first), commit(last))
-
-
-def _point(evidence: Any) -> MeasuredCommit:
-    if not isinstance(evidence, Mapping):
-        return MeasuredCommit()
-    return MeasuredCommit(
-        _commit(evidence.get("commit")), _commit(evidence.get("torch")), _time(evidence.get("timestamp"))
-    )
-
-
-def _commit(value: Any) -> str:
-    return value if isinstance(value, str) and _COMMIT_HASH.fullmatch(value) else ""
-
-
-def _time(value: Any) -> float:
-    is_time = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf
-    return float(value) if is_time else 0.0
-
-
-LUCK_EVIDENCE = "luck"
-"""The member of a verdict's evidence."""
-LUCKY = 0.01
-"""What luck makes more often than that is not ruled out."""
-
-
-@dataclass(frozen=True)
-class BuildLuck:
-    """``tau``, the standard deviation of builds of one code, between ``low`` and ``high`` (95%), and the ``chance``
-    that luck alone makes as much as the verdict tells of."""
-
-    tau: float
-    low: float
-    high: float
-    chance: float
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether luck could make it."""
-        return self.chance > LUCKY
-
-    def __str__(self) -> str:
-        said = "a build's luck could make it" if self.is_enough else "more than a build's luck makes"
-        return f"{said} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
-
-
-def luck_of(verdict: Verdict) -> BuildLuck | None:
-    """None where it says nothing of it. The file of verdicts may come from anywhere: only shares are believed."""
-    told = verdict.evidence.get(LUCK_EVIDENCE)
-    if not isinstance(told, Mapping):
-        return None
-    found = [told.get(name) for name in ("tau", "low", "high", "chance")]
-    shares = [one for one in found if isinstance(one, float) and 0 <= one <= 1]
-    return BuildLuck(*shares) if len(shares) == len(found) else None
 
 
 VerdictWord = Literal[
@@ -157,8 +37,7 @@ class Verdict:
     """One series judged. ``old`` and ``new`` are in the metric's unit; the rest are shares of the old value.
 
     ``noise`` is the standard deviation between runs, ``detectable`` the smallest change that would have been seen.
-    ``candidate`` says that the series looks worse, and that there is no proof yet. ``evidence`` is what the verdict
-    rests on, as JSON: numbers of points, the tail probability, the last commit at the old level, the first at the new.
+    ``candidate`` says that the series looks worse, and that there is no proof yet.
     """
 
     series: Series
@@ -170,7 +49,7 @@ class Verdict:
     noise: float | None = None
     detectable: float | None = None
     candidate: bool = False
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def is_red(self) -> bool:
@@ -225,3 +104,15 @@ class Judgement:
     def red(self) -> Sequence[Verdict]:
         """The verdicts that make the command exit with 1."""
         return [verdict for verdict in self.verdicts if verdict.is_red]
+
+
+def commit_range_of(verdict: Verdict) -> CommitRange:
+    return _evidence(verdict).commits
+
+
+def luck_of(verdict: Verdict) -> BuildLuck | None:
+    return _evidence(verdict).luck
+
+
+def _evidence(verdict: Any) -> Evidence:
+    return verdict.evidence if isinstance(verdict.evidence, Evidence) else evidence_of(verdict.evidence)

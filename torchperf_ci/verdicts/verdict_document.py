@@ -43,7 +43,6 @@ from torchperf_ci.verdicts.headline import (
     what_it_takes,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
-from torchperf_ci.verdicts.verdict import commit_range_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -294,7 +293,7 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
 
 def _commands(verdict: Verdict, again: RepeatOptions) -> list[str]:
     """The lines that measure it again; none where nobody knows between which commits."""
-    ends = (again.base, again.head) if again.base and again.head else commit_range_of(verdict).own
+    ends = (again.base, again.head) if again.base and again.head else verdict.evidence.commits.own
     if verdict.verdict == "broken" and not (again.base and again.head):
         return run_lines(again, verdict.series)
     return compare_lines(again, *ends, verdict.series) if ends else []

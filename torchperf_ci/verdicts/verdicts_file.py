@@ -9,6 +9,7 @@ from torchperf_ci import json_files
 from torchperf_ci.errors import VerdictsError
 from torchperf_ci.json_files import effect_of
 from torchperf_ci.series.points import Series
+from torchperf_ci.verdicts.evidence import evidence_of
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def write_verdicts(path: Path, judgement: Judgement) -> None:
 def verdicts_json(judgement: Judgement) -> str:
     """The whole file: JSON with one verdict a line. A number that is not finite becomes null."""
     members = {"version": VERSION, **vars(judgement)}
-    verdicts = members.pop("verdicts")
+    verdicts = [
+        {**vars(verdict), "evidence": verdict.evidence.members} for verdict in members.pop("verdicts")
+    ]
     return json_files.json_text({**members, "verdicts": verdicts})  # the longest comes last
 
 
@@ -72,6 +75,6 @@ def _verdict(item: Mapping[str, Any]) -> Verdict:
         item["why"],
         effect=effect_of(effect) if effect else None,
         candidate=item.get("candidate", False),
-        evidence=item.get("evidence", {}),
+        evidence=evidence_of(item.get("evidence", {})),
         **numbers,
     )
