@@ -28,6 +28,9 @@ NODE := .venv/node
 WITH_NODE := PATH="$$PATH:$(CURDIR)/$(NODE)/bin"
 endif
 
+# Environments are installed beside each other.
+MAKEFLAGS += --jobs=2
+
 .DELETE_ON_ERROR:
 .PRECIOUS: .venv/%/bin/python
 .PHONY: demo test versions lint clean $(TORCH) $(NPM)
@@ -39,7 +42,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 		--suite $(SMALLNET)/benchmarks/suite.py --workload smallnet/classifier --out build/demo/bisect/culprits.json
 	rm -rf build/demo/records
 	$(TOOLKIT)/bin/torchperf plan
-	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --python $(TORCH)/bin/python \
+	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --budget 1 --python $(TORCH)/bin/python \
 		--out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
