@@ -50,12 +50,12 @@ def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
     filters = ("faulty/fine", "faulty/segfaults", "faulty/unsupported")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    argv = ("run", "--suite", FAULTY, "--filter", *filters, "--processes", "2", *FAST)
+    argv = ("run", "--suite", FAULTY, "--filter", *filters, "--processes", "1", *FAST)
     done = torchperf(*argv, cwd=tmp_path, **job, TMPDIR=str(temporary))
     assert done.returncode == 3, done.stderr
     assert "1 of 3 cases measured, 1 crashed, 1 unsupported" in done.stderr
     found = records_in(tmp_path / "torchperf-records")
-    assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 2
+    assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 1
     machine = found["faulty/fine latency(ms)"]["runners"][0]["extra_info"]
     assert (machine["cpus"], machine["pinned_to"] != "") == (PINNED, PINNED == "pinned")
     assert found["faulty/segfaults status"]["metric"]["benchmark_values"] == [0.0]
@@ -97,10 +97,10 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> Non
 
 @pytest.fixture
 def busy_machine() -> Iterator[None]:
-    """Every CPU has work for two; it ends by itself, too, where the test is killed."""
+    """Half of the CPUs have other work, which ends by itself, too, where the test is killed."""
     loop = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
     with ExitStack() as stack:
-        for _ in range(2 * (os.cpu_count() or 1)):
+        for _ in range(((os.cpu_count() or 1) + 1) // 2):
             stack.callback(stack.enter_context(subprocess.Popen([sys.executable, "-c", loop])).kill)
         yield
 

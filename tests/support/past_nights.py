@@ -17,7 +17,6 @@ NIGHTS = 14
 DAY = 86_400
 SPREAD = 0.1
 """Of the nights, as a share: where the tests run, one thread of a shared machine differs so much from run to run."""
-SPEEDS = ("latency(ms)", "throughput(samples/s)")
 
 
 def remember(repository: Path, measured: bytes, commit: str) -> None:
@@ -46,9 +45,9 @@ def _earlier(
     found = []
     for record in records:
         metric = record["metric"]
-        if metric["name"] in (*SPEEDS, "status"):
+        if metric["name"] in ("latency(ms)", "status"):
             values = metric["benchmark_values"]
-            if metric["name"] in SPEEDS:
+            if metric["name"] == "latency(ms)":
                 values = [value * factor for value, factor in zip(values, factors, strict=True)]
             when = record["timestamp"] - night * DAY
             found.append(
