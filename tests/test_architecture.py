@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 PACKAGE = Path(__file__).parents[1] / "torchperf_ci"
+CONTRIBUTING = PACKAGE.parent / "CONTRIBUTING.md"
 OURS = "torchperf_ci"
 
 # What every room may import, except those that run in the environment under test.
@@ -173,5 +175,16 @@ def _module(path: Path) -> str:
 
 def test_every_room_is_watched() -> None:
     """Only the command line may import everything."""
-    rooms = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    assert rooms - {"__init__", "__main__", "cli"} == {room.split("/")[0] for room in MAY_IMPORT}
+    assert rooms() - {"cli"} == {room.split("/")[0] for room in MAY_IMPORT}
+
+
+def test_the_table_of_contributing_names_every_room() -> None:
+    table = [line for line in CONTRIBUTING.read_text().splitlines() if line.startswith("| `")]
+    named = [name.rstrip("/") for line in table for name in re.findall("`([^`]+)`", line.split("|")[1])]
+    assert sorted(named) == sorted(rooms())
+
+
+def rooms() -> set[str]:
+    """The folders and the modules at the top of the package."""
+    names = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    return names - {"__init__", "__main__"}
