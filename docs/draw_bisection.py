@@ -62,8 +62,8 @@ class Bisection:
         """The odds of all suspects after so many readings, by the first series."""
         facts = replace(self.facts, readings=self.facts.readings[:readings])
         series = next(iter(facts.readings[0].log_ratios))
-        standing = SeriesEvidence(self.question, facts, series, facts.readings[0].probe)
-        return standing.weigh(standing.whole)
+        evidence = SeriesEvidence(self.question, facts, series, facts.readings[0].probe)
+        return evidence.weigh(evidence.whole)
 
     def ratio(self, reading: BisectReading) -> float:
         """ln(head/base) of the first series."""

@@ -48,9 +48,9 @@ def test_a_busy_machine_is_told_of_also_by_the_call_that_concludes(
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     good, *_, bad = history.costs(100, 100, 120)
     with monkeypatch.context() as once:
-        once.setattr("torchperf_ci.bisect.laboratory.watched", lambda *_: nullcontext(busy))
+        once.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext(busy))
         assert bisect("--good", good, "--bad", bad, "--max-runs", "3", code=5).status == "inconclusive"
-    monkeypatch.setattr("torchperf_ci.bisect.laboratory.watched", lambda *_: nullcontext({}))
+    monkeypatch.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext({}))
     [note] = bisect("--good", good, "--bad", bad).notes
     assert note.startswith("⚠ disturbed while this was measured (3 pairs): load 9.0 on 2 CPUs")
 

@@ -65,7 +65,7 @@ def test_a_culprit_is_told_with_what_was_seen_inside_and_why_not_of_others() -> 
     assert (step, probe) == (SuspectRange(16, 17), ended.investigation.question.probes[0])
     seen = ProfileChange(probe, graph_breaks=("print",))
     told = conclude(
-        replace(ended, looks=CulpritProfiles({step: seen}, ("profiles of another one: crashed",))), {}
+        replace(ended, profiles=CulpritProfiles({step: seen}, ("profiles of another one: crashed",))), {}
     )
     assert [culprit.inside for culprit in told.culprits] == [seen]
     assert told.notes == ("profiles of another one: crashed",)
@@ -163,7 +163,7 @@ def test_a_limit_beside_a_culprit_is_a_note() -> None:
     proven = next(
         count
         for count in range(len(whole.facts.readings))
-        if any(one.culprits for one in _after(whole, count).investigation.standings)
+        if any(one.culprits for one in _after(whole, count).investigation.series)
         and _after(whole, count).investigation.searches
     )
     told = conclude(found(replace(_after(whole, proven), ended_by="--max-runs")), {})

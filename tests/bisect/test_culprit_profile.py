@@ -54,11 +54,11 @@ class Lab:
     taken: list[str] = field(default_factory=list)
     failure: Exception | None = None
 
-    def take(self, case: Case, settings: Settings, scratch: Path, trace: Path | None) -> Profile:
+    def take(self, case: Case, setups: Settings, scratch: Path, trace: Path | None) -> Profile:
         assert case == PROBE.case
         if self.failure:
             raise self.failure
-        commit = settings.path[0][0]
+        commit = setups.path[0][0]
         self.taken.append(commit)
         if trace:
             trace.write_text(f"trace of {commit}")
@@ -66,15 +66,15 @@ class Lab:
             {ProfileKey("operator", "aten::copy_"): Cost(COPIES[commit] / 8, COPIES[commit])}, {"print": 1}
         )
 
-    def inspector(self, limits: BisectLimits | None = None) -> CulpritProfiler[Revision]:
-        states = [Revision(self.folder, sha, "Change") for sha in SHAS]
-        words = [str(state) for state in states]
-        setting = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"), device("cpu"))
+    def profiler(self, limits: BisectLimits | None = None) -> CulpritProfiler[Revision]:
+        sources = [Revision(self.folder, sha, "Change") for sha in SHAS]
+        labels = [str(source) for source in sources]
+        setup = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"), device("cpu"))
         options = BisectOptions(out=str(self.folder / "my culprits.json"))
-        line = BuildSequence(states, SHAS, words, np.full(2, 0.5))
+        sequence = BuildSequence(sources, SHAS, labels, np.full(2, 0.5))
         environments = EnvironmentCache(self._opened)
         return CulpritProfiler(
-            line, environments, setting, options, limits or BisectLimits(), self.folder, Mock()
+            sequence, environments, setup, options, limits or BisectLimits(), self.folder, Mock()
         )
 
     @contextmanager
@@ -88,16 +88,16 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     lab = Lab(tmp_path)
-    monkeypatch.setattr(culprit_profile, "take", lab.take)
+    monkeypatch.setattr(culprit_profile, "take_profile", lab.take)
     return lab
 
 
 def test_both_builds_are_profiled_twice_in_turn_and_what_moved_is_told(lab: Lab) -> None:
     with lab.kept() as kept:
-        looks = lab.inspector().look({STEP: PROBE.name}, kept)
+        profiles = lab.profiler().profile({STEP: PROBE.name}, kept)
     assert lab.taken == ["b", "c", "c", "b"]
-    found = looks.inside[STEP]
-    assert (found.probe, looks.notes) == (PROBE.name, ())
+    found = profiles.inside[STEP]
+    assert (found.probe, profiles.notes) == (PROBE.name, ())
     assert found.moved == (OperatorCost("aten::copy_", "operator", 1.25, 1.75, 10, 14),)
     names = ("operators.tsv", "old.trace.json.gz", "new.trace.json.gz")
     assert found.files == tuple(f"{FOLDER}/{name}" for name in names)
@@ -110,11 +110,11 @@ def test_both_builds_are_profiled_twice_in_turn_and_what_moved_is_told(lab: Lab)
 
 def test_the_next_job_goes_on_with_what_was_seen_and_the_files_that_it_has(lab: Lab) -> None:
     with lab.kept() as kept:
-        first = lab.inspector().look({STEP: PROBE.name}, kept)
+        first = lab.profiler().profile({STEP: PROBE.name}, kept)
     for name in ("old.trace.json.gz", "new.trace.json.gz"):
         (lab.folder / FOLDER / name).unlink()
     with lab.kept() as kept:
-        second = lab.inspector().look({STEP: PROBE.name}, kept)
+        second = lab.profiler().profile({STEP: PROBE.name}, kept)
     assert len(lab.taken) == 4
     seen = second.inside[STEP]
     assert seen.files == (f"{FOLDER}/operators.tsv",)
@@ -134,44 +134,44 @@ def test_what_cannot_be_profiled_is_told_and_tried_again_by_the_next_job(
 ) -> None:
     lab.failure = failure
     with lab.kept() as kept:
-        looks = lab.inspector().look({STEP: PROBE.name}, kept)
-    assert looks.inside == {}
-    assert looks.notes == (f"profiles of cccccccccc Change: {str(failure).splitlines()[0]}",)
+        profiles = lab.profiler().profile({STEP: PROBE.name}, kept)
+    assert profiles.inside == {}
+    assert profiles.notes == (f"profiles of cccccccccc Change: {str(failure).splitlines()[0]}",)
     lab.failure = None
     with lab.kept() as kept:
-        assert STEP in lab.inspector().look({STEP: PROBE.name}, kept).inside
+        assert STEP in lab.profiler().profile({STEP: PROBE.name}, kept).inside
 
 
 def test_what_cannot_be_attached_is_told_beside_what_was_seen(lab: Lab) -> None:
     (lab.folder / "my-culprits.profiles").write_text("in the way")
     with lab.kept() as kept:
-        looks = lab.inspector().look({STEP: PROBE.name}, kept)
-    assert (looks.inside[STEP].files, looks.inside[STEP].commands) == ((), ())
-    assert "my-culprits.profiles" in looks.notes[0]
+        profiles = lab.profiler().profile({STEP: PROBE.name}, kept)
+    assert (profiles.inside[STEP].files, profiles.inside[STEP].commands) == ((), ())
+    assert "my-culprits.profiles" in profiles.notes[0]
 
 
 def test_after_the_deadline_nothing_is_begun(lab: Lab) -> None:
     with lab.kept() as kept:
-        looks = lab.inspector(BisectLimits(deadline=Deadline.after(0))).look({STEP: PROBE.name}, kept)
-    assert (lab.taken, looks.inside) == ([], {})
-    assert "the limit of --deadline left no time" in looks.notes[0]
+        profiles = lab.profiler(BisectLimits(deadline=Deadline.after(0))).profile({STEP: PROBE.name}, kept)
+    assert (lab.taken, profiles.inside) == ([], {})
+    assert "the limit of --deadline left no time" in profiles.notes[0]
 
 
 def test_nobody_profiles_a_command(lab: Lab) -> None:
     with lab.kept() as kept:
-        looks = lab.inspector().look({STEP: COMMAND.name}, kept)
-    assert (lab.taken, looks.inside, looks.notes) == ([], {}, ())
+        profiles = lab.profiler().profile({STEP: COMMAND.name}, kept)
+    assert (lab.taken, profiles.inside, profiles.notes) == ([], {}, ())
 
 
 def test_who_stops_the_bisection_stops_it_here_as_well(lab: Lab) -> None:
     lab.failure = Stopped(signal.SIGINT)
     with lab.kept() as kept, pytest.raises(Stopped):
-        lab.inspector().look({STEP: PROBE.name}, kept)
+        lab.profiler().profile({STEP: PROBE.name}, kept)
 
 
 def test_the_table_has_every_row(lab: Lab) -> None:
     with lab.kept() as kept:
-        lab.inspector().look({STEP: PROBE.name}, kept)
+        lab.profiler().profile({STEP: PROBE.name}, kept)
     header, row = (lab.folder / FOLDER / "operators.tsv").read_text().splitlines()
     cells = dict(zip(header.split("\t"), row.split("\t"), strict=True))
     assert cells == {

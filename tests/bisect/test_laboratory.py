@@ -157,7 +157,7 @@ def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.M
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
     assert lab.disturbed == ""
-    monkeypatch.setattr("torchperf_ci.bisect.laboratory.watched", lambda *_: nullcontext(busy))
+    monkeypatch.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext(busy))
     for _ in range(2):
         lab.measure("command", 0, 1, "locate")
     assert lab.disturbed.startswith(

@@ -54,8 +54,8 @@ def go(world: SimulatedRange, state: StateFile, limits: BisectLimits | None = No
 
 
 def culprits(world: SimulatedRange, facts: BisectFacts) -> dict[str, list[SuspectRange]]:
-    standings = Investigation(world.question(), facts).standings
-    return {one.series: list(one.culprits) for one in standings if one.culprits}
+    evidence = Investigation(world.question(), facts).series
+    return {series.name: list(series.culprits) for series in evidence if series.culprits}
 
 
 def test_it_goes_on_until_the_culprit_is_proven(state) -> None:

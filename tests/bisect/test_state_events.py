@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -23,8 +24,8 @@ from torchperf_ci.bisect.reasoning.evidence import BisectNote, ProbeBatchSize, P
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.search import investigate
 from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprits_file import culprits_json as culprits_text
-from torchperf_ci.culprits.culprits_file import profile_change_of
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
-MOVED = {"name": "aten::mm", "kind": "operator", "new_ms": 1.5}
+MOVED = OperatorCost("aten::mm", "operator", None, 1.5, None, None)
 ADDED = ("values", "draw", "draws", "repeated")
 RECORDING = Path(__file__).parents[2] / "docs" / "img" / "bisection.state.jsonl"
-LOOK = ProfiledStep(3, 4, {"probe": "p", "moved": [MOVED]})
+LOOK = ProfiledStep(3, 4, ProfileChange("p", (MOVED,)))
 
 KINDS = ("batchsize", "build", "reading", "failure", "look", "note")
 
@@ -104,12 +105,13 @@ def is_continued(path: Path) -> bool:
         question = range_.question()
         ended = investigate(question, range_, state, BisectLimits(pairs=100), Silent(question, "0123456"))
         known = Investigation(question, state.facts)
-        looks = {step: profile_change_of(inside) for step, inside in state.looks.items()}
         states = [Revision(Path("repo"), f"{place:040d}", "") for place in range(N + 1)]
         line = BuildSequence(
             states, [one.sha for one in states], [str(one) for one in states], np.full(N, 1 / N)
         )
-        found = SearchResult(line, known, ended, MeasurementSetup((), Mock(), Mock()), CulpritProfiles(looks))
+        found = SearchResult(
+            line, known, ended, MeasurementSetup((), Mock(), Mock()), CulpritProfiles(state.profiles)
+        )
         assert '"status"' in culprits_text(conclude(found, {}))
     with StateFile.open(path, PLAN) as again:
         assert not again.anew, "what was written now is sound"
@@ -195,13 +197,13 @@ def add(line: Any) -> Callable[[list[Any]], list[Any]]:
         add({"build": 3}),
         add({"build": {"position": 1, "ok": True, "seconds": 1.0, "why": "", "more": 1}}),
         add({"build": {"position": 1.0, "ok": True, "seconds": 1.0, "why": ""}}),
-        add({"look": {**vars(LOOK), "inside": {**LOOK.inside, "commands": ["rm -rf /"]}}}),
-        add({"look": {**vars(LOOK), "inside": {"probe": "p", "moved": [{"name": 3, "kind": "operator"}]}}}),
+        add({"look": {**asdict(LOOK), "inside": {**asdict(LOOK.inside), "commands": ["rm -rf /"]}}}),
+        add({"look": {**asdict(LOOK), "inside": {"probe": "p", "moved": [{"name": 3, "kind": "operator"}]}}}),
         add(
             {
                 "look": {
-                    **vars(LOOK),
-                    "inside": {"probe": "p", "moved": [{**LOOK.inside["moved"][0], "new_ms": 1e999}]},
+                    **asdict(LOOK),
+                    "inside": {"probe": "p", "moved": [{**asdict(MOVED), "new_ms": 1e999}]},
                 }
             }
         ),

@@ -20,6 +20,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProfiledStep,
 )
 from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ REDRAWN = BisectReading("mlp", 0, 7, {"latency(ms)": 0.01}, "verify", draws=(0, 
 BROKEN = BuildAttempt(3, ok=False, why="error: no such file\n\x1b[31m \ud800")
 FAILURE = ProbeFailure("mlp", 4, "crashed")
 NOTE = BisectNote("triton moved, too: 3.1 → 3.2")
-LOOK = ProfiledStep(3, 4, {"probe": "mlp", "moved": [{"name": "aten::mm", "kind": "kernel", "old_ms": None}]})
+MOVED = OperatorCost("aten::mm", "kernel", None, 1.5, None, 2.0)
+LOOK = ProfiledStep(3, 4, ProfileChange("mlp", (MOVED,), ("print",)))
 
 IMPORTS = f"""
 import sys
@@ -83,7 +85,7 @@ def test_what_was_learnt_is_there_in_the_next_job(path) -> None:
     assert kept == BisectFacts((READING, REDRAWN), (GOOD, BUILD, BROKEN, AGAIN), (FAILURE,))
     with StateFile.open(path, dict(reversed(PLAN.items()))) as state:
         assert (state.facts, state.notes) == (kept, (NOTE.text,))
-        assert state.looks == {(3, 4): LOOK.inside}
+        assert state.profiles == {(3, 4): LOOK.inside}
         state.add(BUILD)
     with StateFile.open(path, PLAN) as state:
         assert state.facts.builds == (GOOD, BUILD, BROKEN, AGAIN, BUILD)
@@ -193,6 +195,7 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path) -> None:
 
 FULL = """
 import resource
+from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.errors import OutputDirectoryError
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:

@@ -133,7 +133,7 @@ def test_an_interruption_while_one_is_weighed_takes_it_away(temporary, monkeypat
     def interrupted(_folder) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("torchperf_ci.environments.cache.size", interrupted)
+    monkeypatch.setattr("torchperf_ci.environments.cache.disk_size", interrupted)
     with pytest.raises(KeyboardInterrupt) as error, EnvironmentCache(Shop().opened) as environments:
         environments.get("a")
     assert error.traceback  # whose frames are still there, with all that they hold

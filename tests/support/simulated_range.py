@@ -178,7 +178,7 @@ class Ended:
     @property
     def culprits(self) -> dict[str, list[SuspectRange]]:
         """The steps that each series has proven, of those that have any."""
-        return {one.series: list(one.culprits) for one in self.investigation.standings if one.culprits}
+        return {series.name: list(series.culprits) for series in self.investigation.series if series.culprits}
 
 
 def bisected(

@@ -47,12 +47,12 @@ def estimated_cost(suspects: int, probes: int, build_seconds: float) -> Expected
     return ExpectedCost(builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds)
 
 
-def show_plan(line: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
+def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
     """Say on standard error what will be done, before anything is; nothing is asked."""
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     build = BUILD_SECONDS[builder_kind(options)]
-    cost = estimated_cost(len(line.weights), len(measured), build)
+    cost = estimated_cost(len(sequence.weights), len(measured), build)
     bounds = {
         "builds": limits.builds,
         "pairs": limits.pairs,
@@ -63,9 +63,9 @@ def show_plan(line: BuildSequence[Any], options: BisectOptions, limits: BisectLi
         f"{_time(build)} and a pair {_time(BisectQuestion.pair_seconds)}"
     )
     lines = [
-        f"good: {line.words[0]}",
-        f"bad:  {line.words[-1]}",
-        f"{_count_suspects(len(line.weights))}; measured: {', '.join(measured)}",
+        f"good: {sequence.labels[0]}",
+        f"bad:  {sequence.labels[-1]}",
+        f"{_count_suspects(len(sequence.weights))}; measured: {', '.join(measured)}",
         expected_cost,
         *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
     ]
@@ -114,7 +114,7 @@ class BisectProgress(ABC):
         self._doing = f"{PURPOSES[step.purpose]}? {self._short(step.head)} against {self._short(step.base)}"
         self._begin()
 
-    def looks_inside(self, base: int, head: int) -> None:
+    def profiles(self, base: int, head: int) -> None:
         """Profiles of a culprit begin, which take as long as a few pairs."""
         self._doing = f"what moved inside? {self._short(head)} against {self._short(base)}"
         self._begin()
@@ -157,13 +157,13 @@ class PlainBisectProgress(BisectProgress):
             self._write(self._doing)
 
     def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
-        suspects, said = self._likeliest(facts), _event_text(event)
+        suspects, text = self._likeliest(facts), _event_text(event)
         if suspects:
             position, probability = suspects[0]
-            said += (
+            text += (
                 f"; {_suspects_left(len(suspects))}, likeliest {self._names[position]} ({probability:.0%})"
             )
-        self._write(f"[{self._spent(facts)}] {self._doing}: {said}")
+        self._write(f"[{self._spent(facts)}] {self._doing}: {text}")
 
     def _write(self, line: str) -> None:
         say(line, out=self._out)
@@ -209,8 +209,8 @@ class LiveBisectProgress(BisectProgress):
         if len(suspects) > MOST_SHOWN:
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
         spent = self._spent(self._facts) if self._facts else ""
-        said = "; ".join(part for part in (spent, self._said, self._doing) if part)
-        return Group(table, Text(one_line(said)))
+        text = "; ".join(part for part in (spent, self._said, self._doing) if part)
+        return Group(table, Text(one_line(text)))
 
     def close(self) -> None:
         self._live.stop()

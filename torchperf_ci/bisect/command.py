@@ -36,16 +36,16 @@ _REPEATED_OPTIONS = (
 
 
 def with_repeat_command(
-    location: Bisection, options: BisectOptions, judgement: Judgement | None
+    bisection: Bisection, options: BisectOptions, judgement: Judgement | None
 ) -> Bisection:
-    """``location`` with that line: commits by their hashes, what verdicts said in words, no path, no credentials."""
+    """``bisection`` with that line: commits by their hashes, what verdicts said in words, no path, no credentials."""
     given = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
     texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
     words, folder = portable_options({**given, **texts}, _REPEATED_OPTIONS)
     is_dated = options.builder == "nightly"
-    ends = (options.good or "", options.bad or "") if is_dated else (location.good, location.bad)
+    ends = (options.good or "", options.bad or "") if is_dated else (bisection.good, bisection.bad)
     line = ["torchperf", "bisect", "--good", ends[0], "--bad", ends[1], *PYTHON_OPTION, *words]
-    return replace(location, command=shlex.join(line), folder=folder)
+    return replace(bisection, command=shlex.join(line), folder=folder)
 
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, Any]:
@@ -83,11 +83,11 @@ def bisect_command(options: BisectOptions) -> int:
     asked = options
     options = replace(options, out=str(out), min_effect=options.min_effect or _min_effect(options, given))
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    location = bisect(BisectRequest(options, given, judgement), state, limits)
-    if location is None:
+    bisection = bisect(BisectRequest(options, given, judgement), state, limits)
+    if bisection is None:
         return 0
-    tell_bisection(with_repeat_command(location, asked, judgement), out, json_output=options.json)
-    return 0 if options.on_failure == "warn" else _exit_code(location)
+    tell_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
+    return 0 if options.on_failure == "warn" else _exit_code(bisection)
 
 
 def _check_options(options: BisectOptions) -> None:
@@ -117,5 +117,5 @@ def _min_effect(options: BisectOptions, given: Config) -> float:
     return policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
 
 
-def _exit_code(location: Bisection) -> int:
-    return INCONCLUSIVE if location.status == "inconclusive" else 0
+def _exit_code(bisection: Bisection) -> int:
+    return INCONCLUSIVE if bisection.status == "inconclusive" else 0

@@ -287,26 +287,26 @@ Source = TypeVar("Source", bound="Revision | Nightly")
 
 @dataclass(frozen=True)
 class BuildSequence(Generic[Source]):
-    """``states`` by position; ``names`` tell each to a program (a SHA, a version), ``words`` to a person.
+    """``sources`` by position; ``ids`` tell each to a program (a SHA, a version), ``labels`` to a person.
 
     ``weights`` are those of the suspects, which are all but the first. ``reverts`` are the positions of those that take
     back another one, and of that.
     """
 
-    states: Sequence[Source]
-    names: Sequence[str]
-    words: Sequence[str]
+    sources: Sequence[Source]
+    ids: Sequence[str]
+    labels: Sequence[str]
     weights: NDArray[np.float64]
     reverts: Mapping[int, int] = field(default_factory=dict)
 
 
 def sequence_of_commits(commits: LinearHistory, paths: Sequence[str]) -> BuildSequence[Revision]:
     """The commits of a range; those that change one of ``paths`` are the more suspect."""
-    states = [Revision(commits.repo, commit.sha, commit.subject) for commit in commits.commits]
+    sources = [Revision(commits.repo, commit.sha, commit.subject) for commit in commits.commits]
     count = len(commits.suspects)
     prior = prior_weights(path_changes(commits), paths) if paths else np.full(count, 1 / count)
-    names, words = [state.sha for state in states], [str(state) for state in states]
-    return BuildSequence(states, names, words, prior, find_reverts(commits.commits))
+    ids, labels = [source.sha for source in sources], [str(source) for source in sources]
+    return BuildSequence(sources, ids, labels, prior, find_reverts(commits.commits))
 
 
 def sequence_of_nightlies(nightlies: Sequence[Nightly]) -> BuildSequence[Nightly]:

@@ -33,58 +33,59 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
+    from torchperf_ci.config import Rule
     from torchperf_ci.culprits.culprit import BisectionStatus
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A line of builds, and all that is known about it.
+    """A sequence of builds, and all that is known about it.
 
-    ``ended_by`` is the option whose limit ended the search, ``looks`` what was seen inside culprits, ``notes``
+    ``ended_by`` is the option whose limit ended the search, ``profiles`` what was seen inside culprits, ``notes``
     what was kept for the reader while it went on.
     """
 
-    line: BuildSequence[Any]
+    sequence: BuildSequence[Any]
     investigation: Investigation
     ended_by: str
-    setting: MeasurementSetup
-    looks: CulpritProfiles = field(default_factory=CulpritProfiles)
+    setup: MeasurementSetup
+    profiles: CulpritProfiles = field(default_factory=CulpritProfiles)
     notes: tuple[str, ...] = ()
 
 
-def bisection_status(found: SearchResult) -> tuple[BisectionStatus, str]:
+def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     """The word for it, and why it is no other."""
-    known = found.investigation
-    if _is_found(known):
+    investigation = result.investigation
+    if _is_found(investigation):
         return "found", ""
-    if not known.probes:
+    if not investigation.probes:
         return "inconclusive", "nothing that was to be measured runs on the bad commit: choose another one"
-    proofs = [one.confirmation for one in known.standings]
-    if found.ended_by:
+    proofs = [series.confirmation for series in investigation.series]
+    if result.ended_by:
         return (
             "inconclusive",
-            f"the limit of {found.ended_by} ended it: give more, and the same call goes on from here",
+            f"the limit of {result.ended_by} ended it: give more, and the same call goes on from here",
         )
-    if gone := known.explained_by_luck:
+    if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
-    if known.regressed:
-        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(found)))
+    if investigation.regressed:
+        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(result)))
     if any(proof.word == "unknown" for proof in proofs):
-        return "inconclusive", _too_noisy(proofs, known.question.min_effect)
-    return _not_reproduced(found, proofs)
+        return "inconclusive", _too_noisy(proofs, investigation.question.min_effect)
+    return _not_reproduced(result, proofs)
 
 
-def _explained_by_luck(one: SeriesEvidence) -> str:
-    old, new = (math.expm1(median(log_ratios)) for log_ratios in one.first_and_anew)
+def _explained_by_luck(series: SeriesEvidence) -> str:
+    old, new = (math.expm1(median(log_ratios)) for log_ratios in series.first_and_anew)
     return (
         f"the first builds of bad and good differ by {old:+.1%}, and builds of them that were made anew by {new:+.1%}: "
         "it is the luck of a build, which no commit has brought"
     )
 
 
-def _dead_ends(found: SearchResult) -> Iterator[str]:
+def _dead_ends(result: SearchResult) -> Iterator[str]:
     """Why a search cannot go on."""
-    for search in found.investigation.searches:
+    for search in result.investigation.searches:
         refuted = [*search.segment.parts(search.members[0].refuted)]
         step = refuted[0] if len(refuted) == 1 else search.step
         if step is None and search.is_spent:
@@ -96,7 +97,7 @@ def _dead_ends(found: SearchResult) -> Iterator[str]:
         if step is None:
             yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
             continue
-        proof, culprit = search.members[0].tried.get(step), found.line.words[step.after]
+        proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
         if proof is None:
             yield f"everything points to {culprit}, but it or the one before could not be measured again to prove it."
             continue
@@ -116,10 +117,10 @@ def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
     )
 
 
-def _not_reproduced(found: SearchResult, proofs: Sequence[Proof]) -> tuple[BisectionStatus, str]:
+def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[BisectionStatus, str]:
     """Whether good is as bad was, or bad as good was; where nobody knows the levels, the second."""
-    known, levels = found.investigation, found.setting.levels
-    now = moved_under_good(known.facts.readings, levels, known.question.min_effect)
+    investigation, levels = result.investigation, result.setup.levels
+    now = moved_under_good(investigation.facts.readings, levels, investigation.question.min_effect)
     if not now:
         return "not-reproduced", _not_slower(proofs)
     told = (
@@ -140,37 +141,39 @@ def _not_slower(proofs: Sequence[Proof]) -> str:
     )
 
 
-def open_questions(found: SearchResult) -> Iterator[str]:
+def open_questions(result: SearchResult) -> Iterator[str]:
     """What is left open beside culprits that were found, and what did not run on bad."""
-    known = found.investigation
-    if _is_found(known) and known.searches:
+    investigation = result.investigation
+    if _is_found(investigation) and investigation.searches:
         because = (
-            f"the limit of {found.ended_by} ended the search" if found.ended_by else "it could not be located"
+            f"the limit of {result.ended_by} ended the search"
+            if result.ended_by
+            else "it could not be located"
         )
         yield f"the culprits do not explain all of the change, and {because}"
-    if known.facts.repeated:
+    if investigation.facts.repeated:
         yield (
             "a commit that was built anew came out the same, byte for byte: nothing more was built anew, and what is "
             "told is of these builds (--build is given a $SEED to shuffle its linking by)"
         )
-    for failure in known.facts.failures:
-        if failure.position == known.question.bad:
+    for failure in investigation.facts.failures:
+        if failure.position == investigation.question.bad:
             why = failure.why.partition("\n")[0] or "it does not say why"
             yield f"{failure.probe} does not run on the bad commit: {why}"
-    quiet = [one.series for one in known.standings if one.confirmation.word == "not slower"]
-    if quiet and known.regressed:
+    quiet = [series.name for series in investigation.series if series.confirmation.word == "not slower"]
+    if quiet and investigation.regressed:
         yield f"not slower on this machine: {', '.join(quiet)}"
 
 
-def _is_found(known: Investigation) -> bool:
-    return any(one.culprits for one in known.regressed)
+def _is_found(investigation: Investigation) -> bool:
+    return any(series.culprits for series in investigation.regressed)
 
 
-def conclude(found: SearchResult, rules: Mapping[str, Any]) -> Bisection:
+def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
     """What one search came to. ``rules`` are the configuration's, which say of a metric which way is better."""
-    known, names = found.investigation, found.line.names
-    facts = known.facts
-    word, why = bisection_status(found)
+    investigation, names = result.investigation, result.sequence.ids
+    facts = investigation.facts
+    word, why = bisection_status(result)
     return Bisection(
         status=word,
         good=names[0],
@@ -180,15 +183,15 @@ def conclude(found: SearchResult, rules: Mapping[str, Any]) -> Bisection:
         builds=len(facts.builds),
         seconds=MachineTime(sum(r.seconds for r in facts.readings), sum(b.seconds for b in facts.builds)),
         confirmed={
-            one.series: _effect(one.confirmation, one.series, rules)
-            for one in known.standings
-            if one.confirmation.log_ratios
+            series.name: _effect(series.confirmation, series.name, rules)
+            for series in investigation.series
+            if series.confirmation.log_ratios
         },
-        culprits=tuple(_culprit(found, step, rules) for step in _steps(known)),
-        credible=_credible(found) if word == "inconclusive" else (),
-        skipped=_skipped(found),
-        notes=(*found.notes, *found.setting.notes, *open_questions(found), *found.looks.notes),
-        luck=_luck(known),
+        culprits=tuple(_culprit(result, step, rules) for step in _steps(investigation)),
+        credible=_credible(result) if word == "inconclusive" else (),
+        skipped=_skipped(result),
+        notes=(*result.notes, *result.setup.notes, *open_questions(result), *result.profiles.notes),
+        luck=_luck(investigation),
         readings=tuple(
             PairMeasurement(
                 r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds, r.draws
@@ -198,9 +201,9 @@ def conclude(found: SearchResult, rules: Mapping[str, Any]) -> Bisection:
     )
 
 
-def clearest_probes(known: Investigation) -> Mapping[SuspectRange, str]:
+def clearest_probes(investigation: Investigation) -> Mapping[SuspectRange, str]:
     """The culprits, each with the probe that shows it best."""
-    return {step: _series_showing(known, step)[0][0].probe for step in _steps(known)}
+    return {step: _series_showing(investigation, step)[0][0].probe for step in _steps(investigation)}
 
 
 def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
@@ -219,9 +222,9 @@ def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_ur
     )
 
 
-def _steps(known: Investigation) -> list[SuspectRange]:
+def _steps(investigation: Investigation) -> list[SuspectRange]:
     """The culprits. Where one series is proven on a step within that of another one, it is the narrower of the two."""
-    proven = {step for one in known.regressed for step in one.culprits}
+    proven = {step for series in investigation.regressed for step in series.culprits}
     return sorted({_narrowest(step, proven) for step in proven})
 
 
@@ -231,63 +234,73 @@ def _narrowest(step: SuspectRange, proven: set[SuspectRange]) -> SuspectRange:
     return inside[0] if len(inside) == 1 else step
 
 
-def _culprit(found: SearchResult, step: SuspectRange, rules: Mapping[str, Any]) -> Culprit:
-    known = found.investigation
-    shown = _series_showing(known, step)
-    changes = tuple(_change(one, own, rules) for one, own in shown)
+def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]) -> Culprit:
+    investigation = result.investigation
+    shown = _series_showing(investigation, step)
+    changes = tuple(_change(series, own, rules) for series, own in shown)
     clearest, own = shown[0]
-    names = tuple(found.line.names[step.before + 1 : step.after + 1])
+    names = tuple(result.sequence.ids[step.before + 1 : step.after + 1])
     return Culprit(
         commit=names[0] if len(names) == 1 else None,
         set=names,
-        posterior=_posterior(known, clearest, step),
-        effect=_effect(clearest.tried[own], clearest.series, rules),
+        posterior=_posterior(investigation, clearest, step),
+        effect=_effect(clearest.tried[own], clearest.name, rules),
         series=changes,
-        inside=found.looks.inside.get(step),
-        builds=_builds(known, own),
+        inside=result.profiles.inside.get(step),
+        builds=_builds(investigation, own),
     )
 
 
-def _builds(known: Investigation, step: SuspectRange) -> tuple[int, int] | None:
+def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
     """How many builds of either side of a step were measured to prove it; None where nothing is built."""
-    if not known.question.luck:
+    if not investigation.question.luck:
         return None
     draws = [
         reading.draws
-        for reading in known.facts.readings
+        for reading in investigation.facts.readings
         if reading.purpose == "verify" and (reading.base, reading.head) == (step.before, step.after)
     ]
     before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
     return before, own
 
 
-def _luck(known: Investigation) -> BuildSpread | None:
+def _luck(investigation: Investigation) -> BuildSpread | None:
     """What builds differ by by themselves."""
-    if not known.question.luck:
+    if not investigation.question.luck:
         return None
-    proofs = [proof for one in known.standings for proof in (one.confirmation, *one.tried.values())]
+    proofs = [
+        proof for series in investigation.series for proof in (series.confirmation, *series.tried.values())
+    ]
     learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
-    if learnt and any(build.ok and build.draw for build in known.facts.builds):
+    if learnt and any(build.ok and build.draw for build in investigation.facts.builds):
         return BuildSpread(max(learnt)[1], "rebuilds")  # of the proof that has seen most
     return BuildSpread(
-        known.question.luck, "expected" if known.question.luck == BisectQuestion.luck else "history"
+        investigation.question.luck,
+        "expected" if investigation.question.luck == BisectQuestion.luck else "history",
     )
 
 
-def _series_showing(known: Investigation, step: SuspectRange) -> list[tuple[SeriesEvidence, SuspectRange]]:
+def _series_showing(
+    investigation: Investigation, step: SuspectRange
+) -> list[tuple[SeriesEvidence, SuspectRange]]:
     """The series that have a culprit there, and on which step: first those on this one, the clearest of them first."""
-    proven = {own for one in known.regressed for own in one.culprits}
-    shown = [(one, own) for one in known.regressed for own in one.culprits if _narrowest(own, proven) == step]
+    proven = {own for series in investigation.regressed for own in series.culprits}
+    shown = [
+        (series, own)
+        for series in investigation.regressed
+        for own in series.culprits
+        if _narrowest(own, proven) == step
+    ]
     return sorted(shown, key=lambda item: item[1] != step)
 
 
-def _change(one: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Any]) -> SeriesEffect:
-    proof, sign = one.tried[step], _direction_sign(one.series, rules)
-    effect = _effect(proof, one.series, rules)
-    return SeriesEffect(one.series, effect, tuple(sign * ratio for ratio in proof.log_ratios))
+def _change(series: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Rule]) -> SeriesEffect:
+    proof, sign = series.tried[step], _direction_sign(series.name, rules)
+    effect = _effect(proof, series.name, rules)
+    return SeriesEffect(series.name, effect, tuple(sign * ratio for ratio in proof.log_ratios))
 
 
-def _effect(proof: Proof, series: str, rules: Mapping[str, Any]) -> Effect:
+def _effect(proof: Proof, series: str, rules: Mapping[str, Rule]) -> Effect:
     """That of the code, where builds have luck."""
     sign = _direction_sign(series, rules)
     if proof.by_build is None or proof.decision is None:
@@ -296,12 +309,12 @@ def _effect(proof: Proof, series: str, rules: Mapping[str, Any]) -> Effect:
     return effect if sign > 0 else effect.inverse()
 
 
-def _direction_sign(series: str, rules: Mapping[str, Any]) -> int:
+def _direction_sign(series: str, rules: Mapping[str, Rule]) -> int:
     """−1 where a metric gets worse by falling: readings rise where things get worse."""
     return -1 if policy.rule_of_metric(_metric(series, rules), rules).direction == UP else 1
 
 
-def _metric(series: str, rules: Mapping[str, Any]) -> str:
+def _metric(series: str, rules: Mapping[str, Rule]) -> str:
     """The metric that the name of a series ends in, before how it was measured.
 
     Metrics and models may have several words: one of the table or the configuration is meant, else the fewest words
@@ -315,37 +328,39 @@ def _metric(series: str, rules: Mapping[str, Any]) -> str:
     )[0]
 
 
-def _posterior(known: Investigation, one: SeriesEvidence, step: SuspectRange) -> float:
+def _posterior(investigation: Investigation, series: SeriesEvidence, step: SuspectRange) -> float:
     """The probability of the step among the suspects between the culprits on either side, one of which it is."""
-    others = [other for other in _steps(known) if other != step]
+    others = [other for other in _steps(investigation) if other != step]
     before = max((other.after for other in others if other.after <= step.before), default=0)
-    after = min((other.before for other in others if other.before >= step.after), default=known.question.bad)
+    after = min(
+        (other.before for other in others if other.before >= step.after), default=investigation.question.bad
+    )
     part = SuspectRange(before, after)
-    suspects = one.weigh(part).suspects
+    suspects = series.weigh(part).suspects
     return float(min(suspects[step.before - before : step.after - before].sum() / suspects.sum(), 1.0))
 
 
-def _credible(found: SearchResult) -> tuple[Suspect, ...]:
+def _credible(result: SearchResult) -> tuple[Suspect, ...]:
     """What is left of the suspects, the likeliest first."""
     left: dict[int, float] = {}
-    for search in found.investigation.searches:
+    for search in result.investigation.searches:
         for position, probability in search.suspects().items():
             left[position] = max(left.get(position, 0.0), probability)
     ranked = sorted(left.items(), key=lambda item: -item[1])
     return tuple(
-        Suspect(found.line.names[position], probability, _subject(found, position))
+        Suspect(result.sequence.ids[position], probability, _subject(result, position))
         for position, probability in ranked
     )
 
 
-def _subject(found: SearchResult, position: int) -> str:
-    return str(getattr(found.line.states[position], "subject", ""))
+def _subject(result: SearchResult, position: int) -> str:
+    return str(getattr(result.sequence.sources[position], "subject", ""))
 
 
-def _skipped(found: SearchResult) -> tuple[SkippedCommit, ...]:
-    facts = found.investigation.facts
+def _skipped(result: SearchResult) -> tuple[SkippedCommit, ...]:
+    facts = result.investigation.facts
     whys = {
         **{build.position: build.why for build in facts.builds if not build.ok},
         **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
     }
-    return tuple(SkippedCommit(found.line.names[position], why) for position, why in sorted(whys.items()))
+    return tuple(SkippedCommit(result.sequence.ids[position], why) for position, why in sorted(whys.items()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -19,7 +19,6 @@ from torchperf_ci.bisect.probes import WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import ProfiledStep
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprit_text import short_sha
-from torchperf_ci.culprits.culprits_file import profile_change_of
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.git import without_secrets
@@ -172,51 +171,51 @@ class CulpritProfiles:
 
 @dataclass(frozen=True)
 class CulpritProfiler(Generic[Source]):
-    """Looks into culprits of ``line``, and attaches what it sees in a folder beside the file ``--out``.
+    """Looks into culprits of a ``sequence``, and attaches what it sees in a folder beside the file ``--out``.
 
     Compilers' caches and logs lie below ``scratch``.
     """
 
-    line: BuildSequence[Source]
+    sequence: BuildSequence[Source]
     environments: EnvironmentCache[Source]
-    setting: MeasurementSetup
+    setup: MeasurementSetup
     options: BisectOptions
     limits: BisectLimits
     scratch: Path
-    shown: BisectProgress
+    progress: BisectProgress
 
-    def look(self, culprits: Mapping[SuspectRange, str], kept: StateFile) -> CulpritProfiles:
-        """Look into each step, by the name of the probe that shows it best, unless what was seen is ``kept`` already.
+    def profile(self, culprits: Mapping[SuspectRange, str], state: StateFile) -> CulpritProfiles:
+        """Look into each step, by the name of the probe that shows it best, unless ``state`` has it already.
 
         What cannot be profiled is told, and spoils nothing. Nobody profiles a command.
         """
         inside, notes = {}, []
-        probes = {probe.name: probe for probe in self.setting.probes}
+        probes = {probe.name: probe for probe in self.setup.probes}
         for step, name in culprits.items():
             probe = probes[name]
             if not isinstance(probe, WorkloadProbe):
                 continue
             try:
-                self._profile(step, probe, kept)
+                self._profile(step, probe, state)
             except (WorkerFailure, TorchperfError, OSError) as error:
                 why = str(error).partition("\n")[0]
-                notes.append(f"profiles of {self.line.words[step.after]}: {why}")
-            if seen := kept.looks.get((step.before, step.after)):
-                inside[step] = self._attached(profile_change_of(seen), step, probe)
+                notes.append(f"profiles of {self.sequence.labels[step.after]}: {why}")
+            if seen := state.profiles.get((step.before, step.after)):
+                inside[step] = self._attached(seen, step, probe)
         return CulpritProfiles(inside, tuple(notes))
 
-    def _profile(self, step: SuspectRange, probe: WorkloadProbe, kept: StateFile) -> None:
-        if (step.before, step.after) in kept.looks:
+    def _profile(self, step: SuspectRange, probe: WorkloadProbe, state: StateFile) -> None:
+        if (step.before, step.after) in state.profiles:
             return
-        settings, _ = on_same_cpus(self.setting.settings, self.setting.settings)
+        settings, _ = on_same_cpus(self.setup.settings, self.setup.settings)
         positions = (step.before, step.after)
-        self.shown.looks_inside(*positions)
+        self.progress.profiles(*positions)
         profiles: tuple[list[Profile], list[Profile]] = ([], [])
         for side in _OLD_NEW_NEW_OLD:
             trace = None if profiles[side] else self.scratch / TRACES[side]
             profiles[side].append(self._taken(probe.case, positions[side], settings, trace))
         changes = compare_profiles(*profiles)
-        kept.add(ProfiledStep(*positions, asdict(_profile_of(probe.name, changes))))
+        state.add(ProfiledStep(*positions, _profile_of(probe.name, changes)))
         keep_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
 
     def _taken(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
@@ -225,7 +224,7 @@ class CulpritProfiler(Generic[Source]):
         if deadline is not None and not deadline.left:
             status = "timeout"
             raise WorkerFailure(status, "the limit of --deadline left no time for them")
-        environment = self.environments.get(self.line.states[position])
+        environment = self.environments.get(self.sequence.sources[position])
         settings = replace(settings, python=environment.python, path=environment.path)
         return take_profile(case, settings, self.scratch / f"inside-{position}", trace)
 
@@ -234,15 +233,15 @@ class CulpritProfiler(Generic[Source]):
         folder = self._folder(step)
         files = [name for name in (TABLE, *TRACES) if (folder / name).is_file()]
         paths = tuple(f"{folder.parent.name}/{folder.name}/{name}" for name in files)
-        builds = (self.line.states[step.before], self.line.states[step.after])
+        builds = (self.sequence.sources[step.before], self.sequence.sources[step.after])
         kernel = next((one.name for one in inside.moved if one.kind == "kernel" and one.new_count), "")
-        by_hand = nsight_commands(builds, probe.case, kernel, self.setting.settings, self.options)
+        by_hand = nsight_commands(builds, probe.case, kernel, self.setup.settings, self.options)
         return replace(inside, files=paths, commands=(*_commands_to_open(paths), *by_hand))
 
     def _folder(self, step: SuspectRange) -> Path:
         out = Path(self.options.out)
         return out.with_name(f"{_file_name(out.stem)}.profiles") / _file_name(
-            short_sha(self.line.names[step.after])
+            short_sha(self.sequence.ids[step.after])
         )
 
 

@@ -156,7 +156,7 @@ TRIES = 2
 
 
 class Laboratory(Generic[Source]):
-    """Builds and measures ``states``, the commits or nightlies of a range by their positions.
+    """Builds and measures ``sources``, the commits or nightlies of a range by their positions.
 
     The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.laboratory`).
     ``settings`` name the resolved device, whose backend is ``device``; Python and path are filled in for each build,
@@ -165,14 +165,14 @@ class Laboratory(Generic[Source]):
 
     def __init__(
         self,
-        states: Sequence[Source],
+        sources: Sequence[Source],
         environments: EnvironmentCache[Source],
         probes: Sequence[Probe],
         settings: Settings,
         device: Device,
         scratch: Path,
     ) -> None:
-        self._states = states
+        self._sources = sources
         self._environments = environments
         self._probes = {probe.name: probe for probe in probes}
         self._settings, _ = on_same_cpus(settings, settings)
@@ -191,17 +191,17 @@ class Laboratory(Generic[Source]):
 
         A commit that was built before is tried once more where a ``draw`` of it fails.
         """
-        start, state = time.monotonic(), self._states[position]
+        start, source = time.monotonic(), self._sources[position]
         try:
             if draw:
-                self._again(state, draw)
+                self._get_anew(source, draw)
             else:
-                self._environments.get(state)
+                self._environments.get(source)
         except EnvironmentUnderTestError as error:
             return BuildAttempt(
                 position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw
             )
-        repeated = bool(draw) and self._environments.is_repeated(state, draw)
+        repeated = bool(draw) and self._environments.is_repeated(source, draw)
         return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
 
     def measure(
@@ -213,19 +213,19 @@ class Laboratory(Generic[Source]):
         be made again. Raises :class:`WorkloadsFailedError` where the good commit does not run it, against which
         everything is told in the end.
         """
-        sites = []
+        builds = []
         for position, draw in zip((base, head), draws, strict=True):
             try:
-                sites.append(self._site(position, draw))
+                builds.append(self._measurable(position, draw))
             except EnvironmentUnderTestError as error:  # it was there once, and made room for others
                 return self._failed(ProbeFailure(probe, position, str(error)))
         start = time.monotonic()
-        found = self._pair(self._pairing(probe), *sites)
+        found = self._pair(self._pairing(probe), *builds)
         if isinstance(found, ProbeFailure):
             return self._failed(found)
         seconds = time.monotonic() - start
         self._observed.append(found.observed)
-        drawn = (sites[0].draw, sites[1].draw)
+        drawn = (builds[0].draw, builds[1].draw)
         return BisectReading(probe, base, head, found.log_ratios, purpose, seconds, found.values, drawn)
 
     def _pair(
@@ -240,25 +240,25 @@ class Laboratory(Generic[Source]):
 
     def _failed(self, failure: ProbeFailure) -> ProbeFailure:
         if failure.position == GOOD:
-            raise good_build_fails(failure.probe, self._states[GOOD], failure.why)
+            raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
         return failure
 
-    def _again(self, state: Source, draw: int) -> BuildEnvironment:
+    def _get_anew(self, source: Source, draw: int) -> BuildEnvironment:
         """What was there once; raises :class:`EnvironmentUnderTestError` where it fails twice."""
         with suppress(EnvironmentUnderTestError):
-            return self._environments.get(state, draw)
-        return self._environments.get(state, draw)
+            return self._environments.get(source, draw)
+        return self._environments.get(source, draw)
 
-    def _site(self, position: int, draw: int) -> MeasurableBuild:
-        state = self._states[position]
+    def _measurable(self, position: int, draw: int) -> MeasurableBuild:
+        source = self._sources[position]
         try:
-            environment = self._again(state, draw)
+            environment = self._get_anew(source, draw)
         except EnvironmentUnderTestError:
-            environment, draw = self._again(state, 0), 0
+            environment, draw = self._get_anew(source, 0), 0
         settings = replace(self._settings, python=environment.python, path=environment.path)
-        sha = state.sha if isinstance(state, Revision) else None
+        sha = source.sha if isinstance(source, Revision) else None
         arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
-        return MeasurableBuild(position, str(state), arm, draw)
+        return MeasurableBuild(position, str(source), arm, draw)
 
     def _pairing(self, name: str) -> ProbePairing:
         if name not in self._pairings:
@@ -279,7 +279,7 @@ def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError
     )
 
 
-def with_batch_size(probe: Probe, settings: Settings, good: object, kept: StateFile, scratch: Path) -> Probe:
+def with_batch_size(probe: Probe, settings: Settings, good: object, state: StateFile, scratch: Path) -> Probe:
     """The probe with a batch size: its own, the one that was ``kept``, or the one that is found now.
 
     ``settings`` are those of the good build, which messages call ``good``. Raises :class:`WorkloadsFailedError` where
@@ -287,11 +287,11 @@ def with_batch_size(probe: Probe, settings: Settings, good: object, kept: StateF
     """
     if isinstance(probe, CommandProbe) or probe.case.batch_size:
         return probe
-    if probe.name not in kept.batch_sizes:
+    if probe.name not in state.batch_sizes:
         pinned, _ = on_same_cpus(settings, settings)
         try:
             size = find_batch_size(probe.case, pinned, scratch / "batch_sizes")
         except WorkerFailure as failure:
             raise good_build_fails(probe.name, good, str(failure)) from None
-        kept.add(ProbeBatchSize(probe.name, size))
-    return replace(probe, case=replace(probe.case, batch_size=kept.batch_sizes[probe.name]))
+        state.add(ProbeBatchSize(probe.name, size))
+    return replace(probe, case=replace(probe.case, batch_size=state.batch_sizes[probe.name]))

@@ -229,17 +229,17 @@ def _check_workloads(patterns: Sequence[str], known: KnownWorkloads, good: Build
 
 def _setup_from_verdicts(
     judgement: Judgement,
-    setting: MeasurementSetup,
+    setup: MeasurementSetup,
     under_test: selection.EnvironmentUnderTest,
     config: Config,
 ) -> MeasurementSetup:
-    found = probes_from_verdicts(judgement, under_test.known, setting.settings.device)
+    found = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
     left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
     if not found.probes:
         why = "; ".join(left_out or ["nothing is worse in them"])
         msg = f"the verdicts hold nothing that got worse and can be bisected: {why}"
         raise UsageError(msg)
-    levels = levels_from_verdicts(judgement, setting.device.identity(), config.policy)
+    levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy)
     return replace(
-        setting, probes=found.probes, notes=left_out, levels=levels, luck=expected_build_luck(judgement)
+        setup, probes=found.probes, notes=left_out, levels=levels, luck=expected_build_luck(judgement)
     )

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class CombinedResult:
-    """``location`` grows, and ``left`` shrinks, with each search."""
+    """``bisection`` grows, and ``left`` shrinks, with each search."""
 
-    location: Bisection
+    bisection: Bisection
     left: BisectLimits
 
     @property
@@ -57,25 +57,25 @@ class CombinedResult:
 
     def take_culprits(self) -> tuple[Culprit, ...]:
         """Those that were named so far, for each to be looked into and named again."""
-        culprits = self.location.culprits
-        self.location = replace(self.location, culprits=())
+        culprits = self.bisection.culprits
+        self.bisection = replace(self.bisection, culprits=())
         return culprits
 
     def name(self, *culprits: Culprit, note: str = "") -> None:
         """Add culprits, and what is to be known beside."""
-        notes = (*self.location.notes, *([note] if note else []))
-        self.location = replace(self.location, culprits=(*self.location.culprits, *culprits), notes=notes)
+        notes = (*self.bisection.notes, *([note] if note else []))
+        self.bisection = replace(self.bisection, culprits=(*self.bisection.culprits, *culprits), notes=notes)
 
     def add_up(self, more: CombinedResult) -> None:
         """What a search that followed took and saw; its culprits are for the caller to judge."""
-        mine, others = self.location, more.location
+        mine, others = self.bisection, more.bisection
         seconds = replace(
             mine.seconds,
             measuring=mine.seconds.measuring + others.seconds.measuring,
             building=mine.seconds.building + others.seconds.building,
         )
         self.left = more.left
-        self.location = replace(
+        self.bisection = replace(
             mine,
             runs=mine.runs + others.runs,
             builds=mine.builds + others.builds,
@@ -95,45 +95,47 @@ class BisectRequest(NamedTuple):
     judgement: Judgement | None
 
 
-def bisect_commits(call: BisectRequest, state: Path, limits: BisectLimits) -> Bisection | None:
+def bisect_commits(request: BisectRequest, state_path: Path, limits: BisectLimits) -> Bisection | None:
     """What the search came to; None where only the plan was asked for."""
-    commits = _commits_asked_for(call)
-    if call.options.dry_run:
-        show_plan(sequence_of_commits(commits, call.options.paths), call.options, limits)
+    commits = _commits_asked_for(request)
+    if request.options.dry_run:
+        show_plan(sequence_of_commits(commits, request.options.paths), request.options, limits)
         return None
-    return replace(bisect_range(commits, call, state, limits).location, repo=origin_url(commits.repo))
+    return replace(
+        bisect_range(commits, request, state_path, limits).bisection, repo=origin_url(commits.repo)
+    )
 
 
 def bisect_range(
-    commits: LinearHistory, call: BisectRequest, state: Path, limits: BisectLimits
+    commits: LinearHistory, request: BisectRequest, state_path: Path, limits: BisectLimits
 ) -> CombinedResult:
     """Search a range, and if that is wanted, what the guilty merges in it brought in."""
-    account = _search_commits(commits, call, state, limits)
-    if call.options.full_history:
-        for culprit in account.take_culprits():
-            _name_commit(culprit, commits, account, call, state)
-    return account
+    combined = _search_commits(commits, request, state_path, limits)
+    if request.options.full_history:
+        for culprit in combined.take_culprits():
+            _name_commit(culprit, commits, combined, request, state_path)
+    return combined
 
 
 def _search_commits(
-    commits: LinearHistory, call: BisectRequest, state: Path, limits: BisectLimits
+    commits: LinearHistory, request: BisectRequest, state_path: Path, limits: BisectLimits
 ) -> CombinedResult:
     """Along the first parents."""
-    options = call.options
+    options = request.options
     opened = environment_opener(options, selection.python_under_test(options.python))
-    line = sequence_of_commits(commits, options.paths)
-    found = search(line, opened, partial(resolve_setup, *call), options, state, limits)
-    location = conclude(found, call.config.policy)
+    sequence = sequence_of_commits(commits, options.paths)
+    result = search(sequence, opened, partial(resolve_setup, *request), options, state_path, limits)
+    bisection = conclude(result, request.config.policy)
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
-    culprits = tuple(with_commit_details(culprit, known, url) for culprit in location.culprits)
-    setting = found.setting
-    location = replace(location, culprits=culprits, machine=setting.machine, torch=setting.torch)
-    return CombinedResult(location, limits.after(found.investigation.facts))
+    culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
+    setup = result.setup
+    bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch)
+    return CombinedResult(bisection, limits.after(result.investigation.facts))
 
 
-def _commits_asked_for(call: BisectRequest) -> LinearHistory:
+def _commits_asked_for(request: BisectRequest) -> LinearHistory:
     """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
-    options, judgement = call.options, call.judgement
+    options, judgement = request.options, request.judgement
     repo = Path(options.repo)
     if options.good:
         return read_range(repo, options.good, options.bad or "")
@@ -148,26 +150,30 @@ def _commits_asked_for(call: BisectRequest) -> LinearHistory:
 
 
 def _name_commit(
-    culprit: Culprit, commits: LinearHistory, account: CombinedResult, call: BisectRequest, state: Path
+    culprit: Culprit,
+    commits: LinearHistory,
+    combined: CombinedResult,
+    request: BisectRequest,
+    state_path: Path,
 ) -> None:
     """Where a culprit is a merge, name those among the commits that it brought in, if it is one of them."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
     inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
     if inside is None:
-        account.name(culprit)
-    elif account.is_spent:
-        account.name(
+        combined.name(culprit)
+    elif combined.is_spent:
+        combined.name(
             culprit, note=f"the limits do not reach into {_merge(culprit)}: give more, and call again"
         )
     else:
-        own_state = state.with_name(f"{state.name}.{culprit.commit}")
-        within = bisect_range(inside, call, own_state, account.left)
-        account.add_up(within)
-        note = f"no commit that {_merge(culprit)} brought in is named: {within.location.why}"
-        if within.location.culprits:
-            account.name(*within.location.culprits)
+        own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
+        within = bisect_range(inside, request, own_path, combined.left)
+        combined.add_up(within)
+        note = f"no commit that {_merge(culprit)} brought in is named: {within.bisection.why}"
+        if within.bisection.culprits:
+            combined.name(*within.bisection.culprits)
         else:
-            account.name(culprit, note=note)
+            combined.name(culprit, note=note)
 
 
 def _merge(culprit: Culprit) -> str:
@@ -235,26 +241,33 @@ class InspectedNightlies:
             return NightlyContents(installed_distributions(python), None, str(error))
 
 
-def bisect_nightlies(call: BisectRequest, state: Path, limits: BisectLimits) -> Bisection | None:
+def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLimits) -> Bisection | None:
     """What the search came to; None where only the plan was asked for."""
-    options = call.options
+    options = request.options
     good, bad = (_date("good", options.good), _date("bad", options.bad))
     repo, python = Path(options.repo), selection.python_under_test(options.python)
     place = Nightlies(options.wheels or "", python, seconds=options.build_timeout)
-    line = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
+    sequence = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
     if options.dry_run:
-        show_plan(line, options, limits)
+        show_plan(sequence, options, limits)
         return None
     nights = InspectedNightlies(place, repo)
-    found = search(line, nights.opened, partial(resolve_setup, *call), options, state, limits)
-    location = replace(
-        conclude(found, call.config.policy), machine=found.setting.machine, repo=origin_url(repo)
+    result = search(sequence, nights.opened, partial(resolve_setup, *request), options, state_path, limits)
+    bisection = replace(
+        conclude(result, request.config.policy), machine=result.setup.machine, repo=origin_url(repo)
     )
-    account = CombinedResult(location, limits.after(found.investigation.facts))
-    for culprit in account.take_culprits():
-        first, last = (line.names.index(culprit.set[end]) for end in (0, -1))
-        _name_nightly(culprit, (line.states[first - 1], line.states[last]), nights, account, call, state)
-    return account.location
+    combined = CombinedResult(bisection, limits.after(result.investigation.facts))
+    for culprit in combined.take_culprits():
+        first, last = (sequence.ids.index(culprit.set[end]) for end in (0, -1))
+        _name_nightly(
+            culprit,
+            (sequence.sources[first - 1], sequence.sources[last]),
+            nights,
+            combined,
+            request,
+            state_path,
+        )
+    return combined.bisection
 
 
 def _date(flag: str, given: str | None) -> datetime.date:
@@ -284,34 +297,34 @@ def _name_nightly(
     culprit: Culprit,
     ends: Ends,
     nights: InspectedNightlies,
-    account: CombinedResult,
-    call: BisectRequest,
-    state: Path,
+    combined: CombinedResult,
+    request: BisectRequest,
+    state_path: Path,
 ) -> None:
     """Name the commit inside a guilty night, or where none is proven, the night itself and what else moved in it."""
     before, after = ends
-    own_state = state.with_name(f"{state.name}.{after.version}")
+    own_path = state_path.with_name(f"{state_path.name}.{after.version}")
     try:
         culprit = replace(culprit, moved=nights.moved(before, after))
         commits = nights.commits(before, after)
-        if account.is_spent:
-            account.name(culprit, note=f"the limits do not reach into {after}: give more, and call again")
+        if combined.is_spent:
+            combined.name(culprit, note=f"the limits do not reach into {after}: give more, and call again")
             return
-        within = bisect_range(commits, _request_for_commits(call), own_state, account.left)
+        within = bisect_range(commits, _request_for_commits(request), own_path, combined.left)
     except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
-        account.name(culprit, note=f"no commit between {before} and {after} is named: {error}")
+        combined.name(culprit, note=f"no commit between {before} and {after} is named: {error}")
         return
-    account.add_up(within)
-    if within.location.culprits:
-        account.name(*(replace(one, moved=culprit.moved) for one in within.location.culprits))
+    combined.add_up(within)
+    if within.bisection.culprits:
+        combined.name(*(replace(one, moved=culprit.moved) for one in within.bisection.culprits))
     else:
-        account.name(culprit, note=_why_none(culprit, ends, within.location))
+        combined.name(culprit, note=_why_none(culprit, ends, within.bisection))
 
 
-def _request_for_commits(call: BisectRequest) -> BisectRequest:
+def _request_for_commits(request: BisectRequest) -> BisectRequest:
     """The same call for the commits of a night."""
-    builder = "command" if call.options.build else "worktree"
-    return call._replace(options=replace(call.options, builder=builder, wheels=None))
+    builder = "command" if request.options.build else "worktree"
+    return request._replace(options=replace(request.options, builder=builder, wheels=None))
 
 
 def _why_none(culprit: Culprit, ends: Ends, within: Bisection) -> str:

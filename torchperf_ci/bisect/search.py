@@ -42,7 +42,7 @@ def investigate(
     laboratory: Laboratory[Any],
     state: StateFile,
     limits: BisectLimits,
-    shown: BisectProgress,
+    progress: BisectProgress,
 ) -> str:
     """Go on until nothing more can be learnt, or a limit ends it; which one, if it was one.
 
@@ -57,11 +57,11 @@ def investigate(
             step = next_step(question, state.facts, may_build=False)
         if step is None or not limits.may_build(state.facts, _unbuilt(step, state.facts)):
             return "--max-builds"
-        if _are_built(step, question, laboratory, state, shown):
-            shown.measures(step)
+        if _are_built(step, question, laboratory, state, progress):
+            progress.measures(step)
             found = laboratory.measure(step.probe, step.base, step.head, step.purpose, step.draws)
             state.add(found)
-            shown.learnt(found, state.facts)
+            progress.learnt(found, state.facts)
     return ""
 
 
@@ -80,15 +80,15 @@ def _are_built(
     question: BisectQuestion,
     laboratory: Laboratory[Any],
     state: StateFile,
-    shown: BisectProgress,
+    progress: BisectProgress,
 ) -> bool:
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
             continue
-        shown.builds(position)
+        progress.builds(position)
         build = laboratory.build(position, draw)
         state.add(build)
-        shown.learnt(build, state.facts)
+        progress.learnt(build, state.facts)
         if not build.ok:
             if position in {0, question.bad} & state.facts.unusable - state.facts.unsettled:
                 which = "bad" if position else "good"
@@ -115,102 +115,104 @@ _OPTIONS_OF_PLAN = (
 
 
 def search(
-    line: BuildSequence[Source],
+    sequence: BuildSequence[Source],
     opened: Callable[..., AbstractContextManager[BuildEnvironment]],
     resolve: Callable[[BuildEnvironment], MeasurementSetup],
     options: BisectOptions,
-    state: Path,
+    path: Path,
     limits: BisectLimits,
 ) -> SearchResult:
-    """Search a line of builds that ``opened`` makes; ``resolve`` says what to measure once the good one is there.
+    """Search a sequence of builds that ``opened`` makes; ``resolve`` says what to measure once the good one is there.
 
-    ``state`` keeps each step. Where a signal ends it, :class:`Stopped` says so.
+    ``path`` is of the file that keeps each step. Where a signal ends it, :class:`Stopped` says so.
     """
-    show_plan(line, options, limits)
+    show_plan(sequence, options, limits)
     environments: EnvironmentCache[Source]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
-        setting = resolve(_good_environment(line, environments))
-        with _open_state(state, _state_plan(line, setting, options)) as kept:
-            setting = _with_batch_sizes(setting, line, kept, folder)
-            question = _question(line, setting, options)
+        setup = resolve(_good_environment(sequence, environments))
+        with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
+            setup = _with_batch_sizes(setup, sequence, state_file, folder)
+            question = _question(sequence, setup, options)
             laboratory = Laboratory(
-                line.states, environments, setting.probes, setting.settings, setting.device, folder
+                sequence.sources, environments, setup.probes, setup.settings, setup.device, folder
             )
-            with closing(open_progress(question, line.words)) as shown:
+            with closing(open_progress(question, sequence.labels)) as progress:
                 try:
-                    ended_by = investigate(question, laboratory, kept, limits, shown)
+                    ended_by = investigate(question, laboratory, state_file, limits, progress)
                 finally:  # kept also where this call is interrupted, and another one concludes
                     if laboratory.disturbed:
-                        kept.add(BisectNote(laboratory.disturbed))
-                known = Investigation(with_known_rebuilds(question, kept.facts), kept.facts)
-                inspector = CulpritProfiler(line, environments, setting, options, limits, folder, shown)
-                looks = inspector.look(clearest_probes(known), kept)
-            return SearchResult(line, known, ended_by, setting, looks, kept.notes)
+                        state_file.add(BisectNote(laboratory.disturbed))
+                known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
+                profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
+                profiles = profiler.profile(clearest_probes(known), state_file)
+            return SearchResult(sequence, known, ended_by, setup, profiles, state_file.notes)
 
 
 def _good_environment(
-    line: BuildSequence[Source], environments: EnvironmentCache[Source]
+    sequence: BuildSequence[Source], environments: EnvironmentCache[Source]
 ) -> BuildEnvironment:
     try:
-        return environments.get(line.states[0])
+        return environments.get(sequence.sources[0])
     except EnvironmentUnderTestError as error:
         msg = f"the good commit cannot be built, so there is nothing to compare with: {error}"
         raise EnvironmentUnderTestError(msg) from error
 
 
 @contextmanager
-def _open_state(state: Path, plan: Mapping[str, Any]) -> Iterator[StateFile]:
+def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
     """The state file. A call that could measure nothing leaves none, so that it can be put right and made again."""
     # What a job has comes out of a cache, where nobody deletes it by hand.
-    with StateFile.open(state, plan, forget_others=in_actions()) as kept:
-        if kept.anew:
-            say(f"warning: {kept.anew}")
-            kept.add(BisectNote(kept.anew))
+    with StateFile.open(path, plan, forget_others=in_actions()) as state_file:
+        if state_file.anew:
+            say(f"warning: {state_file.anew}")
+            state_file.add(BisectNote(state_file.anew))
         try:
-            yield kept
+            yield state_file
         except Stopped as stopped:
-            stopped.outcome = f"what was learnt is kept in {state}; to go on"
+            stopped.outcome = f"what was learnt is kept in {path}; to go on"
             raise
         except TorchperfError:
-            if not kept.facts.readings:
-                state.unlink(missing_ok=True)
+            if not state_file.facts.readings:
+                path.unlink(missing_ok=True)
             raise
 
 
 def _with_batch_sizes(
-    setting: MeasurementSetup, line: BuildSequence[Any], kept: StateFile, folder: Path
+    setup: MeasurementSetup, sequence: BuildSequence[Any], state_file: StateFile, folder: Path
 ) -> MeasurementSetup:
-    good = line.words[0]
-    probes = [with_batch_size(probe, setting.settings, good, kept, folder) for probe in setting.probes]
-    return replace(setting, probes=tuple(probes))
+    good = sequence.labels[0]
+    probes = [with_batch_size(probe, setup.settings, good, state_file, folder) for probe in setup.probes]
+    return replace(setup, probes=tuple(probes))
 
 
-def _question(line: BuildSequence[Any], setting: MeasurementSetup, options: BisectOptions) -> BisectQuestion:
-    names = [probe.name for probe in setting.probes]
+def _question(
+    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
+) -> BisectQuestion:
+    names = [probe.name for probe in setup.probes]
     builder = builder_kind(options)
     # What is imported as it is has no build of its own: each process draws anew what luck decides.
-    luck = 0.0 if builder == "worktree" else setting.luck
+    luck = 0.0 if builder == "worktree" else setup.luck
     return BisectQuestion(
-        line.weights,
+        sequence.weights,
         names,
         options.min_effect or 0.0,
         build_seconds=BUILD_SECONDS[builder],
-        reverts=line.reverts,
+        reverts=sequence.reverts,
         luck=luck,
         rebuilds=builder == "command",
     )
 
 
 def _state_plan(
-    line: BuildSequence[Any], setting: MeasurementSetup, options: BisectOptions
-) -> dict[str, Any]:
+    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
+) -> Mapping[str, object]:
     """What must be the same for a bisection to be continued: the range, the question, and the kind of machine."""
-    identity, given = setting.device.identity(), vars(options)
+    identity, given = setup.device.identity(), vars(options)
     return {
-        "good": line.names[0],
-        "bad": line.names[-1],
-        "suspects": len(line.names) - 1,
-        "probes": [probe.name for probe in setting.probes],
+        "good": sequence.ids[0],
+        "bad": sequence.ids[-1],
+        "suspects": len(sequence.ids) - 1,
+        "probes": [probe.name for probe in setup.probes],
         "builder": builder_kind(options),
         "min_effect": options.min_effect,
         "machine": f"{identity.name} ({identity.type})",
@@ -218,6 +220,6 @@ def _state_plan(
     }
 
 
-def _without_secrets(option: Any) -> Any:
+def _without_secrets(option: object) -> object:
     """As it may stand in a file that goes from job to job."""
     return without_secrets(option) if isinstance(option, str) else option

@@ -8,9 +8,9 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar, get_args
+from typing import IO, TYPE_CHECKING, NoReturn, TypeGuard, TypeVar, get_args
 
 from torchperf_ci import json_files
 from torchperf_ci.bisect.reasoning.evidence import (
@@ -23,7 +23,8 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProfiledStep,
     Purpose,
 )
-from torchperf_ci.culprits.culprits_file import check_profile_change
+from torchperf_ci.culprits.culprit import ProfileChange
+from torchperf_ci.culprits.culprits_file import check_profile_change, profile_change_of
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
 
@@ -72,12 +73,15 @@ class StateReader:
         self._built: set[tuple[int, int]] = set()
 
     @classmethod
-    def of(cls, plan: Mapping[str, Any]) -> StateReader:
+    def of(cls, plan: Mapping[str, object]) -> StateReader:
         """Of the plan that the file begins with."""
-        probes = plan.get("probes")
-        return cls(None if probes is None else frozenset(probes), plan.get("suspects"))
+        probes, suspects = plan.get("probes"), plan.get("suspects")
+        return cls(
+            frozenset(probes) if isinstance(probes, list) else None,
+            suspects if isinstance(suspects, int) else None,
+        )
 
-    def read(self, entry: Mapping[str, Any]) -> StateEvent:
+    def read(self, entry: json_files.JournalEntry) -> StateEvent:
         """The event that a line holds; raises :class:`InvalidEventError`."""
         if len(entry) != 1:
             _refuse("a line has one event")
@@ -88,7 +92,7 @@ class StateReader:
         names = {field.name for field in fields(known)}
         if not names - _ADDED <= {*members} <= names:
             _refuse(f"a {kind} has other members")
-        event = known(**_as_written(members))
+        event = known(**self._typed(members))
         self._check(event)
         return event
 
@@ -110,7 +114,6 @@ class StateReader:
                 _check_text(event.text)
             case ProfiledStep():
                 self._check_pair(event.base, event.head)
-                self._check_look(event.inside)
 
     def _check_reading(self, event: BisectReading) -> None:
         self._check_probe(event.probe)
@@ -139,7 +142,15 @@ class StateReader:
         if event.ok:
             self._built.add((event.position, event.draw))
 
-    def _check_look(self, inside: object) -> None:
+    def _typed(self, members: json_files.JournalEntry) -> json_files.JournalEntry:
+        """The members, with tuples and dataclasses in place of JSON's arrays and objects."""
+        if isinstance(draws := members.get("draws"), list):
+            return {**members, "draws": tuple(draws)}
+        if "inside" in members:
+            return {**members, "inside": self._profile_change(members["inside"])}
+        return members
+
+    def _profile_change(self, inside: object) -> ProfileChange:
         if not isinstance(inside, dict):
             _refuse("what was seen inside is an object")
         self._check_probe(inside.get("probe"))
@@ -154,6 +165,7 @@ class StateReader:
         ]
         if not all(_is_number(value, MOST_VALUE) for value in numbers):
             _refuse("a number is none")
+        return profile_change_of(inside)
 
     def _check_control(self, event: BisectReading) -> None:
         if self._check_position(event.base) != self._check_position(event.head) or len({*event.draws}) > 1:
@@ -171,12 +183,6 @@ class StateReader:
     def _check_probe(self, probe: object) -> None:
         if not isinstance(probe, str) or (self.probes is not None and probe not in self.probes):
             _refuse("there is no such probe")
-
-
-def _as_written(members: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has lists alone."""
-    draws = members.get("draws")
-    return {**members, "draws": tuple(draws)} if isinstance(draws, list) else {**members}
 
 
 def _check_draws(draws: object) -> None:
@@ -241,7 +247,7 @@ class StateFile:
         self._file, self._events, self.anew = file, events, anew
 
     @classmethod
-    def open(cls, path: Path, plan: Mapping[str, Any], *, forget_others: bool = False) -> StateFile:
+    def open(cls, path: Path, plan: Mapping[str, object], *, forget_others: bool = False) -> StateFile:
         """Start the bisection ``plan`` (of JSON's types) in a new file, or continue it in one that has the same plan.
 
         What no bisection has written makes way for a new one, and so does one of another plan, if they are to be
@@ -280,7 +286,7 @@ class StateFile:
         return {event.probe: event.size for event in self._events if isinstance(event, ProbeBatchSize)}
 
     @property
-    def looks(self) -> Mapping[tuple[int, int], Mapping[str, Any]]:
+    def profiles(self) -> Mapping[tuple[int, int], ProfileChange]:
         """What was seen inside, by the positions of two builds."""
         return {
             (event.base, event.head): event.inside
@@ -324,12 +330,18 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def _entry(event: StateEvent) -> json_files.JournalEntry:
-    members = {k: dict(v) if isinstance(v, Mapping) else v for k, v in vars(event).items()}
+    members = {name: _json_value(member) for name, member in vars(event).items()}
     return {_NAMES[type(event)]: members}
 
 
+def _json_value(member: object) -> object:
+    if isinstance(member, ProfileChange):
+        return asdict(member)
+    return dict(member) if isinstance(member, Mapping) else member
+
+
 def _events_or_anew(
-    file: IO[bytes], plan: Mapping[str, Any], *, forget_others: bool
+    file: IO[bytes], plan: Mapping[str, object], *, forget_others: bool
 ) -> tuple[list[StateEvent], str]:
     """The events that the file holds; or none, after it was emptied, and why."""
     try:
@@ -344,7 +356,7 @@ def _events_or_anew(
     return [], f"{why}: it was dropped, and this bisection starts anew"
 
 
-def _events(file: IO[bytes], plan: Mapping[str, Any]) -> list[StateEvent]:
+def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
     size = os.fstat(file.fileno()).st_size
     if size > MOST_BYTES:
         msg = f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}"

@@ -46,8 +46,8 @@ def test_where_nothing_can_be_built_anew_only_what_luck_does_not_make_is_proven(
     small, large = (bisected(a_range({37: 1 + effect}, 0.004, 0)) for effect in (0.035, 0.15))
     assert not small.culprits
     assert large.culprits == {"s": [SuspectRange(36, 37)]}
-    (standing,) = large.investigation.regressed
-    assert standing.tried[SuspectRange(36, 37)].of_these_builds
+    (evidence,) = large.investigation.regressed
+    assert evidence.tried[SuspectRange(36, 37)].of_these_builds
 
 
 def test_imported_sources_have_no_builds_whose_luck_would_have_to_be_drawn() -> None:

@@ -32,8 +32,10 @@ def failed(*positions: int) -> BisectFacts:
 def test_what_failed_once_may_have_failed_by_chance_but_not_a_row() -> None:
     assert failed(4, 7).unsettled == {4, 7}
     assert failed(4, 4, 7).unsettled == {7}
-    assert failed(4, 5, 7).unsettled == frozenset()
-    assert failed(4, 5, 7).unusable == {4, 5, 7}
+    assert failed(4, 5, 7, 8).unsettled == {4, 5, 7, 8}
+    assert failed(4, 5, 7, 8, 5).unsettled == {4, 7, 8}
+    assert failed(4, 5, 7, 8, 5, 7).unsettled == frozenset()
+    assert failed(4, 5, 7, 8).unusable == {4, 5, 7, 8}
 
 
 def test_what_was_built_in_the_end_is_as_good_as_any() -> None:

@@ -45,9 +45,9 @@ def test_what_is_proven_stays_proven_when_bad_looks_fast_later() -> None:
     ended = bisected(a_range({35: 1.07}))
     fast = [BisectReading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MOST_PAIRS
     facts = replace(ended.facts, readings=(*ended.facts.readings, *fast))
-    [standing] = Investigation(a_range({}).question(), facts).regressed
-    assert standing.confirmation.word == "not slower"
-    assert standing.culprits == steps(35)
+    [evidence] = Investigation(a_range({}).question(), facts).regressed
+    assert evidence.confirmation.word == "not slower"
+    assert evidence.culprits == steps(35)
 
 
 def test_five_hundred_commits_take_little_more_than_seventy() -> None:
@@ -71,8 +71,8 @@ def test_every_culprit_rests_on_fresh_pairs_of_itself_and_the_one_before() -> No
     ended = bisected(a_range({37: 1.07}))
     pairs = [r.purpose for r in ended.facts.readings if (r.base, r.head) == (36, 37)]
     assert pairs.count("verify") >= FEWEST_TO_VERIFY
-    (standing,) = ended.investigation.regressed
-    assert len(standing.tried[SuspectRange(36, 37)].log_ratios) == pairs.count("verify")
+    (evidence,) = ended.investigation.regressed
+    assert len(evidence.tried[SuspectRange(36, 37)].log_ratios) == pairs.count("verify")
 
 
 @pytest.mark.parametrize("row", [(36, 39), (25, 45)], ids=["three", "twenty"])

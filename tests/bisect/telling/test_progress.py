@@ -54,7 +54,7 @@ def test_a_log_gets_a_line_an_event(out) -> None:
 
 def test_profiles_are_told_when_they_begin(out) -> None:
     shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
-    shown.looks_inside(12, 13)
+    shown.profiles(12, 13)
     assert lines(out) == ["what moved inside? 13 against 12"]
 
 

@@ -69,7 +69,7 @@ MOST_PAIRS_OF_REVERT = 20
 class RevertedSuspect:
     """A suspect of a segment that the commit at ``revert`` takes back, as a series shows it."""
 
-    standing: SeriesEvidence
+    evidence: SeriesEvidence
     segment: SuspectRange
     revert: int
 
@@ -77,7 +77,7 @@ class RevertedSuspect:
     def place(self) -> int | None:
         """The build that tells: the first that can be had from the revert on, before what may bring it back."""
         end = self._return or self.segment.after
-        unusable = self.standing.facts.unusable
+        unusable = self.evidence.facts.unusable
         return next((place for place in range(self.revert, end) if place not in unusable), None)
 
     @property
@@ -101,22 +101,22 @@ class RevertedSuspect:
 
     @cached_property
     def _proof(self) -> Proof | None:
-        return self.standing.confirm(SuspectRange(self.segment.before, self.place)) if self.place else None
+        return self.evidence.confirm(SuspectRange(self.segment.before, self.place)) if self.place else None
 
     @property
     def _return(self) -> int | None:
         """What takes back the revert."""
-        taken_back = self.standing.question.reverts.items()
+        taken_back = self.evidence.question.reverts.items()
         return min((again for again, revert in taken_back if revert == self.revert), default=None)
 
 
 def reverted_suspects(
-    standing: SeriesEvidence, segment: SuspectRange, step: SuspectRange
+    evidence: SeriesEvidence, segment: SuspectRange, step: SuspectRange
 ) -> Sequence[RevertedSuspect]:
     """The suspects of a step that are taken back before the end of its segment."""
     return [
-        RevertedSuspect(standing, segment, revert)
-        for revert, reverted in sorted(standing.question.reverts.items())
+        RevertedSuspect(evidence, segment, revert)
+        for revert, reverted in sorted(evidence.question.reverts.items())
         if step.before < reverted <= step.after < revert < segment.after
     ]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from torchperf_ci.culprits.culprit import ProfileChange
 
 
 @dataclass(frozen=True, order=True)
@@ -102,11 +104,11 @@ class ProbeBatchSize:
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """What profiles of two builds have shown: ``inside`` is that of ``culprits.json``, less what is attached to it."""
+    """What profiles of two builds have shown: ``inside`` has neither files nor commands yet."""
 
     base: int
     head: int
-    inside: Mapping[str, Any]
+    inside: ProfileChange
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Investigation:
     facts: BisectFacts
 
     @cached_property
-    def standings(self) -> Sequence[SeriesEvidence]:
+    def series(self) -> Sequence[SeriesEvidence]:
         """Every series that was read."""
         known = series_of(self.facts)
         return [SeriesEvidence(self.question, self.facts, name, probe) for name, probe in known.items()]
@@ -55,23 +55,23 @@ class Investigation:
 
         What was proven stays proven, even if later pairs of bad and good do not look as slow as those before.
         """
-        slower = [one for one in self.standings if one.confirmation.word == "slower" or one.culprits]
+        slower = [series for series in self.series if series.confirmation.word == "slower" or series.culprits]
         return sorted(slower, key=_clarity, reverse=True)
 
     @property
     def explained_by_luck(self) -> SeriesEvidence | None:
         """A series of which bad was slower than good for as long as neither was built anew, and only for so long."""
-        gone = (one for one in self.standings if one.confirmation.is_luck)
+        gone = (series for series in self.series if series.confirmation.is_luck)
         return None if self.regressed else next(gone, None)
 
     @cached_property
     def searches(self) -> Sequence[CulpritSearch]:
         """What is still to be explained, one search for all series that have the same to explain."""
         groups: dict[tuple[SuspectRange, frozenset[SuspectRange]], list[SeriesEvidence]] = {}
-        for one in self.regressed:
-            for part, proof in one.unexplained.items():
+        for series in self.regressed:
+            for part, proof in series.unexplained.items():
                 if proof.word == "slower":
-                    groups.setdefault((part, frozenset(part.parts(one.refuted))), []).append(one)
+                    groups.setdefault((part, frozenset(part.parts(series.refuted))), []).append(series)
         return [CulpritSearch(part, members) for (part, _), members in groups.items()]
 
     def next_step(self, *, may_build: bool) -> PlannedPair | None:
@@ -100,29 +100,31 @@ class Investigation:
         """
         whole = (0, self.question.bad)
         asked = Counter(r.probe for r in self.facts.readings if (r.base, r.head) == whole)
-        open_ones = {one.probe for one in self.standings if one.confirmation.word == "open"}
+        undecided = {
+            series.probe: series for series in reversed(self.series) if series.confirmation.word == "open"
+        }
         for probe in sorted(self.probes, key=lambda probe: asked[probe]):
-            if asked[probe] < FEWEST_TO_CONFIRM if first else probe in open_ones:
-                known = next(
-                    (o for o in self.standings if o.probe == probe and o.confirmation.word == "open"), None
+            if asked[probe] < FEWEST_TO_CONFIRM if first else probe in undecided:
+                series = undecided.get(probe)
+                yield (
+                    series.pair(series.whole, "confirm") if series else PlannedPair(probe, *whole, "confirm")
                 )
-                yield known.pair(known.whole, "confirm") if known else PlannedPair(probe, *whole, "confirm")
 
     def _shared_culprits(self) -> Iterator[PlannedPair]:
         """A culprit that one series has proven is tried with the others that may have it, too."""
-        proven = {step for one in self.regressed for step in one.culprits}
-        for one in self.regressed:
-            for part in one.unexplained:
-                for step in sorted({*part.parts(proven)} - one.refuted):
-                    if step in one.tried or _gives(one, part, step) >= POSSIBLE:
-                        yield one.pair(step, "verify")
+        proven = {step for series in self.regressed for step in series.culprits}
+        for series in self.regressed:
+            for part in series.unexplained:
+                for step in sorted({*part.parts(proven)} - series.refuted):
+                    if step in series.tried or _gives(series, part, step) >= POSSIBLE:
+                        yield series.pair(step, "verify")
 
     def _remainders(self) -> Iterator[PlannedPair]:
         """Whether anything is left beside the culprits."""
-        for one in self.regressed:
-            for part, proof in one.unexplained.items():
+        for series in self.regressed:
+            for part, proof in series.unexplained.items():
                 if proof.word == "open":
-                    yield one.pair(part, "confirm")
+                    yield series.pair(part, "confirm")
 
     def _verifications(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:
@@ -139,13 +141,13 @@ class Investigation:
                 yield step
 
 
-def _clarity(one: SeriesEvidence) -> float:
+def _clarity(series: SeriesEvidence) -> float:
     """The effect in standard deviations of one pair."""
-    decision = one.confirmation.decision
+    decision = series.confirmation.decision
     return math.log(decision.effect.ratio) / decision.noise if decision else 0.0
 
 
-def _gives(one: SeriesEvidence, part: SuspectRange, step: SuspectRange) -> float:
+def _gives(series: SeriesEvidence, part: SuspectRange, step: SuspectRange) -> float:
     """The probability that a series gives to the suspects of a step."""
-    suspects = one.weigh(part).suspects
+    suspects = series.weigh(part).suspects
     return float(suspects[step.before - part.before : step.after - part.before].sum())

@@ -139,7 +139,7 @@ class SeriesEvidence:
 
     question: BisectQuestion
     facts: BisectFacts
-    series: str
+    name: str
     probe: str
 
     @property
@@ -154,45 +154,43 @@ class SeriesEvidence:
 
     def confirm(self, segment: SuspectRange) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of just these two."""
-        drawing = self._drawing(segment, fresh=False)
-        luck = KnownLuck(
-            self.question.luck, drawing.is_possible, tuple(np.exp(tau_prior(self.question.luck)))
-        )
-        return confirmed(drawing.blocks, self.question.min_effect, len(self.question.probes), luck)
+        draws = self._draws_of(segment, fresh=False)
+        luck = KnownLuck(self.question.luck, draws.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
+        return confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
         """The log-ratios of the first builds of bad and good, and those of the builds that were made anew."""
-        first, *anew = self._drawing(self.whole, fresh=False).blocks.values()
+        first, *anew = self._draws_of(self.whole, fresh=False).blocks.values()
         return first, [*chain.from_iterable(anew)]
 
     def verify(self, step: SuspectRange) -> Proof:
         """Whether a step is a culprit, from fresh pairs of its two commits."""
-        drawing = self._drawing(step, fresh=True)
-        blocks = drawing.blocks
+        draws = self._draws_of(step, fresh=True)
+        blocks = draws.blocks
         belief = self._belief if self.question.luck and blocks else (1.0,)
-        luck = KnownLuck(self.question.luck, drawing.is_possible, belief)
+        luck = KnownLuck(self.question.luck, draws.is_possible, belief)
         proof = verified(blocks, self.question.min_effect, luck)
-        return unless_memory(proof, self.facts, self.series, step, self.question.min_effect)
+        return unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
 
     def pair(self, segment: SuspectRange, purpose: Literal["confirm", "verify"]) -> PlannedPair:
         """The next pair to confirm or to verify, of the draws that tell most."""
-        drawing = self._drawing(segment, fresh=purpose == "verify")
+        draws = self._draws_of(segment, fresh=purpose == "verify")
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
-        return PlannedPair(self.probe, segment.before, segment.after, purpose, drawing.next_draws(proof))
+        return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
 
     @cached_property
     def _belief(self) -> tuple[float, ...]:
         """What is believed of τ: half of it beforehand, half what pairs have shown that prove nothing themselves."""
         others = tuple(reading for reading in self.facts.readings if reading.purpose != "verify")
         readings = readings_within(
-            replace(self.facts, readings=others), self.series, self.whole, self.question.luck
+            replace(self.facts, readings=others), self.name, self.whole, self.question.luck
         )
         learnt = posterior(self.question.weights, [readings], self.question.min_effect).series[0].tau_shares
         return tuple((learnt + np.exp(tau_prior(self.question.luck))) / 2)
 
-    def _drawing(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
-        return BuildDraws(self.question, self.facts, self.series, segment, fresh)
+    def _draws_of(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
+        return BuildDraws(self.question, self.facts, self.name, segment, fresh)
 
     @cached_property
     def tried(self) -> Mapping[SuspectRange, Proof]:
@@ -200,7 +198,7 @@ class SeriesEvidence:
         steps = {
             SuspectRange(reading.base, reading.head): None
             for reading in self.facts.readings
-            if reading.purpose == "verify" and self.series in reading.log_ratios
+            if reading.purpose == "verify" and self.name in reading.log_ratios
         }
         return {step: self.verify(step) for step in steps}
 
@@ -234,7 +232,7 @@ class SeriesEvidence:
 
     def readings(self, segment: SuspectRange) -> Readings:
         """What bears on a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
-        return readings_within(self.facts, self.series, segment, self.question.luck)
+        return readings_within(self.facts, self.name, segment, self.question.luck)
 
     def _is_explained(self, part: SuspectRange) -> bool:
         """Whether it is likelier than not that nothing that matters is left in a part of the range.
@@ -253,7 +251,7 @@ class SeriesEvidence:
         return sorted(
             start
             for start in starts
-            if start <= part.before and self._drawing(SuspectRange(start, part.after), fresh=False).blocks
+            if start <= part.before and self._draws_of(SuspectRange(start, part.after), fresh=False).blocks
         )
 
     def _chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
