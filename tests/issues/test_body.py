@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,8 @@ from markdown_it import MarkdownIt
 
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.findings import findings_of
-from torchperf_ci.issues.memory import embed, recall, remember_finding
+from torchperf_ci.issues.lifecycle import remember_finding
+from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
 from torchperf_ci.issues.table import TABLE_MARKERS
 from torchperf_ci.verdicts.verdict import RepeatOptions
 
@@ -39,7 +41,7 @@ CONTEXT = IssueContext(NIGHT, RUN_URL)
 IN_A_FILE = replace(JUDGEMENT, again=RepeatOptions(options=("--config", "ci/perf.yml")))
 """Judged where the configuration names a file of workloads."""
 OURS = {
-    *("p", "strong", "code", "pre", "a", "sub", "ul", "li"),
+    *("p", "strong", "code", "pre", "a", "sub", "ul", "li", "blockquote"),
     *("table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
 }
 
@@ -106,7 +108,8 @@ def test_nobody_is_pinged_but_who_is_meant() -> None:
     assert "@" not in written(finding)
     assert " (@ada). " in written(finding, replace(CONTEXT, author_login="ada"))
     for hostile in ("ada @everyone", "a/b", "", "-x", "x" * 60, "octo-team/all"):
-        assert "@" not in written(finding, replace(CONTEXT, author_login=hostile))
+        page = Page(written(finding, replace(CONTEXT, author_login=hostile)))
+        assert not re.search(r"@\w", page.text)
 
 
 def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> None:
@@ -331,6 +334,21 @@ def test_lines_that_a_browser_sent_are_found() -> None:
     memory = remember_finding(None, finding, NIGHT)
     text = issue_body(finding, memory, CONTEXT).replace("\n", "\r\n")
     assert len(TABLE_MARKERS.findall(renewed_body(text, memory))) == 1
+
+
+def test_an_issue_of_an_earlier_version_is_read_and_updated() -> None:
+    """This one escaped more than is escaped now, and had its notes in a table."""
+    before = (Path(__file__).parent / "issue-of-earlier-version.md").read_text()
+    memory = recall(before)
+    assert memory is not None
+    assert memory == recall(embed(remember_finding(None, found()[0], NIGHT)))
+    text = renewed_body(before, replace(memory, reported="2026-11-22"))
+    assert recall(text) == replace(memory, reported="2026-11-22")
+    assert len(TABLE_MARKERS.findall(text)) == 1
+    assert TABLE_MARKERS.sub("", MEMORY_MARKER.sub("", text)) == TABLE_MARKERS.sub(
+        "", MEMORY_MARKER.sub("", before)
+    ), "the rest stays"
+    assert "| +7.1% (+6.7…" in text.replace("\N{WORD JOINER}", "").replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize("words", [10_000, 200_000])

@@ -10,7 +10,8 @@ from made_night import INCONCLUSIVE, JUDGEMENT, LOCATION, NIGHT, RUN_URL
 
 from torchperf_ci.issues.body import IssueContext, issue_body, issue_title
 from torchperf_ci.issues.findings import findings_of
-from torchperf_ci.issues.memory import recall, remember_finding
+from torchperf_ci.issues.lifecycle import remember_finding
+from torchperf_ci.issues.memory import recall
 
 HERE = Path(__file__).parent
 CONTEXT = IssueContext(NIGHT, RUN_URL, author_login="ada")

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from torchperf_ci.issues.body import IssueContext, issue_body
 from torchperf_ci.issues.findings import findings_of
-from torchperf_ci.issues.memory import remember_finding
+from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.report.page import page as page_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.verdicts.verdict import Judgement
 
-MERMAID = Path(__file__).parents[4] / ".cache/npm/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
+MERMAID = Path(__file__).parents[2] / ".cache/npm/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
 LIKE_GITHUB = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 24px auto; max-width: 880px }
 table { border-collapse: collapse; display: block; overflow: auto }

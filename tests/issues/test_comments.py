@@ -8,8 +8,9 @@ from made_night import JUDGEMENT, LOCATION, NIGHT, ON_MI300, RESNET, RUN_URL
 
 from torchperf_ci.issues import comments
 from torchperf_ci.issues.body import IssueContext
-from torchperf_ci.issues.findings import IssueRow, findings_of
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, remember_finding
+from torchperf_ci.issues.findings import findings_of
+from torchperf_ci.issues.lifecycle import remember_finding
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 

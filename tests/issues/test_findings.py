@@ -30,8 +30,9 @@ from made_night import (
     a_series,
 )
 
-from torchperf_ci.issues.body import issue_title, reproduction_of
+from torchperf_ci.issues.body import issue_title
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
+from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.metrics import ANCHORED
 from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict
 
@@ -187,7 +188,7 @@ def test_a_range_is_told_by_pytorch_where_that_of_the_benchmarks_did_not_move(
     (alone,) = found([verdict], [])
     assert alone.fingerprint == cause_fingerprint("unlocated", "octo/perf", "cuda", H100, GOOD, BAD)
     assert issue_title(alone).endswith(f"between {GOOD[:10]} and {BAD[:10]}")
-    assert reproduction_of(alone).lines == [], "PyTorch is not built from a clone of the benchmarks"
+    assert reproduction_steps(alone).lines == [], "PyTorch is not built from a clone of the benchmarks"
 
 
 def test_runs_of_the_same_commits_are_told_apart_and_send_nobody_to_bisect() -> None:
@@ -203,7 +204,7 @@ def test_runs_of_the_same_commits_are_told_apart_and_send_nobody_to_bisect() -> 
     for one in findings:
         assert "does not say between which commits" in one.why
         assert "between" not in issue_title(one)
-        assert reproduction_of(one).lines == []
+        assert reproduction_steps(one).lines == []
 
 
 def test_only_proof_counts() -> None:

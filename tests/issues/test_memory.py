@@ -11,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_night import NIGHT, RESNET
 
-from torchperf_ci.issues.findings import ISSUE_KINDS, IssueFinding, IssueRow, cause_fingerprint
+from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
+from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import (
+    ISSUE_KINDS,
     MEMORY_MARKER,
     MEMORY_ROOM,
     IssueMemory,
+    IssueRow,
     embed,
     recall,
-    remember_finding,
 )
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect

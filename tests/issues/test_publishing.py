@@ -6,14 +6,13 @@ import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
 from nights import CULPRIT, OTHER, judged, located, measured, regressed, series
 
-from torchperf_ci.issues.findings import IssueRow
-from torchperf_ci.issues.memory import IssueMemory, embed, recall
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
 
 if TYPE_CHECKING:
     from conftest import Nightly
     from github_api import GitHub
 
-    from torchperf_ci.issues.findings import IssueKind
+    from torchperf_ci.issues.memory import IssueKind
 
 NET, BERT, ON_CPU = series("resnet18"), series("bert"), series("resnet18", "cpu")
 SLOW = regressed(NET)

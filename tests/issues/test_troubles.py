@@ -157,7 +157,7 @@ def test_what_was_done_is_told_even_if_nobody_can_look_again(
     github.before = once("POST", spoil)
     assert nightly.report(2, judged(SLOW, other)) == 4
     assert "not told: what has changed meanwhile: " in capsys.readouterr().err
-    assert "- opened [#2 bert" in nightly.summary
+    assert "- opened [#<!-- -->2 bert" in nightly.summary
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("error", 4), ("warn", 0)])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.memory import TrackedIssue, embed, recall
+from torchperf_ci.issues.memory import embed, recall
+from torchperf_ci.issues.tracker import TrackedIssue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

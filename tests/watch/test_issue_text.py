@@ -4,6 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from torchperf_ci.document import Document
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.watch import command as text
 from torchperf_ci.watch.schedule import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
 
@@ -22,30 +24,33 @@ def runs(count: int, ended: str = "failure", *, judged: bool = False) -> list[Sc
     ]
 
 
+def body(schedule: WorkflowSchedule, status: ScheduleStatus) -> str:
+    """As GitHub is given it."""
+    return to_markdown(Document("", text.nightly_document(schedule, status).blocks))
+
+
 @pytest.mark.parametrize("state", ["absent", "failing", "disabled"])
 def test_it_begins_with_what_is_the_matter_and_goes_on_with_what_to_do(state: ScheduleState) -> None:
-    verdict, step, *_ = text.nightly_body(schedule(), ScheduleStatus(state, "so it is")).split("\n\n")
+    verdict, step, *_ = body(schedule(), ScheduleStatus(state, "so it is")).split("\n\n")
     assert f"[`nightly.yml`]({PAGE}): so it is. Meanwhile nothing is measured" in verdict
     assert step.startswith("**Next step:** open ")
     assert "{url}" not in step
 
 
 def test_the_newest_runs_are_shown_and_no_more() -> None:
-    shown = text.nightly_body(schedule(*runs(30)), ScheduleStatus("failing", "so it is"))
+    shown = body(schedule(*runs(30)), ScheduleStatus("failing", "so it is"))
     assert "| began | run | ended as |\n| --- | --- | --- |\n| 2026-11-21 04:17 UTC | [99](https" in shown
     assert shown.count("| failure |") == text.SHOWN_RUNS
 
 
 def test_what_a_run_was_good_for_is_shown() -> None:
-    shown = text.nightly_body(
-        schedule(*runs(1, ""), *runs(1, judged=True)), ScheduleStatus("failing", "so it is")
-    )
+    shown = body(schedule(*runs(1, ""), *runs(1, judged=True)), ScheduleStatus("failing", "so it is"))
     assert "| goes on |" in shown
     assert "| failure, with verdicts |" in shown
 
 
 def test_a_word_of_github_that_nobody_knows_is_text() -> None:
-    shown = text.nightly_body(schedule(*runs(1, "<b>|@all #1")), ScheduleStatus("failing", "so it is"))
+    shown = body(schedule(*runs(1, "<b>|@all #1")), ScheduleStatus("failing", "so it is"))
     assert "<b>" not in shown
     assert "@all" not in shown
     assert "#1 |" not in shown
@@ -57,4 +62,5 @@ def test_the_title_is_the_same_whatever_is_the_matter_and_short() -> None:
 
 
 def test_a_file_cannot_leave_its_code_span() -> None:
-    assert "[`a'b.yml`](" in text.nightly_body(schedule(file="a`b.yml"), ScheduleStatus("absent", "so it is"))
+    shown = body(schedule(file="a`b.yml"), ScheduleStatus("absent", "so it is"))
+    assert "[<code>a&#96;b.yml</code>](" in shown

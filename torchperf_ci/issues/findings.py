@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf, log
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
+from typing import TYPE_CHECKING
 
+from torchperf_ci.issues.memory import IssueRow
+from torchperf_ci.issues.verdict_history import failed_runs
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
@@ -19,38 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
-    from torchperf_ci.stats.effect import Effect
+    from torchperf_ci.document import Document
+    from torchperf_ci.issues.memory import IssueKind
     from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict
-
-
-IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
-"""A proven commit; a regression without one; a benchmark that fails night after night; what found no room, in issues
-that an earlier version has opened; a nightly that did not run."""
-ISSUE_KINDS: tuple[IssueKind, ...] = get_args(IssueKind)
-NAMED_KINDS: tuple[IssueKind, ...] = ("broken", "nightly")
-"""Those that an issue is found by the fingerprint of alone, whatever series it has."""
-
-
-@dataclass(frozen=True)
-class IssueRow:
-    """One series of an issue. ``old`` and ``new`` are levels in the metric's unit, ``effect`` is new over old.
-
-    ``night`` (ISO date) is the last one on which it was seen so. ``proven`` says that the effect is that of pairs of
-    the culprit and its parent; else it is what history shows.
-    """
-
-    series: Series
-    old: float | None = None
-    new: float | None = None
-    effect: Effect | None = None
-    night: str = ""
-    proven: bool = False
-
-    @property
-    def size(self) -> float:
-        """How much changed: the absolute logarithm of the ratio; 0 where there is none."""
-        ratio = self.effect.ratio if self.effect else 1.0
-        return abs(log(ratio)) if 0 < ratio < inf else inf
 
 
 @dataclass(frozen=True)
@@ -59,7 +30,7 @@ class IssueFinding:
 
     ``why`` says in one sentence why no commit is named, or what is broken. ``again`` is how its series are measured
     again, where the file of their verdicts says so, and ``warnings`` are what was wrong while they were measured.
-    ``title`` and ``text`` are what the issue says, where that is not told from the rest.
+    ``document`` is what the issue says, where that is not told from the rest.
     """
 
     kind: IssueKind
@@ -67,12 +38,16 @@ class IssueFinding:
     rows: tuple[IssueRow, ...]
     verdicts: tuple[Verdict, ...] = ()
     culprit: Culprit | None = None
-    location: Bisection | None = None
+    bisection: Bisection | None = None
     why: str = ""
     again: RepeatOptions | None = None
     warnings: tuple[str, ...] = ()
-    title: str = ""
-    text: str = ""
+    document: Document | None = None
+
+    @property
+    def size(self) -> float:
+        """That of its largest change."""
+        return max((row.size for row in self.rows), default=0.0)
 
 
 FINGERPRINT_LENGTH = 16
@@ -85,163 +60,92 @@ def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
     return hashlib.sha256(named).hexdigest()[:FINGERPRINT_LENGTH]
 
 
-_LARGEST_VALUE = 1e15
+def findings_of(
+    judgements: Sequence[Judgement], bisections: Sequence[Bisection], night: str, broken_nights: int
+) -> list[IssueFinding]:
+    """What there is to open issues about, the largest effect first and what is broken last.
+
+    Each regressed series is in the findings of the culprits that are proven to have changed it; else in that of the one
+    culprit in its range; else in the one that has no culprit. A candidate is in those of the culprits that are proven
+    to have changed it, or in none. What has failed for ``broken_nights`` runs in a row is a finding of its own kind.
+    """
+    worse = _worse(judgements)
+    slow = _culprit_findings(worse, bisections, night)
+    explained = {row.series for finding in slow for row in finding.rows}
+    unexplained = [one for one in worse if one.verdict == "regressed" and one.series not in explained]
+    slow += _unlocated_findings(unexplained, bisections, night)
+    slow.sort(key=lambda finding: finding.size, reverse=True)
+    findings = (*slow, *_broken_findings(judgements, night, broken_nights))
+    return [_with_facts_of_files(finding, judgements) for finding in findings]
 
 
-def points_of(verdict: Verdict) -> list[Mapping[str, Any]]:
-    """Those that have a number, oldest first."""
-    found = verdict.evidence.get("points")
-    points = found if isinstance(found, list) else []
-    return [point for point in points if isinstance(point, Mapping) and is_number(point.get("value"))]
+def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
+    """What regressed or looks worse, one verdict for each series: several files may judge the same."""
+    verdicts = (verdict for judgement in judgements for verdict in judgement.verdicts)
+    worse = [verdict for verdict in verdicts if verdict.verdict == "regressed" or verdict.candidate]
+    return list({verdict.series: verdict for verdict in reversed(worse)}.values())[::-1]
 
 
-def newest_level(verdict: Verdict) -> float | None:
-    """What the newest run measured: ``new`` may be a mean with runs of the nights before."""
-    points = points_of(verdict)
-    return points[-1]["value"] if points else verdict.new
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it can be drawn and reckoned with."""
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_one and abs(value) < _LARGEST_VALUE
-
-
-_MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
-
-
-def bisection_of(verdict: Verdict, locations: Sequence[Bisection]) -> Bisection | None:
-    """The bisection of just the range of a verdict, in either repository, on its kind of machine."""
-    asked = commit_ends_of([commit_range_of(verdict)])
-    return next(
-        (one for one in locations if (one.good, one.bad) in asked and ran_on_machine_of(one, verdict.series)),
-        None,
+def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement]) -> IssueFinding:
+    """With what the files of its verdicts say of all their series."""
+    series = {verdict.series for verdict in finding.verdicts}
+    files = [file for file in judgements if any(verdict.series in series for verdict in file.verdicts)]
+    notes = [
+        *(finding.bisection.notes if finding.bisection else ()),
+        *(note for file in files for note in file.notes),
+    ]
+    return replace(
+        finding,
+        again=next((file.again for file in files if file.again), None),
+        warnings=tuple(dict.fromkeys(note for note in notes if note.startswith(DISTURBED_MARK))),
     )
 
 
-def ran_on_machine_of(location: Bisection, series: Series) -> bool:
-    """Whether the bisection ran on the kind of machine that a series is of; True where it does not say which."""
-    machine = _MACHINE_WORDS.fullmatch(location.machine)
-    return machine is None or (machine["arch"], machine["device"]) == (series.arch, series.device)
-
-
-def bisected_machine(location: Bisection) -> tuple[str, str]:
-    """The arch and the device of a bisection; its words on the machine and nothing, where they are somebody else's."""
-    machine = _MACHINE_WORDS.fullmatch(location.machine)
-    return (machine["arch"], machine["device"]) if machine else (location.machine, "")
-
-
-_SERIES_NAME = re.compile(r"(?P<model>.+) (?P<metric>\S+) \((?P<how>[^()]*)\)")
-_WAYS = ("mode", "dtype", "backend", "device")
-
-
-def culprit_findings(
-    worse: Sequence[Verdict], locations: Sequence[Bisection], night: str
+def _culprit_findings(
+    worse: Sequence[Verdict], bisections: Sequence[Bisection], night: str
 ) -> list[IssueFinding]:
-    """A finding for each culprit, whichever machines proved it; the clearest of them stands for it.
-
-    ``worse`` are the regressed series and the candidates.
-    """
-    found: dict[str, IssueFinding] = {}
-    for location in locations:
-        for culprit in location.culprits:
-            one = _culprit_finding(culprit, location, worse, locations, night)
-            known = found.get(one.fingerprint)
-            found[one.fingerprint] = _joined(known, one) if known else one
-    return list(found.values())
-
-
-def bisected_name(series: Series) -> str:
-    """What a bisection calls a series: the ratio to an anchor is measured as the latency that it moves with."""
-    return str(replace(series, metric=bisected_as(series.metric) or series.metric))
+    """A finding for each culprit, whichever machines proved it; the clearest of them stands for it."""
+    by_fingerprint: dict[str, IssueFinding] = {}
+    for bisection in bisections:
+        for culprit in bisection.culprits:
+            finding = _culprit_finding(culprit, bisection, worse, bisections, night)
+            known = by_fingerprint.get(finding.fingerprint)
+            by_fingerprint[finding.fingerprint] = _joined(known, finding) if known else finding
+    return list(by_fingerprint.values())
 
 
 def _culprit_finding(
     culprit: Culprit,
-    location: Bisection,
+    bisection: Bisection,
     worse: Sequence[Verdict],
-    locations: Sequence[Bisection],
+    bisections: Sequence[Bisection],
     night: str,
 ) -> IssueFinding:
     verdicts = [
-        one
-        for one in worse
-        if _names_series(culprit, one, location, locations) or _in_its_range(one, location, locations)
+        verdict
+        for verdict in worse
+        if _names_series(culprit, verdict, bisection, bisections)
+        or _only_culprit_of_range(verdict, bisection, bisections)
     ]
-    shown = {
+    proven = {
         row.series: row
         for change in culprit.series
-        for row in _proven_rows(change, verdicts, location, night)
+        for row in _rows_of_change(change, verdicts, bisection, night)
     }
-    seen = [
-        IssueRow(one.series, one.old, one.new, one.effect, night)
-        for one in verdicts
-        if one.series not in shown
-    ]
+    seen = [_seen_row(verdict, night) for verdict in verdicts if verdict.series not in proven]
     return IssueFinding(
         "culprit",
         cause_fingerprint("culprit", culprit.set[-1], "worse"),
-        (*shown.values(), *seen),
+        (*proven.values(), *seen),
         tuple(verdicts),
         culprit,
-        location,
+        bisection,
     )
 
 
-def _names_series(
-    culprit: Culprit, verdict: Verdict, location: Bisection, locations: Sequence[Bisection]
-) -> bool:
-    """Whether a culprit names a series: on its own machine, or, if it regressed, on one that nobody bisected on."""
-    if all(change.name != bisected_name(verdict.series) for change in culprit.series):
-        return False
-    return ran_on_machine_of(location, verdict.series) or (
-        verdict.is_red and bisection_of(verdict, locations) is None
-    )
-
-
-def _in_its_range(verdict: Verdict, location: Bisection, locations: Sequence[Bisection]) -> bool:
-    """Whether a proven verdict that no culprit names can only be the work of the one culprit that its range has."""
-    if not verdict.is_red or len(location.culprits) != 1 or bisection_of(verdict, [location]) is None:
-        return False
-    named = {change.name for one in locations for culprit in one.culprits for change in culprit.series}
-    return bisected_name(verdict.series) not in named
-
-
-def _proven_rows(
-    change: SeriesEffect, verdicts: Sequence[Verdict], location: Bisection, night: str
-) -> Iterator[IssueRow]:
-    """The rows whose effect is that of the pairs: of the machine that bisected, and of no other."""
-    here = [
-        one
-        for one in verdicts
-        if bisected_name(one.series) == change.name and ran_on_machine_of(location, one.series)
-    ]
-    for one in here:
-        yield IssueRow(
-            one.series, one.old, one.new, change.effect or one.effect, night, change.effect is not None
-        )
-    if not here:
-        near = next((one.series for one in verdicts), None)
-        yield IssueRow(
-            _series_named(change.name, location, near), effect=change.effect, night=night, proven=True
-        )
-
-
-def _series_named(name: str, location: Bisection, near: Series | None) -> Series:
-    """A series of which tonight's files have no verdict, out of its name; ``near`` is one of the same culprit."""
-    found = _SERIES_NAME.fullmatch(name)
-    how = found["how"].split(" ") if found else []
-    arch, device = bisected_machine(location)
-    return Series(
-        repo=near.repo if near else "",
-        benchmark=near.benchmark if near else "",
-        model=found["model"] if found else name,
-        metric=found["metric"] if found else "",
-        arch=arch,
-        **dict.fromkeys(_WAYS, "")
-        | {"device": device}
-        | (dict(zip(_WAYS, how, strict=True)) if len(how) == len(_WAYS) else {}),
-    )
+def _seen_row(verdict: Verdict, night: str) -> IssueRow:
+    """What history shows."""
+    return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night)
 
 
 def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:
@@ -256,95 +160,129 @@ def _proven_size(finding: IssueFinding) -> float:
     return max((row.size for row in finding.rows if row.proven), default=0.0)
 
 
-_NOT_BISECTED = "It is in the history; nobody has bisected between the two commits yet."
-_NO_RANGE = "The history does not say between which commits it lies, so nobody could bisect it."
-_NOT_EXPLAINED = "Between the two commits several culprits are proven, and of none of them what it did here."
-
-
-def findings_of(
-    judgements: Sequence[Judgement], locations: Sequence[Bisection], night: str, broken_nights: int
-) -> list[IssueFinding]:
-    """What there is to open issues about, the largest effect first and what is broken last.
-
-    Each regressed series is in the findings of the culprits that are proven to have changed it; else in that of the one
-    culprit in its range; else in the one that has no culprit. A candidate is in those of the culprits that are proven
-    to have changed it, or in none. What has failed for ``broken_nights`` runs in a row is a finding of its own kind.
-    """
-    worse = _worse(judgements)
-    found = culprit_findings(worse, locations, night)
-    explained = {row.series for finding in found for row in finding.rows}
-    left = [one for one in worse if one.verdict == "regressed" and one.series not in explained]
-    found += _unlocated(left, locations, night)
-    ranked = sorted(found, key=lambda one: max((row.size for row in one.rows), default=0.0), reverse=True)
-    return [
-        _with_facts_of_files(one, judgements) for one in (*ranked, *_broken(judgements, night, broken_nights))
-    ]
-
-
-def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement]) -> IssueFinding:
-    """With what the files of its verdicts say of all their series."""
-    series = {one.series for one in finding.verdicts}
-    files = [one for one in judgements if any(verdict.series in series for verdict in one.verdicts)]
-    notes = [
-        *(finding.location.notes if finding.location else ()),
-        *(note for one in files for note in one.notes),
-    ]
-    return replace(
-        finding,
-        again=next((one.again for one in files if one.again), None),
-        warnings=tuple(dict.fromkeys(note for note in notes if note.startswith(DISTURBED_MARK))),
+def _names_series(
+    culprit: Culprit, verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]
+) -> bool:
+    """Whether a culprit names a series: on its own machine, or, if it regressed, on one that nobody bisected on."""
+    if all(change.name != _bisected_name(verdict.series) for change in culprit.series):
+        return False
+    return _ran_on_machine_of(bisection, verdict.series) or (
+        verdict.is_red and _bisection_of(verdict, bisections) is None
     )
 
 
-def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
-    """What regressed or looks worse, one verdict for each series: several files may judge the same."""
-    verdicts = (one for judgement in judgements for one in judgement.verdicts)
-    found = [one for one in verdicts if one.verdict == "regressed" or one.candidate]
-    return list({one.series: one for one in reversed(found)}.values())[::-1]
+def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
+    """Whether a proven verdict that no culprit names can only be the work of the one culprit that its range has."""
+    if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
+        return False
+    named = {change.name for one in bisections for culprit in one.culprits for change in culprit.series}
+    return _bisected_name(verdict.series) not in named
 
 
-def _unlocated(worse: Iterable[Verdict], locations: Sequence[Bisection], night: str) -> list[IssueFinding]:
+def _rows_of_change(
+    change: SeriesEffect, verdicts: Sequence[Verdict], bisection: Bisection, night: str
+) -> Iterator[IssueRow]:
+    """The rows whose effect is that of the pairs: of the machine that bisected, and of no other."""
+    here = [
+        verdict
+        for verdict in verdicts
+        if _bisected_name(verdict.series) == change.name and _ran_on_machine_of(bisection, verdict.series)
+    ]
+    for verdict in here:
+        row = _seen_row(verdict, night)
+        yield replace(row, effect=change.effect, proven=True) if change.effect else row
+    if not here:
+        alike = verdicts[0].series if verdicts else None
+        series = _series_named(change.name, bisection, alike)
+        yield IssueRow(series, effect=change.effect, night=night, proven=True)
+
+
+def _bisected_name(series: Series) -> str:
+    """What a bisection calls a series: the ratio to an anchor is measured as the latency that it moves with."""
+    return str(replace(series, metric=bisected_as(series.metric) or series.metric))
+
+
+_SERIES_NAME = re.compile(r"(?P<model>.+) (?P<metric>\S+) \((?P<case>[^()]*)\)")
+_CASE_FIELDS = ("mode", "dtype", "backend", "device")
+
+
+def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Series:
+    """A series of which tonight's files have no verdict, out of its name; ``alike`` is one of the same culprit."""
+    parts = _SERIES_NAME.fullmatch(name)
+    words = parts["case"].split(" ") if parts else []
+    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
+    case = dict.fromkeys(_CASE_FIELDS, "") | {"device": machine["device"] if machine else ""}
+    if len(words) == len(_CASE_FIELDS):
+        case = dict(zip(_CASE_FIELDS, words, strict=True))
+    return Series(
+        repo=alike.repo if alike else "",
+        benchmark=alike.benchmark if alike else "",
+        model=parts["model"] if parts else name,
+        metric=parts["metric"] if parts else "",
+        arch=machine["arch"] if machine else bisection.machine,
+        **case,
+    )
+
+
+def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
+    """The bisection of just the range of a verdict, in either repository, on its kind of machine."""
+    ranges = commit_ends_of([commit_range_of(verdict)])
+    fitting = (one for one in bisections if (one.good, one.bad) in ranges)
+    return next((one for one in fitting if _ran_on_machine_of(one, verdict.series)), None)
+
+
+_MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
+
+
+def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
+    """Whether the bisection ran on the kind of machine that a series is of; True where it does not say which."""
+    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
+    return machine is None or (machine["arch"], machine["device"]) == (series.arch, series.device)
+
+
+def _unlocated_findings(
+    regressed: Iterable[Verdict], bisections: Sequence[Bisection], night: str
+) -> list[IssueFinding]:
+    """What no culprit explains, one finding for each range of commits on each kind of machine."""
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
-    for verdict in worse:
-        series, turn = verdict.series, commit_range_of(verdict)
-        ends = turn.range or (turn.last_old.name, turn.first_new.name)
+    for verdict in regressed:
+        series, commits = verdict.series, commit_range_of(verdict)
+        ends = commits.range or (commits.last_old.name, commits.first_new.name)
         key = (series.repo, series.device, series.arch, *ends)
         groups[key].append(verdict)
-    return [_without_culprit(key, group, locations, night) for key, group in groups.items()]
+    return [
+        IssueFinding(
+            "unlocated",
+            cause_fingerprint("unlocated", *key),
+            tuple(_seen_row(verdict, night) for verdict in verdicts),
+            tuple(verdicts),
+            bisection=(bisection := _bisection_of(verdicts[0], bisections)),
+            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _luck(verdicts)))),
+        )
+        for key, verdicts in groups.items()
+    ]
 
 
-def _without_culprit(
-    key: tuple[str, ...], verdicts: Sequence[Verdict], locations: Sequence[Bisection], night: str
-) -> IssueFinding:
-    location = bisection_of(verdicts[0], locations)
-    why = _why(location, known=commit_range_of(verdicts[0]).range is not None)
-    return IssueFinding(
-        "unlocated",
-        cause_fingerprint("unlocated", *key),
-        tuple(IssueRow(one.series, one.old, one.new, one.effect, night) for one in verdicts),
-        tuple(verdicts),
-        location=location,
-        why=" ".join(filter(None, (why, _luck(verdicts)))),
-    )
-
-
-def _why(location: Bisection | None, *, known: bool) -> str:
-    if location is None:
-        return _NOT_BISECTED if known else _NO_RANGE
-    if location.culprits:
-        return _NOT_EXPLAINED
-    return location.why or f"The bisection ended without a culprit: {location.status}."
+def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
+    if bisection is None and commit_range_of(verdict).range is None:
+        return "The history does not say between which commits it lies, so nobody could bisect it."
+    if bisection is None:
+        return "It is in the history; nobody has bisected between the two commits yet."
+    if bisection.culprits:
+        return "Between the two commits several culprits are proven, and of none of them what it did here."
+    return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 
 def _luck(verdicts: Iterable[Verdict]) -> str:
     """That it may be chance; empty where of any series that is not so, or not known."""
-    told = [luck_of(one) for one in verdicts]
-    return f"{str(told[0]).capitalize()}." if all(luck and luck.is_enough for luck in told) else ""
+    lucks = [luck_of(verdict) for verdict in verdicts]
+    return f"{str(lucks[0]).capitalize()}." if all(luck and luck.is_enough for luck in lucks) else ""
 
 
-def _broken(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
-    groups: dict[tuple[str, ...], dict[object, Verdict]] = defaultdict(dict)
-    for verdict in (one for judgement in judgements for one in judgement.verdicts):
+def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
+    """The benchmarks that have failed for so many nights, each with all that it was run as."""
+    groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
+    for verdict in (verdict for judgement in judgements for verdict in judgement.verdicts):
         if failed_runs(verdict) >= max(nights, 1):
             series = verdict.series
             groups[series.repo, series.benchmark, series.model].setdefault(series, verdict)
@@ -352,17 +290,9 @@ def _broken(judgements: Iterable[Judgement], night: str, nights: int) -> list[Is
         IssueFinding(
             "broken",
             cause_fingerprint("broken", *key),
-            tuple(
-                IssueRow(series=one.series, old=one.old, new=one.new, night=night) for one in group.values()
-            ),
-            tuple(group.values()),
-            why=max(group.values(), key=failed_runs).why,
+            tuple(IssueRow(one.series, one.old, one.new, night=night) for one in verdicts.values()),
+            tuple(verdicts.values()),
+            why=max(verdicts.values(), key=failed_runs).why,
         )
-        for key, group in groups.items()
+        for key, verdicts in groups.items()
     ]
-
-
-def failed_runs(verdict: Verdict) -> float:
-    """Runs in a row that the series has failed, the newest included; 0 where that is not known."""
-    runs = verdict.evidence.get("failing")
-    return runs if isinstance(runs, int | float) and not isinstance(runs, bool) and runs < inf else 0

@@ -6,25 +6,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import markdown_cell, one_line
-from torchperf_ci.culprits.culprit_text import count
+from torchperf_ci.actions import one_line
+from torchperf_ci.document import Bullets, Document, Link, counted
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.issues.body import issue_title
 from torchperf_ci.issues.comments import duplicate_comment, text_of_action
 from torchperf_ci.issues.lifecycle import plan_actions
-from torchperf_ci.issues.memory import MEMORY_MARKER, TORCHPERF_LABEL
-from torchperf_ci.issues.tracker import LockedError, StaleError
+from torchperf_ci.issues.memory import MEMORY_MARKER
+from torchperf_ci.issues.tracker import TORCHPERF_LABEL, LockedError, StaleError
+from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from torchperf_ci.document import Words
     from torchperf_ci.issues.body import IssueContext
     from torchperf_ci.issues.comments import IssueText
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.lifecycle import IssueAction
     from torchperf_ci.issues.matching import IssueRules
-    from torchperf_ci.issues.memory import TrackedIssue
-    from torchperf_ci.issues.tracker import IssueTracker
+    from torchperf_ci.issues.tracker import IssueTracker, TrackedIssue
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -69,18 +70,18 @@ class NightToPublish:
     verdicts: Sequence[Verdict]
     rules: IssueRules
     context: Callable[[IssueAction], IssueContext]
-    over: Mapping[str, str] = field(default_factory=dict)
+    over: Mapping[str, Words] = field(default_factory=dict)
 
 
-def publish_issues(board: IssueTracker, tonight: NightToPublish) -> PublishedIssues:
+def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedIssues:
     """Open, update, close and reopen. What fails is in the answer, and hinders nothing else.
 
     Raises :class:`TorchperfError` only where the issues that there are cannot be listed: nothing was done then.
     """
     done = PublishedIssues()
-    for number in board.ask.deadline.tries(_ROUNDS):
+    for number in tracker.ask.deadline.tries(_ROUNDS):
         try:
-            stale = _publish_once(board, tonight, done)
+            stale = _publish_once(tracker, tonight, done)
         except TorchperfError as error:
             if number == 1:
                 raise
@@ -90,15 +91,15 @@ def publish_issues(board: IssueTracker, tonight: NightToPublish) -> PublishedIss
             break
     else:
         done.failed += [f"{_action_name(action)}: it changed again and again meanwhile" for action in stale]
-    if board.refused_labels:
-        names = ", ".join(board.refused_labels)
+    if tracker.refused_labels:
+        names = ", ".join(tracker.refused_labels)
         done.notes.append(f"the token may not make the labels that are missing: {names}")
     return done
 
 
-def _publish_once(board: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
+def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
     """Look, plan and do; the actions whose issues have changed between the first and the last."""
-    listed = {issue.number: issue for issue in (*done.opened, *board.ours())}  # lists may lag behind
+    listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}  # lists may lag behind
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # what failed before is planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
@@ -107,15 +108,15 @@ def _publish_once(board: IssueTracker, tonight: NightToPublish, done: PublishedI
     done.settled = [
         f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.settled
     ]
-    return [action for action in planned.actions if not _try_action(board, action, tonight, done)]
+    return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
 
 def _try_action(
-    board: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
+    tracker: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
 ) -> bool:
     """Whether an action is done with, be it done or failed; not where its issue has changed meanwhile."""
     try:
-        _do_action(board, action, tonight, done)
+        _do_action(tracker, action, tonight, done)
     except StaleError:
         return False
     except TorchperfError as error:
@@ -124,46 +125,46 @@ def _try_action(
 
 
 def _do_action(
-    board: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
+    tracker: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
 ) -> None:
     issue, other = action.issue, action.other
     if issue and other:
-        _close_as_duplicate(board, issue, other)
+        _close_as_duplicate(tracker, issue, other)
         done.closed.append(issue)
         return
     text = text_of_action(action, tonight.context(action))
     if issue is None:
-        done.opened.append(board.open(text.title, text.body))
+        done.opened.append(tracker.open(text.title, text.body))
         return
-    _write(board, action, issue, text)
-    told = {"recover": done.closed, "accept": done.closed, "reopen": done.reopened}
+    _write(tracker, action, issue, text)
+    lists = {"recover": done.closed, "accept": done.closed, "reopen": done.reopened}
     if action.what != "remember":
-        told.get(action.what, done.updated).append(issue)
+        lists.get(action.what, done.updated).append(issue)
     if text.comment:
         try:
-            board.comment(issue, text.comment)
+            tracker.comment(issue, text.comment)
         except LockedError:
             done.notes.append(f"#{issue.number} is locked: it is edited, and nothing is said under it")
 
 
-def _write(board: IssueTracker, action: IssueAction, issue: TrackedIssue, text: IssueText) -> None:
+def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text: IssueText) -> None:
     match action.what:
         case "recover":
-            board.close(issue, text.body)
+            tracker.close(issue, text.body)
         case "accept":
-            board.close(issue, text.body, "not_planned")
+            tracker.close(issue, text.body, "not_planned")
         case "reopen":
-            board.reopen(issue, text.body)
+            tracker.reopen(issue, text.body)
         case _ if (text.title or issue.title, text.body.strip()) != (issue.title, issue.body.strip()):
-            board.edit(issue, text.body, title=text.title or None)
+            tracker.edit(issue, text.body, title=text.title or None)
 
 
-def _close_as_duplicate(board: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
+def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
     """Without our label and our memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
     with suppress(LockedError, StaleError):  # people may change it meanwhile
-        board.close(issue, MEMORY_MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
-        board.comment(issue, duplicate_comment(other.number))
+        tracker.close(issue, MEMORY_MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
+        tracker.comment(issue, duplicate_comment(other.number))
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:
@@ -194,26 +195,28 @@ def summarize_published(done: PublishedIssues) -> PublishedSummary:
         "updated": done.updated,
         "closed": done.closed,
     }
-    counted = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
+    counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.left:
-        counted.append(f"{len(done.left)} without room")
+        counts.append(f"{len(done.left)} without room")
     if done.failed:
-        counted.append(f"{count(len(done.failed), 'finding')} not told")
-    headline = f"issues: {', '.join(counted) or 'nothing new'}"
-    lines = [f"- {word} {_issue_link(issue)}" for word, issues in lists.items() for issue in issues]
-    news = {issue.number for issues in lists.values() for issue in issues}
-    lines += [f"- known {_issue_link(issue)}" for issue in done.about if issue.number not in news]
-    lines += [f"- no room tonight: {markdown_cell(title)}" for title in done.left]
-    lines += [f"- {markdown_cell(note)}" for note in (*done.settled, *done.notes)]
-    lines += [f"- ❌ not told: {markdown_cell(failure)}" for failure in done.failed]
-    title = f"### {headline[:1].upper()}{headline[1:]}"
+        counts.append(f"{counted(len(done.failed), 'finding')} not told")
+    headline = f"issues: {', '.join(counts) or 'nothing new'}"
+    told = {issue.number for issues in lists.values() for issue in issues}
+    lines: list[Words] = [
+        *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
+        *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in told),
+        *(f"no room tonight: {title}" for title in done.left),
+        *(*done.settled, *done.notes),
+        *(f"❌ not told: {failure}" for failure in done.failed),
+    ]
+    document = Document(f"{headline[:1].upper()}{headline[1:]}", [Bullets(lines)])
     outputs = {
         "issues": "\n".join(issue.url for issue in done.about),
         "opened": str(len(done.opened)),
         "closed": str(len(done.closed)),
     }
-    return PublishedSummary(headline, "\n".join([title, "", *lines]).rstrip() + "\n", outputs)
+    return PublishedSummary(headline, to_markdown(document), outputs)
 
 
-def _issue_link(issue: TrackedIssue) -> str:
-    return f"[#{issue.number} {markdown_cell(issue.title)}]({issue.url})"
+def _issue_link(issue: TrackedIssue) -> Link:
+    return Link(f"#{issue.number} {issue.title}", issue.url)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
 from torchperf_ci.github import GitHubRefusedError, authenticated_login
-from torchperf_ci.issues.memory import EXPECTED_LABEL, TORCHPERF_LABEL, TrackedIssue, read_tracked_issue
+from torchperf_ci.issues.memory import recall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,51 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Culprit
     from torchperf_ci.github import GitHubClient
+    from torchperf_ci.issues.memory import IssueMemory
+
+
+TORCHPERF_LABEL = "torchperf"
+"""What all issues of ours have; without it none is found again."""
+EXPECTED_LABEL = "torchperf: expected"
+"""The label that says of an issue that it is meant to be so."""
+
+
+@dataclass(frozen=True)
+class TrackedIssue:
+    """An issue that we wrote: its label, its author and its hidden memory say so, whatever its title has become.
+
+    ``expected`` says that it has the label by which people say that it is meant to be so.
+    """
+
+    number: int
+    url: str
+    title: str
+    body: str
+    memory: IssueMemory
+    is_open: bool = True
+    labels: tuple[str, ...] = ()
+    expected: bool = False
+
+
+def read_tracked_issue(issue: Issue, login: str) -> TrackedIssue | None:
+    """An issue of GitHub's if it is ours, where ``login`` is who we are. Asks nothing: lists hold all of this."""
+    labels = tuple(label.name for label in issue.labels)
+    if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != login:
+        return None
+    body = issue.body or ""
+    memory = recall(body)
+    if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
+        return None
+    return TrackedIssue(
+        issue.number,
+        issue.html_url,
+        issue.title,
+        body,
+        memory,
+        is_open=issue.state == "open",
+        labels=labels,
+        expected=EXPECTED_LABEL in labels,
+    )
 
 
 _MAY_NOT = (401, 403)

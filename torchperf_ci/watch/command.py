@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.actions import markdown_cell
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Table
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
 from torchperf_ci.github import github_client
 from torchperf_ci.issues.body import IssueContext
@@ -20,80 +20,16 @@ from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, publish_issues
 from torchperf_ci.issues.tracker import IssueTracker
+from torchperf_ci.markdown import to_markdown
 from torchperf_ci.watch.schedule import check_schedule, read_schedule, to_the_minute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.document import Piece, Words
     from torchperf_ci.issues.publishing import PublishedIssues
     from torchperf_ci.options import WatchOptions
     from torchperf_ci.watch.schedule import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
-
-
-SHOWN_RUNS = 10
-"""Runs in the table."""
-_HEADLINES: Mapping[ScheduleState, str] = {
-    "absent": "The benchmarks did not run",
-    "failing": "The benchmarks fail",
-    "disabled": "The benchmarks are switched off",
-}
-_STEPS: Mapping[ScheduleState, str] = {
-    "absent": (
-        "open [the workflow]({url}) under *Actions* and start it by hand. GitHub may begin a schedule late or leave a "
-        "time out when much is asked of it: choose another minute than 0. A schedule is read from the default branch "
-        "only, and ends with the membership of whoever wrote its last `cron` line."
-    ),
-    "failing": (
-        "open the newest run below; *Re-run failed jobs* counts as a new one. Where no runner took a job, GitHub gave "
-        "it up after a day: look whether the runner is online."
-    ),
-    "disabled": "open [the workflow]({url}) under *Actions* and choose *Enable workflow*, or bring its file back.",
-}
-
-
-def nightly_title(schedule: WorkflowSchedule) -> str:
-    """One line without markup that is the same whatever keeps the results away; at most 120 characters."""
-    return f"No results from the scheduled benchmarks ({schedule.file[:70]})"
-
-
-def nightly_body(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
-    """The verdict and the next step, then the newest runs; the same as long as these are the same."""
-    what = f"**{_HEADLINES[sighting.state]}.** [`{_in_code_span(schedule.file)}`]({schedule.url}): {sighting.why}."
-    parts = [
-        f"{what} Meanwhile nothing is measured, and a regression goes unseen.",
-        f"**Next step:** {_STEPS[sighting.state].format(url=schedule.url)}",
-        _runs_table(schedule.runs[:SHOWN_RUNS]),
-        "<sub>torchperf renews this text, and closes the issue as soon as a scheduled run has done its work.</sub>",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def runs_again_comment(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
-    """The comment under which the issue is closed."""
-    return f"It runs again: {_linked(schedule, sighting)}."
-
-
-def _linked(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> str:
-    worked = next((run for run in schedule.runs if run.worked), None)
-    return f"[{sighting.why}]({worked.url})" if worked else sighting.why
-
-
-def _runs_table(runs: tuple[ScheduledRun, ...]) -> str:
-    if not runs:
-        return ""
-    rows = [f"| {to_the_minute(run.began)} | [{run.number}]({run.url}) | {_ended(run)} |" for run in runs]
-    return "\n".join(["| began | run | ended as |", "| --- | --- | --- |", *rows])
-
-
-def _ended(run: ScheduledRun) -> str:
-    if not run.ended:
-        return "goes on"
-    return f"{markdown_cell(run.ended)}, with verdicts" if run.judged else markdown_cell(run.ended)
-
-
-def _in_code_span(text: str) -> str:
-    """``text`` inside a code span of one backtick."""
-    return text.replace("`", "'")
 
 
 _SECONDS = 120.0
@@ -106,9 +42,9 @@ def watch_command(options: WatchOptions) -> int:
     server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
     with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
         schedule = read_schedule(ask, server, options.workflow, options.branch)
-        sighting = check_schedule(schedule, now, options.within)
-        _tell_job(schedule, sighting)
-        tonight = _night_to_publish(schedule, sighting, f"{now:%Y-%m-%d}")
+        status = check_schedule(schedule, now, options.within)
+        _tell_job(schedule, status)
+        tonight = _night_to_publish(schedule, status, f"{now:%Y-%m-%d}")
         if options.dry_run:
             _show_draft(tonight)
         else:
@@ -120,17 +56,19 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _night_to_publish(schedule: WorkflowSchedule, sighting: ScheduleStatus, night: str) -> NightToPublish:
+def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night: str) -> NightToPublish:
     """What there is to publish on ``night`` (ISO date). One run is enough to close the issue."""
     name = cause_fingerprint("nightly", schedule.file)
-    title, body = nightly_title(schedule), nightly_body(schedule, sighting) if sighting.missing else ""
-    missing = IssueFinding("nightly", name, (), why=sighting.why, title=title, text=body)
+    findings = []
+    if status.missing:
+        document = nightly_document(schedule, status)
+        findings.append(IssueFinding("nightly", name, (), why=status.why, document=document))
     return NightToPublish(
-        [missing] if sighting.missing else [],
+        findings,
         verdicts=(),
         rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
         context=lambda _: IssueContext(night),
-        over={name: runs_again_comment(schedule, sighting)} if sighting.state == "ran" else {},
+        over={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
     )
 
 
@@ -145,16 +83,17 @@ def _repository(options: WatchOptions) -> str:
     return repository
 
 
-def _tell_job(schedule: WorkflowSchedule, sighting: ScheduleStatus) -> None:
+def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     """To whoever reads the log, the summary or the step's outputs."""
-    line = f"{schedule.file}: {sighting.why}"
+    line = f"{schedule.file}: {status.why}"
     say(line)
-    actions.set_output("ran", str(not sighting.missing).lower())
-    if sighting.missing:
+    actions.set_output("ran", str(not status.missing).lower())
+    if status.missing:
         actions.annotate([actions.Annotation("error", line, title="No results")])
-        actions.append_summary(nightly_body(schedule, sighting))
+        blocks = nightly_document(schedule, status).blocks
+        actions.append_summary(to_markdown(Document("", blocks), actions.SUMMARY_LIMIT))
     else:
-        actions.append_summary(f"{actions.markdown_cell(line)}\n")
+        actions.append_summary(to_markdown(Document("", [Paragraph(line)])))
 
 
 def _show_draft(tonight: NightToPublish) -> None:
@@ -184,3 +123,65 @@ def _tell_published(done: PublishedIssues) -> None:
     if done.failed:
         msg = f"not told: {'; '.join(done.failed)}"
         raise NotDeliveredError(msg)
+
+
+SHOWN_RUNS = 10
+"""Runs in the table."""
+
+
+def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Document:
+    """The verdict and the next step, then the newest runs; the same as long as these are the same."""
+    why = f": {status.why}. Meanwhile nothing is measured, and a regression goes unseen."
+    renewed = "torchperf renews this text, and closes the issue as soon as a scheduled run has done its work."
+    return Document(
+        nightly_title(schedule),
+        [
+            Paragraph((Bold(_HEADLINES[status.state]), " ", Link(Code(schedule.file), schedule.url), why)),
+            Paragraph((Bold("Next step:"), " ", *_next_step(schedule, status.state))),
+            Table(
+                [Column("began"), Column("run"), Column("ended as")],
+                [
+                    (to_the_minute(run.began), Link(str(run.number), run.url), _ended(run))
+                    for run in schedule.runs[:SHOWN_RUNS]
+                ],
+            ),
+            Paragraph(renewed, small=True),
+        ],
+    )
+
+
+def nightly_title(schedule: WorkflowSchedule) -> str:
+    """One line without markup that is the same whatever keeps the results away; at most 120 characters."""
+    return f"No results from the scheduled benchmarks ({schedule.file[:70]})"
+
+
+_HEADLINES: Mapping[ScheduleState, str] = {
+    "absent": "The benchmarks did not run.",
+    "failing": "The benchmarks fail.",
+    "disabled": "The benchmarks are switched off.",
+}
+
+
+def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece, ...]:
+    to_the_workflow = ("open ", Link("the workflow", schedule.url), " under ", Bold("Actions"))
+    if state == "disabled":
+        return (*to_the_workflow, " and choose ", Bold("Enable workflow"), ", or bring its file back.")
+    if state == "failing":
+        no_runner = (
+            "Where no runner took a job, GitHub gave it up after a day: look whether the runner is online."
+        )
+        again = Bold("Re-run failed jobs")
+        return ("open the newest run below; ", again, f" counts as a new one. {no_runner}")
+    late = "GitHub may begin a schedule late or leave a time out when much is asked: choose another minute than 0."
+    read = "A schedule is read from the default branch only, and ends with the membership of whoever wrote its last "
+    return (*to_the_workflow, f" and start it by hand. {late} {read}", Code("cron"), " line.")
+
+
+def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:
+    """The comment under which the issue is closed."""
+    worked = next((run for run in schedule.runs if run.worked), None)
+    return ("It runs again: ", Link(status.why, worked.url) if worked else status.why, ".")
+
+
+def _ended(run: ScheduledRun) -> str:
+    return (f"{run.ended}, with verdicts" if run.judged else run.ended) or "goes on"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_night import NIGHT, RESNET, a_series
 
-from torchperf_ci.issues.findings import IssueRow
+from torchperf_ci.issues.memory import IssueRow
 from torchperf_ci.issues.table import (
     change_in_words,
     largest_first,
