@@ -266,3 +266,10 @@ def test_a_search_that_found_no_culprit_in_time_leaves_nearly_all_suspects() -> 
     (search,) = ended.investigation.searches
     assert search.is_spent
     assert len(search.suspects()) > 0.9 * N
+
+
+def test_where_no_pair_tells_more_the_likeliest_step_has_its_proof() -> None:
+    """The first build of good is a slow one by chance, which every pair shares: commit 1 stays a suspect."""
+    ended = bisected(a_range({35: 1.12}, seed=26, luck=0.012, rebuilds=True))
+    assert ended.culprits == {"s": steps(35)}
+    assert ended.investigation.searches == []

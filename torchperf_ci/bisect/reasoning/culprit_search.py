@@ -127,6 +127,8 @@ MOST_EXPECTED, PAIRS_BESIDE = 12, 20
 """A search ends after so many times the pairs that were expected, and some beside these: of 320 simulated searches for
 a culprit half took up to 1.8 times those and a hundredth 8 times or more where few were expected; memory and
 modes of machines take more."""
+LIKELIER = 0.5
+"""What a step has to have where nothing tells more, to be tried: more than the rest together."""
 LEAST_BITS = 0.02
 """A pair is worth at least as much: the budget has to end."""
 
@@ -169,12 +171,24 @@ class CulpritSearch:
     @cached_property
     def _place(self) -> SuspectRange | None:
         """The same, as far as was tried."""
+        return self._likeliest(SURE)
+
+    @cached_property
+    def last_step(self) -> SuspectRange | None:
+        """What is tried when no pair tells more of where the culprit lies: the likeliest two builds, as their proof is
+        another one's. None where they are not likelier than the rest together, or hold what was reverted."""
+        step = self._likeliest(LIKELIER)
+        is_reverted = step and reverted_suspects(self.members[0], self.segment, step)
+        return None if self._unsettled or is_reverted else step
+
+    def _likeliest(self, least: float) -> SuspectRange | None:
+        """The likeliest two builds, if they have the probability ``least`` and none between them can be had."""
         most = int(self.odds.gaps.argmax())
-        if self.odds.gaps[most] < SURE:
+        if self.odds.gaps[most] < least:
             return None
         left, right = (int(self.odds.tested[most + side]) + self.segment.before for side in (0, 1))
-        facts = self.members[0].facts
-        return SuspectRange(left, right) if {*range(left + 1, right)} <= facts.unusable else None
+        unusable = self.members[0].facts.unusable
+        return SuspectRange(left, right) if {*range(left + 1, right)} <= unusable else None
 
     @cached_property
     def _unsettled(self) -> Sequence[int]:

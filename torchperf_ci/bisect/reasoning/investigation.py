@@ -82,6 +82,7 @@ class Investigation:
             self._remainders(),
             self._verifications(may_build=may_build),
             self._locations(may_build=may_build),
+            self._last_steps(),
             self._confirmations(first=False),
         ):
             if (step := next(filter(self._may_run, steps), None)) is not None:
@@ -139,6 +140,13 @@ class Investigation:
         for search in self.searches:
             if search.step is None and (step := search.next_pair(may_build=may_build)):
                 yield step
+
+    def _last_steps(self) -> Iterator[PlannedPair]:
+        """Where nothing tells more, the likeliest step is set against its own proof."""
+        for search in self.searches:
+            first = search.members[0]
+            if search.step is None and search.last_step and search.last_step not in first.refuted:
+                yield first.pair(search.last_step, "verify")
 
 
 def _clarity(series: SeriesEvidence) -> float:
