@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
 from made_points import noisy, point, row, series
 
@@ -13,17 +12,13 @@ from torchperf_ci.history.history_document import history_document, history_head
 from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.series.policy import rule_of_metric
 
-if TYPE_CHECKING:
-    import pytest
-
-
 CHANGES = {"small": (10.5, 0), "large": (8, 0), "late": (10.5, 3)}
 
 
-def shown(points) -> list[str]:
+def shown(points, most: int = 100) -> list[str]:
     out = io.StringIO()
     histories = segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy()))
-    console.print_document(history_document(histories), out, rest="all of them with --json")
+    console.print_document(history_document(histories), out, rest="all of them with --json", most=most)
     return out.getvalue().splitlines()
 
 
@@ -40,9 +35,8 @@ def test_the_largest_of_one_night_comes_first_and_a_later_night_before() -> None
     ]
 
 
-def test_a_long_table_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "MOST_ROWS", 2)
-    found = shown({series(model=f"model{number}"): step(11) for number in range(5)})
+def test_a_long_table_ends_and_says_so() -> None:
+    found = shown({series(model=f"model{number}"): step(11) for number in range(5)}, most=2)
     assert len(found) == 1 + 2 + 1
     assert found[-1] == "and 3 more, all of them with --json"
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import in_actions
 from torchperf_ci.check.baselines import points_of_baselines, read_baselines
 from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
+from torchperf_ci.identity import fields_of_job
 from torchperf_ci.records.schema import Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import groups_of_store, points_of_store
+from torchperf_ci.series.points import run_of
 from torchperf_ci.store.migrations import is_remote, open_existing, store_of_place
 
 if TYPE_CHECKING:
@@ -106,10 +108,9 @@ def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
 
 
 def _run_of_this_job(environ: Mapping[str, str]) -> str:
-    """As :func:`run_of` names it; a name that no run has outside of a job."""
-    if not in_actions(environ):
-        return ""
-    return f"{environ.get('GITHUB_RUN_ID', '')}.{environ.get('GITHUB_RUN_ATTEMPT', '')}"
+    """Its name; outside of a job one that no run has."""
+    fields = fields_of_job(environ)
+    return run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "")
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
