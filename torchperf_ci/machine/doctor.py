@@ -23,7 +23,55 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.examination import DeviceExercise, FindingLevel
 
 
+COOL_MARGIN = 10
+"""Degrees below the slow-down temperature at which an idle GPU is too warm to begin."""
+HOT_CELSIUS = 75
+"""°C, where the GPU does not tell its own limit."""
+GIB = 2**30
+ENOUGH_MEMORY = 4 * GIB
+ENOUGH_DISK = 5 * GIB
+CLOCK_STEP = 1e-6
+FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
+"""Read without entering the kernel; empty where the system does not say."""
 TUNE = "run with --tune (needs root)"
+PAIRS = "measure in pairs: --anchor, or torchperf compare"
+
+
+def examine(
+    device: Device | None = None, root: Path = Path("/"), exercise: DeviceExercise | None = None
+) -> tuple[DoctorFinding, ...]:
+    """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing.
+
+    ``exercise`` is how it fared when torch gave it work, where there was a torch.
+    """
+    return diagnose(gather_facts(device or Cpu(root), root, exercise))
+
+
+def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
+    """Judge what was gathered: the measured steadiness first, then what may explain it."""
+    return (
+        steadiness(facts),
+        *device_steadiness(facts),
+        *gpu_findings(facts),
+        *(check(facts) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
+    )
+
+
+def verdict(findings: Sequence[DoctorFinding]) -> str:
+    """One plain sentence."""
+    bad = [finding.check for finding in findings if finding.level == "bad"]
+    warned = [finding.check for finding in findings if finding.level == "warn"]
+    if bad:
+        return f"Do not trust absolute numbers from this machine: {_listed(bad)} must be seen to first."
+    if warned:
+        return (
+            f"Numbers from this machine are usable, and best in pairs: {_listed(warned)} may make them noisy."
+        )
+    return "This machine gives trustworthy numbers."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def governor(facts: MachineFacts) -> DoctorFinding:
@@ -111,12 +159,6 @@ def heat(facts: MachineFacts) -> DoctorFinding:
 CPU_CHECKS = (governor, turbo, smt, idle_states, isolation, numa, heat)
 
 
-COOL_MARGIN = 10
-"""Degrees below the slow-down temperature at which an idle GPU is too warm to begin."""
-HOT_CELSIUS = 75
-"""°C, where the GPU does not tell its own limit."""
-
-
 def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
     """Everything about the GPU; nothing where there is none with tools of its own."""
     condition = facts.condition
@@ -198,15 +240,6 @@ def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
     if condition.temperature < (limit - COOL_MARGIN if limit else HOT_CELSIUS):
         return [DoctorFinding("gpu temperature", "ok", found, why)]
     return [DoctorFinding("gpu temperature", "warn", found, why, "let it cool down, or improve the cooling")]
-
-
-GIB = 2**30
-ENOUGH_MEMORY = 4 * GIB
-ENOUGH_DISK = 5 * GIB
-CLOCK_STEP = 1e-6
-FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
-"""Read without entering the kernel; empty where the system does not say."""
-PAIRS = "measure in pairs: --anchor, or torchperf compare"
 
 
 def virtual_machine(facts: MachineFacts) -> DoctorFinding:
@@ -325,40 +358,3 @@ SYSTEM_CHECKS = (
     compiler,
     instruction_counts,
 )
-
-
-def examine(
-    device: Device | None = None, root: Path = Path("/"), exercise: DeviceExercise | None = None
-) -> tuple[DoctorFinding, ...]:
-    """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing.
-
-    ``exercise`` is how it fared when torch gave it work, where there was a torch.
-    """
-    return diagnose(gather_facts(device or Cpu(root), root, exercise))
-
-
-def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
-    """Judge what was gathered: the measured steadiness first, then what may explain it."""
-    return (
-        steadiness(facts),
-        *device_steadiness(facts),
-        *gpu_findings(facts),
-        *(check(facts) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
-    )
-
-
-def verdict(findings: Sequence[DoctorFinding]) -> str:
-    """One plain sentence."""
-    bad = [finding.check for finding in findings if finding.level == "bad"]
-    warned = [finding.check for finding in findings if finding.level == "warn"]
-    if bad:
-        return f"Do not trust absolute numbers from this machine: {_listed(bad)} must be seen to first."
-    if warned:
-        return (
-            f"Numbers from this machine are usable, and best in pairs: {_listed(warned)} may make them noisy."
-        )
-    return "This machine gives trustworthy numbers."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

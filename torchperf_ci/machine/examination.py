@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 
 FindingLevel = Literal["ok", "warn", "bad"]
+BLOCK_SECONDS = 0.02
+BLOCKS = 50
+PROCESSES = 3
+"""That a run takes by default."""
+SURE = 1.96 + 0.84
+"""Normal quantiles for a two-sided 5% of false alarms and 80% of real changes seen."""
+CLOCK_READS = 1000
+USUAL_CHANGE = 0.03
+"""The smallest change that regressions are usually judged at."""
+HOPELESS = 0.10
 
 
 @dataclass(frozen=True)
@@ -37,14 +47,6 @@ class DoctorFinding:
     found: str
     why: str
     do: str = ""
-
-
-BLOCK_SECONDS = 0.02
-BLOCKS = 50
-PROCESSES = 3
-"""That a run takes by default."""
-SURE = 1.96 + 0.84
-"""Normal quantiles for a two-sided 5% of false alarms and 80% of real changes seen."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,6 @@ def _block(work: int) -> float:
     return time.perf_counter() - start
 
 
-CLOCK_READS = 1000
-
-
 @dataclass(frozen=True)
 class MachineFacts:
     """``disk_free``: bytes where inductor's cache lies. ``clock_step``: seconds. ``condition``: of a GPU."""
@@ -142,11 +141,6 @@ def _clock_step() -> float:
     readings = [time.perf_counter() for _ in range(CLOCK_READS)]
     steps = (b - a for a, b in itertools.pairwise(readings))
     return min((step for step in steps if step > 0), default=time.get_clock_info("perf_counter").resolution)
-
-
-USUAL_CHANGE = 0.03
-"""The smallest change that regressions are usually judged at."""
-HOPELESS = 0.10
 
 
 def steadiness(facts: MachineFacts) -> DoctorFinding:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
     from torchperf_ci.machine.tuning import TuningReport
 
-
+MIB = 2**20
 GIB = 2**30
 DIGEST_LENGTH = 12
 UNKNOWN = "unknown"
@@ -133,9 +133,6 @@ def _memory_class(total: int) -> int:
 
 def _switch(state: bool) -> str:
     return "on" if state else "off"
-
-
-MIB = 2**20
 
 
 def runner_entry(

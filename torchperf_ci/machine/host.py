@@ -19,33 +19,6 @@ if TYPE_CHECKING:
 
 
 VERSION_SECONDS = 10.0
-
-
-def compilers() -> Mapping[str, str]:
-    """Versions of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, in their words, where found."""
-    candidates = {
-        "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
-        "nvcc": ["nvcc"],
-    }
-    found = {
-        kind: next(filter(None, map(shutil.which, programs)), None) for kind, programs in candidates.items()
-    }
-    versions = {kind: _version(program) for kind, program in found.items() if program}
-    return {kind: version for kind, version in versions.items() if version}
-
-
-def _version(program: str) -> str:
-    """nvcc writes its release in the fourth line; the others all they say in the first."""
-    try:
-        answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    lines = answer.stdout.splitlines()
-    return next((line for line in lines if "release" in line), lines[0] if lines else "")
-
-
 KIB = 1024
 MICROSECOND = 1e-6
 IDLE, IOWAIT, STEAL = 3, 4, 7
@@ -70,8 +43,8 @@ class Host:
 
     ``governors`` are the distinct ones, ``smt`` is the kernel's word (``on``, ``off``, ``notsupported``, …),
     ``huge_pages`` its word for transparent ones (``always``, ``madvise``, ``never``), ``cpu_quota`` a limit in CPUs,
-    ``cpu_pressure`` the share of the last 10 s in which some task waited for a
-    CPU, ``steal`` the share of all CPU time since boot that went to other guests.
+    ``cpu_pressure`` the share of the last 10 s in which some task waited for a CPU, ``steal`` the share of all CPU time
+    since boot that went to other guests.
     """
 
     processor: Processor
@@ -227,3 +200,28 @@ def _cpu_quota(root: Path) -> float | None:
     limits = [text(folder / "cpu.max").split() for folder in _groups(root)]
     quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0] != "max"]
     return min(quotas, default=None)
+
+
+def compilers() -> Mapping[str, str]:
+    """Versions of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, in their words, where found."""
+    candidates = {
+        "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
+        "nvcc": ["nvcc"],
+    }
+    found = {
+        kind: next(filter(None, map(shutil.which, programs)), None) for kind, programs in candidates.items()
+    }
+    versions = {kind: _version(program) for kind, program in found.items() if program}
+    return {kind: version for kind, version in versions.items() if version}
+
+
+def _version(program: str) -> str:
+    """nvcc writes its release in the fourth line; the others all they say in the first."""
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    lines = answer.stdout.splitlines()
+    return next((line for line in lines if "release" in line), lines[0] if lines else "")

@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 
 PARENT, FIRST_TIME, LAST_TIME = 1, 11, 14
 """Columns of ``/proc/PID/stat`` (proc(5)) after the name: the parent, and own and children's user and system time."""
+STEAL_LIMIT = 0.02
+PRESSURE_LIMIT = 0.05
+LOAD_PER_THREAD = 0.25
+"""Share of the CPUs that other work may take."""
+NOTICEABLE = 0.05
+"""The same where tasks wait for a CPU: below, it is a workload with more threads than CPUs that waits for itself."""
+WARNING_MARK = "⚠ "
+"""How a sentence begins that a reader must not overlook."""
+SHORTEST_SECONDS = 0.5
+"""Seconds observed, below which the kernel's ticks of 10 ms tell no share."""
 
 
 @dataclass(frozen=True)
@@ -197,18 +207,6 @@ def _involuntary_switches(pid: int, root: Path) -> int | None:
 
 def _difference(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
-
-
-STEAL_LIMIT = 0.02
-PRESSURE_LIMIT = 0.05
-LOAD_PER_THREAD = 0.25
-"""Share of the CPUs that other work may take."""
-NOTICEABLE = 0.05
-"""The same where tasks wait for a CPU: below, it is a workload with more threads than CPUs that waits for itself."""
-WARNING_MARK = "⚠ "
-"""How a sentence begins that a reader must not overlook."""
-SHORTEST_SECONDS = 0.5
-"""Seconds observed, below which the kernel's ticks of 10 ms tell no share."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 NODES = Path("sys/devices/system/node")
 PCI_DEVICES = Path("sys/bus/pci/devices")
+DEEP_MICROSECONDS = 10
+"""Waking from states with a longer exit latency is felt by kernels of that length."""
+PROGRAM = Path(__file__).with_name("restorer.py")
+ANSWER_SECONDS = 30.0
+RUNNER_MARK = "RUNNER_TRACKING_ID"
+"""By this variable a GitHub runner finds, and ends, what a job left running."""
+SILENT = "the restoring process does not answer"
 
 _held: set[str] = set()
 """The names of the CPUs that this process has taken: the system gives them back when it ends, however it does."""
@@ -114,10 +121,6 @@ def _may_use(cpu: int) -> bool:
     return True
 
 
-DEEP_MICROSECONDS = 10
-"""Waking from states with a longer exit latency is felt by kernels of that length."""
-
-
 def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
     """What can be done to the host, in this order.
 
@@ -169,13 +172,6 @@ def _written(name: str, value: str, content: str, files: Sequence[Path]) -> Tuni
             path.write_text(content)
 
     return TuningChange(name, value, [{"kind": "file", "path": str(path)} for path in changed], apply)
-
-
-PROGRAM = Path(__file__).with_name("restorer.py")
-ANSWER_SECONDS = 30.0
-RUNNER_MARK = "RUNNER_TRACKING_ID"
-"""By this variable a GitHub runner finds, and ends, what a job left running."""
-SILENT = "the restoring process does not answer"
 
 
 class CannotRestoreError(Exception):
