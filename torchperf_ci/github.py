@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+GITHUB = "https://github.com"
+"""The server that people look at, where a job does not name another."""
+
 _SECONDS_A_REQUEST = 15
 _SECONDS_BETWEEN_WRITES = 1.0
 """What GitHub asks for: https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api"""
@@ -29,6 +32,11 @@ _NOT_DONE = (403, 429)
 """Of these the ones that say that nothing was done, so that the same again is not twice."""
 _JOB = "github-actions[bot]"
 """Who a job's own token is."""
+
+
+def github_server(environ: Mapping[str, str]) -> str:
+    """The GitHub that people look at."""
+    return environ.get("GITHUB_SERVER_URL") or GITHUB
 
 
 class GitHubRefusedError(Exception):

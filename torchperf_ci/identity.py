@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.errors import UsageError
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import NotDeliveredError, UsageError
+from torchperf_ci.git import Git, GitError
+from torchperf_ci.github import GitHubRefusedError, github_client, github_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from github.WorkflowJob import WorkflowJob
+
+_BRANCHES = "refs/heads/"
 
 
 class UnknownIdentityError(Exception):
@@ -90,7 +93,7 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     Raises :class:`UnknownIdentityError`.
     """
     try:
-        head = _event(environ).get("pull_request", {}).get("head")
+        head = read_event(environ).get("pull_request", {}).get("head")
         if head:
             return MeasuredCommit(environ["GITHUB_REPOSITORY"], head["ref"], head["sha"])
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
@@ -99,15 +102,41 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
         raise UnknownIdentityError(reason) from None
 
 
-def _event(environ: Mapping[str, str]) -> dict[str, Any]:
+def base_branch(environ: Mapping[str, str]) -> str:
+    """The branch that the job's pull request goes to; empty where it runs for none."""
+    return environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
+
+
+def branch_of_job(environ: Mapping[str, str]) -> str:
+    """The branch that the job runs on; empty outside of a job, and for a tag or a pull request."""
+    ref = environ.get("GITHUB_REF", "") if in_actions(environ) else ""
+    return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
+
+
+def run_url(environ: Mapping[str, str]) -> str:
+    """The page of the run that this is; empty outside of a job."""
+    run = environ.get("GITHUB_RUN_ID", "")
+    return (
+        f"{github_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}/actions/runs/{run}" if run else ""
+    )
+
+
+def read_event(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The event that the job runs for, as GitHub's webhooks have it; empty outside of a job.
+
+    Raises :class:`UnknownIdentityError`.
+    """
     path = environ.get("GITHUB_EVENT_PATH")
     if not path:
         return {}
     try:
-        event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        event = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = f"GITHUB_EVENT_PATH={path} cannot be read ({error})"
         raise UnknownIdentityError(reason) from None
+    if not isinstance(event, dict):
+        reason = f"GITHUB_EVENT_PATH={path} holds no event"
+        raise UnknownIdentityError(reason)
     return event
 
 
@@ -120,9 +149,8 @@ def job_number(environ: Mapping[str, str], variable: str) -> int:
     return int(value)
 
 
-_SECONDS_A_REQUEST = 10
-_RETRIES = 2
-_JOBS_DEADLINE = 60.0
+_JOBS_SECONDS = 20.0
+"""Most of them that GitHub may take to list the jobs of this run."""
 
 
 def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIdentity:
@@ -130,16 +158,18 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
 
     Needs a token that may read actions. Raises :class:`UnknownIdentityError`.
     """
-    token = environ.get("GITHUB_TOKEN", "")
-    if not token:
+    if not environ.get("GITHUB_TOKEN"):
         reason = "there is no GITHUB_TOKEN to ask GitHub with"
         raise UnknownIdentityError(reason)
+    deadline = Deadline.after(_JOBS_SECONDS)
+    try:
+        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as ask:
+            run = ask(lambda: ask.repository.get_workflow_run(workflow))
+            listed = ask.all(lambda: run.jobs("latest"))
+    except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
+        raise UnknownIdentityError(str(error)) from None
     runner = environ.get("RUNNER_NAME", "")
-    jobs = [
-        job
-        for job in _github_jobs(environ, token, workflow)
-        if job.runner_name == runner and job.run_attempt == attempt
-    ]
+    jobs = [job for job in listed if job.runner_name == runner and job.run_attempt == attempt]
     if not jobs:
         reason = f"GitHub lists no job on the runner {runner!r} in attempt {attempt} of this run"
         raise UnknownIdentityError(reason)
@@ -148,61 +178,44 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     return JobIdentity(latest.id, latest.name)
 
 
-def _github_jobs(environ: Mapping[str, str], token: str, workflow: int) -> list[WorkflowJob]:
-    import requests
-    from github import Auth, Github, GithubException
-    from urllib3.util import Retry
-
-    # PyGithub's own default waits for as long as an hour where a rate limit is reached.
-    retry = Retry(
-        _RETRIES, status_forcelist=(500, 502, 503, 504), backoff_factor=0.5, respect_retry_after_header=False
-    )
-    url = environ.get("GITHUB_API_URL", "https://api.github.com")
-    api = Github(
-        auth=Auth.Token(token),
-        base_url=url,
-        timeout=_SECONDS_A_REQUEST,
-        retry=retry,
-        per_page=100,
-        lazy=True,  # nothing is asked about the repository itself
-    )
-    try:
-        repository = api.get_repo(environ.get("GITHUB_REPOSITORY", ""))
-        return list(_until(_JOBS_DEADLINE, repository.get_workflow_run(workflow).jobs("latest")))
-    except GithubException as error:
-        reason = f"GitHub answered {error.status}: {error.message}"
-    except requests.RequestException as error:
-        reason = f"GitHub cannot be reached: {type(error).__name__}"
-    finally:
-        api.close()
-    raise UnknownIdentityError(reason)
-
-
-def _until(seconds: float, jobs: Iterable[WorkflowJob]) -> Iterable[WorkflowJob]:
-    end = time.monotonic() + seconds
-    for job in jobs:
-        yield job
-        if time.monotonic() > end:
-            reason = f"GitHub took more than {seconds:g} s to list the jobs"
-            raise UnknownIdentityError(reason)
-
-
-_GIT_DEADLINE = 60.0
+_GIT_SECONDS = 60.0
+_PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
+_REMOTES = (
+    re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
+    # A port of ssh's is none of its pages'.
+    re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
+)
 
 
 def read_checkout(folder: Path) -> MeasuredCommit:
     """Ask git about ``folder``; raises :class:`UnknownIdentityError` where it cannot tell everything."""
-    sha, date = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %ct").split()
-    return MeasuredCommit(_repository(folder), _checkout_branch(folder), sha, int(date))
-
-
-def _repository(folder: Path) -> str:
-    url = _git(folder, "remote", "get-url", "origin")
-    repo = repository_name(url)
+    if not folder.is_dir():
+        reason = f"{folder}: there is no such directory; name the checkout that was measured with --repo"
+        raise UnknownIdentityError(reason)
+    git = Git(folder, Deadline.after(_GIT_SECONDS))
+    try:
+        sha, date = git("log", "-1", "--no-show-signature", "--format=%H %ct").decode().split()
+        repo, branch = repository_name(_origin(git)), _checked_out_branch(git)
+    except GitError as error:
+        reason = f"{folder}: {error}; name the checkout that was measured with --repo"
+        raise UnknownIdentityError(reason) from None
     if not repo:
         reason = f"{folder}: its remote 'origin' names no owner/name; set one"
         raise UnknownIdentityError(reason)
-    return repo
+    if not branch:
+        reason = f"{folder}: no branch holds the commit that is checked out; fetch its branch"
+        raise UnknownIdentityError(reason)
+    return MeasuredCommit(repo, branch, sha, int(date))
+
+
+def origin_page(folder: Path) -> str:
+    """The page of the repository that ``origin`` is, without credentials; empty where there is none."""
+    try:
+        remote = _origin(Git(folder, Deadline.after(_GIT_SECONDS)))
+    except GitError:
+        return ""
+    found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
+    return f"https://{found['host']}/{found['path']}" if found else ""
 
 
 def repository_name(url: str) -> str:
@@ -215,39 +228,24 @@ def repository_name(url: str) -> str:
     return "/".join(parts[-2:]) if len(parts) > 1 else ""
 
 
-def _checkout_branch(folder: Path) -> str:
-    """The branch checked out; of a detached HEAD, as CI checks out, the default branch or another that holds it."""
-    current = _git(folder, "branch", "--show-current")
+def _origin(git: Git) -> str:
+    return git("remote", "get-url", "origin").decode(errors="replace").strip()
+
+
+def _checked_out_branch(git: Git) -> str:
+    """The branch; of a detached HEAD, as CI checks out, the default branch or another that holds it; else empty."""
+    current = git("branch", "--show-current").decode(errors="replace").strip()
     if current:
         return current
     # What the symbolic references point at, a remote's default branch, comes first.
     form = "--format=%(if)%(symref)%(then)0 %(symref)%(else)1 %(refname)%(end)"
-    listed = _git(folder, "for-each-ref", "--contains=HEAD", form, "refs/heads", "refs/remotes").splitlines()
-    names = [_short(line.partition(" ")[2]) for line in sorted(listed)]
-    if not names:
-        reason = f"{folder}: no branch holds the commit that is checked out; fetch its branch"
-        raise UnknownIdentityError(reason)
-    return names[0]
+    listed = git("for-each-ref", "--contains=HEAD", form, "refs/heads", "refs/remotes").decode(
+        errors="replace"
+    )
+    names = [_short(line.partition(" ")[2]) for line in sorted(listed.splitlines())]
+    return names[0] if names else ""
 
 
 def _short(ref: str) -> str:
     kind, _, name = ref.removeprefix("refs/").partition("/")
     return name if kind == "heads" else name.partition("/")[2]
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_DEADLINE, check=True)
-    except FileNotFoundError:
-        reason = f"git is not installed, so {folder} cannot be asked what it holds; install it"
-        raise UnknownIdentityError(reason) from None
-    except subprocess.TimeoutExpired:
-        reason = f"{folder}: git did not answer within {_GIT_DEADLINE:g} s; look for a lock or a slow disk"
-        raise UnknownIdentityError(reason) from None
-    except subprocess.CalledProcessError as error:
-        told = (error.stderr.strip().splitlines() or [f"git ended with {error.returncode}"])[-1]
-        told = told.removeprefix("fatal: ").removeprefix("error: ")
-        reason = f"{folder}: {told}; name the checkout that was measured with --repo"
-        raise UnknownIdentityError(reason) from None
-    return done.stdout.strip()

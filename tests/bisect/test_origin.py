@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.bisect.commits import origin_url
+from torchperf_ci.identity import origin_page
 
 PAGE = "https://github.com/octo/perf"
 
@@ -30,11 +30,11 @@ PAGE = "https://github.com/octo/perf"
 )
 def test_the_page_of_a_remote_without_its_credentials(history, remote, page) -> None:
     history.git("remote", "add", "origin", remote)
-    found = origin_url(history.folder)
+    found = origin_page(history.folder)
     assert found == page
     assert "secret" not in found
 
 
 def test_without_an_origin_there_is_no_page(history, tmp_path) -> None:
-    assert origin_url(history.folder) == ""
-    assert origin_url(tmp_path) == ""
+    assert origin_page(history.folder) == ""
+    assert origin_page(tmp_path) == ""

@@ -148,7 +148,7 @@ def test_a_rate_limit_is_not_waited_for(
 def test_a_github_that_is_not_there_has_a_reason(
     asking: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(module, "_JOBS_SECONDS", 0.3)
     with pytest.raises(UnknownIdentityError, match="GitHub cannot be reached"):
         find_job({**asking, "GITHUB_API_URL": "http://127.0.0.1:9"}, 71, 2)
 
@@ -156,9 +156,9 @@ def test_a_github_that_is_not_there_has_a_reason(
 def test_a_list_without_end_is_left(
     asking: dict[str, str], github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_JOBS_DEADLINE", -1.0)
+    monkeypatch.setattr(module, "_JOBS_SECONDS", -1.0)
     github.jobs = [listed(1), listed(2), listed(3)]
-    with pytest.raises(UnknownIdentityError, match="to list the jobs"):
+    with pytest.raises(UnknownIdentityError, match="took too long to list"):
         find_job(asking, 71, 2)
 
 

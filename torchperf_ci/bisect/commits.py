@@ -94,25 +94,6 @@ def _is_named(commit: Commit, named: str) -> bool:
     return commit.subject == named or (len(named) >= 7 and commit.sha.startswith(named))
 
 
-ORIGIN_SECONDS = 30.0
-_PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
-_REMOTES = (
-    re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
-    # A port of ssh's is none of its pages'.
-    re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
-)
-
-
-def origin_url(repo: Path) -> str:
-    """The page of the repository that ``origin`` is, without credentials; empty where there is none."""
-    try:
-        remote = Git(repo, Deadline.after(ORIGIN_SECONDS))("remote", "get-url", "origin").decode().strip()
-    except (GitError, UnicodeDecodeError):
-        return ""
-    found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
-    return f"https://{found['host']}/{found['path']}" if found else ""
-
-
 HISTORY_SECONDS = 120.0
 """For all that is asked at once about the history of a large repository on a slow disk."""
 

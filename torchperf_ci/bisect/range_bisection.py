@@ -14,7 +14,6 @@ from torchperf_ci.bisect.bisect_progress import show_plan
 from torchperf_ci.bisect.commits import (
     LinearHistory,
     brought_in,
-    origin_url,
     read_range,
     sequence_of_commits,
     sequence_of_nightlies,
@@ -27,6 +26,7 @@ from torchperf_ci.bisect.search import search
 from torchperf_ci.culprits.culprit import DependencyChange
 from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
+from torchperf_ci.identity import origin_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def bisect_commits(request: BisectRequest, state_path: Path, limits: BisectLimit
         show_plan(sequence_of_commits(commits, request.options.paths), request.options, limits)
         return None
     return replace(
-        bisect_range(commits, request, state_path, limits).bisection, repo=origin_url(commits.repo)
+        bisect_range(commits, request, state_path, limits).bisection, repo=origin_page(commits.repo)
     )
 
 
@@ -126,7 +126,7 @@ def _search_commits(
     sequence = sequence_of_commits(commits, options.paths)
     result = search(sequence, opened, partial(resolve_setup, *request), options, state_path, limits)
     bisection = conclude(result, request.config.policy)
-    known, url = {commit.sha: commit for commit in commits.suspects}, origin_url(commits.repo)
+    known, url = {commit.sha: commit for commit in commits.suspects}, origin_page(commits.repo)
     culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
     setup = result.setup
     bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch)
@@ -254,7 +254,7 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     nights = InspectedNightlies(place, repo)
     result = search(sequence, nights.opened, partial(resolve_setup, *request), options, state_path, limits)
     bisection = replace(
-        conclude(result, request.config.policy), machine=result.setup.machine, repo=origin_url(repo)
+        conclude(result, request.config.policy), machine=result.setup.machine, repo=origin_page(repo)
     )
     combined = CombinedResult(bisection, limits.after(result.investigation.facts))
     for culprit in combined.take_culprits():

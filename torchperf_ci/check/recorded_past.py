@@ -9,10 +9,9 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import in_actions
 from torchperf_ci.check.baselines import points_of_baselines, read_baselines
 from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
-from torchperf_ci.identity import fields_of_job
+from torchperf_ci.identity import base_branch, branch_of_job, fields_of_job
 from torchperf_ci.records.schema import Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import groups_of_store, points_of_store
@@ -25,18 +24,14 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
-_BRANCHES = "refs/heads/"
-
-
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """What the job's pull request goes to, else the records' own branch, else the job's; empty where none is known."""
-    base = environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
+    base = base_branch(environ)
     # A tag, say, is no branch that the past could be of.
     own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}
     if base or own != {""}:
         return base or (own.pop() if len(own) == 1 else "")
-    ref = environ.get("GITHUB_REF", "") if in_actions(environ) else ""
-    return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
+    return branch_of_job(environ)
 
 
 def groups_of_past(

@@ -42,6 +42,7 @@ from torchperf_ci.document import (
     counted,
     short,
 )
+from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.verdicts.reproduction import in_fresh_clone, setup_needed
 from torchperf_ci.verdicts.verdict_document import effect_text
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Block, Piece
 
 
-GITHUB = "https://github.com"
 _MOST_CULPRITS = 20
 """Of which a document tells; the file has all of them."""
 _MOST_ATTACHED = 20
@@ -138,7 +138,7 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
     Raises :class:`CulpritsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
     """
     culprits_file.write_culprits(out, bisection)
-    document = bisection_document(bisection, os.environ.get("GITHUB_SERVER_URL") or GITHUB)
+    document = bisection_document(bisection, github_server(os.environ))
     if json_output:
         sys.stdout.write(actions.inert_json(culprits_file.culprits_json(bisection)))
     else:

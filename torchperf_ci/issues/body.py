@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.culprits.culprit_document import GITHUB, culprit_links, inside_blocks, repeat_commands
+from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
 from torchperf_ci.culprits.culprit_text import (
     build_spread,
     byline,
@@ -35,6 +35,7 @@ from torchperf_ci.document import (
     short,
     text_of,
 )
+from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
 from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, on_machines, what_got_worse

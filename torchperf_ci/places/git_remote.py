@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
+from torchperf_ci.github import github_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +119,7 @@ def _checkout_settings(here: Git) -> list[GitSetting]:
 
 def _token_for(url: str, access: PlaceAccess) -> list[GitSetting]:
     """The settings that show the job's token to the job's own server, whatever else is to be reached."""
-    server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    server = github_server(os.environ)
     if not access.git_token or _split(url)[:2] != _split(server)[:2]:
         return []
     access.mask(access.git_token)

@@ -11,8 +11,9 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import bisection_headline as culprits_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
+from torchperf_ci.github import github_server
 from torchperf_ci.report.inputs import read_inputs
-from torchperf_ci.report.output import SUMMARY_ROOM, github_server, report_markdown, tell_in_summary
+from torchperf_ci.report.output import SUMMARY_ROOM, report_markdown, tell_in_summary
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.culprits import culprits_file as culprits
 from torchperf_ci.errors import UsageError
+from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.verdicts import verdicts_file as verdicts
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
     )
 
 
-_RUN_URL = "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}"
 _BY_HAND = "give --pull-request and --head-sha"
 
 
@@ -76,9 +75,12 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     is empty where they come from forks. The event's commit counts also where an option names the pull request: who
     takes its number from an artifact has it checked. Raises :class:`UsageError`.
     """
-    event = _event(environ)
     try:
+        event = read_event(environ)
         found = _of_run(event) if "workflow_run" in event else _of_pull_request(event, environ)
+    except UnknownIdentityError as error:
+        msg = f"{error}; {_BY_HAND}"
+        raise UsageError(msg) from None
     except (AttributeError, KeyError, TypeError) as error:
         msg = f"GITHUB_EVENT_PATH does not hold what GitHub writes there ({error!r}); {_BY_HAND}"
         raise UsageError(msg) from None
@@ -92,11 +94,6 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
         branch=options.head_branch or found.branch,
         pull_requests=(number,) if number else found.pull_requests,
     )
-
-
-def run_url(environ: Mapping[str, str]) -> str:
-    """The page of the run that this is; empty outside a job."""
-    return _RUN_URL.format_map(environ) if "GITHUB_RUN_ID" in environ else ""
 
 
 def _of_run(event: Mapping[str, Any]) -> MeasuredHead:
@@ -133,15 +130,3 @@ def _of_pull_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> Me
 def _workflow_file(path: str) -> str:
     """A workflow's path less the ``@`` and the branch that GitHub may add."""
     return path.partition("@")[0]
-
-
-def _event(environ: Mapping[str, str]) -> dict[str, Any]:
-    path = environ.get("GITHUB_EVENT_PATH")
-    if not path:
-        return {}
-    try:
-        event = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        msg = f"GITHUB_EVENT_PATH={path} cannot be read ({error}); {_BY_HAND}"
-        raise UsageError(msg) from None
-    return event if isinstance(event, dict) else {}

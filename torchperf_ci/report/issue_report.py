@@ -12,7 +12,8 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_text import count
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError
-from torchperf_ci.github import github_client
+from torchperf_ci.github import github_client, github_server
+from torchperf_ci.identity import run_url
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.comments import text_of_action
 from torchperf_ci.issues.findings import findings_of
@@ -20,9 +21,7 @@ from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summarize_published
 from torchperf_ci.issues.tracker import IssueTracker, author_login
-from torchperf_ci.report.inputs import run_url
 from torchperf_ci.report.output import (
-    github_server,
     output_folder,
     repository_name,
     tell_in_summary,

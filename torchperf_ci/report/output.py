@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit_document import GITHUB, bisection_document
+from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.errors import OutputDirectoryError, UsageError
+from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.verdicts.verdict_document import verdicts_document
@@ -55,11 +56,6 @@ def tell_in_summary(text: str) -> None:
     with actions.literal():
         sys.stdout.write(text)
         sys.stdout.flush()
-
-
-def github_server(environ: Mapping[str, str]) -> str:
-    """The GitHub that people look at."""
-    return environ.get("GITHUB_SERVER_URL") or GITHUB
 
 
 def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:

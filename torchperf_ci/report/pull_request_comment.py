@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit_document import GITHUB
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
-from torchperf_ci.github import GitHubRefusedError, authenticated_login, github_client
+from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
 from torchperf_ci.report.inputs import measured_head
 from torchperf_ci.report.output import (
-    github_server,
     output_folder,
     report_markdown,
     repository_name,

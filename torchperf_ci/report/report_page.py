@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
+from torchperf_ci.github import github_server
 from torchperf_ci.markdown import folded
 from torchperf_ci.report.issue_report import issue_drafts
-from torchperf_ci.report.output import github_server, report_markdown, write_files
+from torchperf_ci.report.output import report_markdown, write_files
 from torchperf_ci.report.page import page
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Table
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
-from torchperf_ci.github import github_client
+from torchperf_ci.github import github_client, github_server
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.comments import text_of_action
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
@@ -39,7 +39,7 @@ _SECONDS = 120.0
 def watch_command(options: WatchOptions) -> int:
     """Look, and have one issue say so where nothing runs. That it does not run is told, and no failure of this."""
     now = _now()
-    server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    server = github_server(os.environ)
     with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
         schedule = read_schedule(ask, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)

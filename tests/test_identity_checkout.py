@@ -83,7 +83,7 @@ def test_without_a_remote_the_flags_are_told_and_no_secret(repository: Path) -> 
 def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownIdentityError, match="not a git repository"):
         read_checkout(tmp_path)
-    with pytest.raises(UnknownIdentityError, match="cannot change to"):
+    with pytest.raises(UnknownIdentityError, match="there is no such directory"):
         read_checkout(tmp_path / "absent")
 
 
