@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "compare": {*TOOLS, "series", "verdicts", "stats", "bench", "environments", "machine", "records"},
     "check": {*TOOLS, "series", "verdicts", "stats", "store", "records"},
     "history": {*TOOLS, "series", "verdicts", "stats", "store", "records"},
-    "bisect/reasoning": {"stats"},
+    "bisect/reasoning": {"stats", "culprits.culprit"},
     "bisect": {
         *(*TOOLS, "culprits", "verdicts", "series", "stats"),
         *("bench", "environments", "machine", "records"),
