@@ -76,50 +76,52 @@ class Baseline:
 
 def baselines_of(points: Points, provenance: BaselineProvenance) -> list[Baseline]:
     """A baseline for each machine that measured ``points``; what has neither a number nor an outcome is left out."""
-    found: dict[str, list[tuple[Series, list[Point]]]] = defaultdict(list)
+    rows_of_machine: dict[str, list[tuple[Series, list[Point]]]] = defaultdict(list)
     for series, row in points.items():
         for facts, some in _by_facts(row).items():
-            found[facts].append((series, some))
-    return [_baseline_of_points(rows, provenance) for rows in found.values()]
+            rows_of_machine[facts].append((series, some))
+    return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]
 
 
 def updated_baselines(old: Iterable[Baseline], new: Iterable[Baseline]) -> list[Baseline]:
     """``new`` in the place of those with the same fingerprint; in the order of what the machines are."""
-    by_digest = {one.digest: one for one in chain(old, new)}
-    return sorted(by_digest.values(), key=lambda one: (sorted(one.machine.items()), one.digest))
+    by_digest = {baseline.digest: baseline for baseline in chain(old, new)}
+    return sorted(
+        by_digest.values(), key=lambda baseline: (sorted(baseline.machine.items()), baseline.digest)
+    )
 
 
 def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
     """The points of all baselines, as if they were history."""
-    found: dict[Series, list[Point]] = defaultdict(list)
-    for one in baselines:
-        when = int(datetime.datetime.fromisoformat(one.provenance.date).timestamp())
-        for row in one.rows:
-            facts = {**one.machine, **row.facts}
-            found[row.series] += [
+    points: dict[Series, list[Point]] = defaultdict(list)
+    for baseline in baselines:
+        when = int(datetime.datetime.fromisoformat(baseline.provenance.date).timestamp())
+        for row in baseline.rows:
+            facts = {**baseline.machine, **row.facts}
+            points[row.series] += [
                 Point(
                     value,
                     (value,),
                     timestamp=when,
-                    commit=one.commit,
+                    commit=baseline.commit,
                     fingerprint=facts,
-                    info={"torch": one.torch} if one.torch else {},
-                    run=f"{one.digest} {number}",
+                    info={"torch": baseline.torch} if baseline.torch else {},
+                    run=f"{baseline.digest} {number}",
                 )
-                for number, value in enumerate(row.values, start=one.runs - len(row.values))
+                for number, value in enumerate(row.values, start=baseline.runs - len(row.values))
                 if measured_values(row.series.metric, {}, [value])
             ]
-    return found
+    return points
 
 
 def _by_facts(row: Sequence[Point]) -> dict[str, list[Point]]:
     """The points of each machine, those that say anything."""
-    found: dict[str, list[Point]] = defaultdict(list)
+    by_machine: dict[str, list[Point]] = defaultdict(list)
     for point in row:
         machine = {name: value for name, value in point.fingerprint.items() if name not in CASE_FACTS}
         if point.value is not None or passed(point) is not None:
-            found[json.dumps(machine, sort_keys=True)].append(point)
-    return found
+            by_machine[json.dumps(machine, sort_keys=True)].append(point)
+    return by_machine
 
 
 def _baseline_of_points(
@@ -217,7 +219,7 @@ def read_baselines(path: Path) -> list[Baseline]:
 
 def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
     """Write the file, whole or not at all. Raises :class:`OutputDirectoryError`."""
-    body = ",\n".join(_baseline_text(one) for one in baselines)
+    body = ",\n".join(_baseline_text(baseline) for baseline in baselines)
     replace_file(path, f'{{\n "version": {BASELINE_VERSION},\n "baselines": [\n{body}\n ]\n}}\n')
 
 
@@ -228,16 +230,16 @@ def baseline_schema() -> Mapping[str, Any]:
     return loaded
 
 
-def _baseline_text(one: Baseline) -> str:
+def _baseline_text(baseline: Baseline) -> str:
     head = {
-        "fingerprint": one.digest,
-        "commit": one.commit,
-        "torch": one.torch,
-        "runs": one.runs,
-        **asdict(one.provenance),
+        "fingerprint": baseline.digest,
+        "commit": baseline.commit,
+        "torch": baseline.torch,
+        "runs": baseline.runs,
+        **asdict(baseline.provenance),
     }
-    machine = {"machine": dict(sorted(one.machine.items()))}
-    series = ",\n".join(f"    {_line(_as_json(row))}" for row in one.rows)
+    machine = {"machine": dict(sorted(baseline.machine.items()))}
+    series = ",\n".join(f"    {_line(_as_json(row))}" for row in baseline.rows)
     members = "".join(f"   {_line(name)}: {_line(value)},\n" for name, value in (head | machine).items())
     return f'  {{\n{members}   "series": [\n{series}\n   ]\n  }}'
 

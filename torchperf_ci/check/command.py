@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -> Sequence[str]:
     """A note on each of the ``expected`` jobs of whose folder below ``root`` no record is among ``files``."""
     holding = {folder for file in files for folder in (file, *file.parents)}
-    found = {job for job in expected if job_folder(root, job, len(expected)) in holding}
+    measured = {job for job in expected if job_folder(root, job, len(expected)) in holding}
     named = any(folder.parent == root and folder.name.startswith(ARTIFACT_PREFIX) for folder in holding)
-    if len(expected) > 1 and not found and not named:
+    if len(expected) > 1 and not measured and not named:
         return [
             f"which of the {len(expected)} expected jobs measured this is not known: no folder is {ARTIFACT_PREFIX}NAME"
         ]
-    return [f"{job}: nothing was measured" for job in expected if job not in found]
+    return [f"{job}: nothing was measured" for job in expected if job not in measured]
 
 
 _SHOWN = 20
@@ -96,20 +96,20 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
         path, updated_baselines(baselines.read_baselines(path) if path.exists() else [], new)
     )
     _show_refused(collected.refused)
-    for one in new:
-        sys.stderr.write(f"{actions.one_line(path)}: {_told(one)}\n")
+    for baseline in new:
+        sys.stderr.write(f"{actions.one_line(path)}: {_baseline_line(baseline)}\n")
     _raise_refused(collected, "the rest is in the baseline")
     return 0
 
 
 def _collected(folder: str) -> RecordedPoints:
     """What a directory or file holds: at least one good record."""
-    found = points_of_records([Path(folder)])
-    if found.points:
-        return found
-    if found.refused:
-        _show_refused(found.refused)
-        _raise_refused(found, f"{folder} has no other")
+    collected = points_of_records([Path(folder)])
+    if collected.points:
+        return collected
+    if collected.refused:
+        _show_refused(collected.refused)
+        _raise_refused(collected, f"{folder} has no other")
     msg = f"{folder}: holds no record, so there is nothing to do; give what `torchperf run` has written"
     raise RecordsError(msg)
 
@@ -216,10 +216,16 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
         raise RecordsRefusedError(msg)
 
 
-def _told(one: Baseline) -> str:
-    device = one.machine.get("device_type") or one.machine.get("device") or "machines that are not described"
-    text = f"{len(one.rows)} series of {counted(one.runs, 'run')} on {device} ({one.digest})"
+def _baseline_line(baseline: Baseline) -> str:
+    device = (
+        baseline.machine.get("device_type")
+        or baseline.machine.get("device")
+        or "machines that are not described"
+    )
+    text = f"{len(baseline.rows)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
     few = (
-        f"; at least {MIN_HISTORY} runs tell what is noise, so measure more" if one.runs < MIN_HISTORY else ""
+        f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
+        if baseline.runs < MIN_HISTORY
+        else ""
     )
     return text + few

@@ -31,8 +31,8 @@ def rule_of(
 ) -> MetricRule:
     """The metric's rule, as the values have it; the level of the past tells where a target lies."""
     values = numbers(old)
-    found = rule_of_metric(series.metric, policy, newest.target, median(values) if values else None)
-    return suited(found, old, (newest,))
+    rule = rule_of_metric(series.metric, policy, newest.target, median(values) if values else None)
+    return suited(rule, old, (newest,))
 
 
 RECENT_COUNTS = 5
@@ -101,8 +101,8 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
 
 def _runs_failing(points: Sequence[Point]) -> int:
     """How many runs in a row have failed, the newest one included."""
-    told = (point for point in reversed(points) if passed(point) is not None)
-    return len({point.run for point in takewhile(lambda point: not passed(point), told)})
+    known = (point for point in reversed(points) if passed(point) is not None)
+    return len({point.run for point in takewhile(lambda point: not passed(point), known)})
 
 
 def _shown(point: Point) -> float | None:
@@ -134,7 +134,7 @@ def _compared(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
 
 
 def _changes(points: Sequence[Point]) -> int:
-    return sum(passed(one) != passed(other) for one, other in pairwise(points))
+    return sum(passed(before) != passed(now) for before, now in pairwise(points))
 
 
 def _failing_since(old: Sequence[Point]) -> Point:
@@ -156,18 +156,18 @@ def _moment(point: Point) -> str:
 
 def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
     """The series that take no part in the judgement themselves, since the anchored one of their case can be judged."""
-    anchored = (one for one in pairings if one.series.metric == ANCHORED)
+    anchored = (pairing for pairing in pairings if pairing.series.metric == ANCHORED)
     return {
-        replace(one.series, metric=LATENCY)
-        for one in anchored
-        if len({point.run for point in one.old}) >= MIN_HISTORY
+        replace(pairing.series, metric=LATENCY)
+        for pairing in anchored
+        if len({point.run for point in pairing.old}) >= MIN_HISTORY
     }
 
 
 def followed(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
     """The verdicts on series that are spoken for, also where their own past is another machine's."""
     speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
-    return [_follow_anchored(one, speaking[one.series.case]) for one in pairings]
+    return [_follow_anchored(pairing, speaking[pairing.series.case]) for pairing in pairings]
 
 
 def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
@@ -203,8 +203,8 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
 def _why_missing(series: Series, new: Points) -> str:
     """The status of the case may tell."""
     status = new.get(replace(series, metric=STATUS))
-    told = not_measured(status[-1]).get(series.metric, "") if status else ""
-    return f"not measured: {told}" if told else "not measured in this run"
+    reason = not_measured(status[-1]).get(series.metric, "") if status else ""
+    return f"not measured: {reason}" if reason else "not measured in this run"
 
 
 def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verdict:
@@ -220,10 +220,10 @@ def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verd
 
 
 def _recent_runs(points: Points) -> dict[SeriesGroup, set[str]]:
-    found: dict[SeriesGroup, list[Point]] = defaultdict(list)
+    points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
     for series, row in points.items():
-        found[series.group].extend(row)
-    return {group: set(runs_of(row)[-RECENT_RUNS:]) for group, row in found.items()}
+        points_of_group[series.group].extend(row)
+    return {group: set(runs_of(row)[-RECENT_RUNS:]) for group, row in points_of_group.items()}
 
 
 SHOWN_DIFFERENCES = 3
@@ -258,12 +258,12 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
 
 def _trouble(outcomes: Iterable[Verdict], new: Points) -> dict[Series, Verdict]:
     """What is wrong with cases whose numbers are not there, or not to be believed; a status tells before all else."""
-    found: dict[Series, Verdict] = {}
+    trouble: dict[Series, Verdict] = {}
     for verdict in sorted(outcomes, key=lambda verdict: verdict.series.metric != STATUS):
         fails = verdict.series.metric == STATUS and not passed(new[verdict.series][-1])
         if fails or verdict.verdict == "broken":
-            found.setdefault(verdict.series.case, verdict)
-    return found
+            trouble.setdefault(verdict.series.case, verdict)
+    return trouble
 
 
 def _judge_measured(
@@ -294,16 +294,20 @@ def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Me
 
 
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
-    comparable = [one for one in pairings if one.old]
-    counts = [one for one in comparable if rules[one.series].kind == "count"]
+    comparable = [pairing for pairing in pairings if pairing.old]
+    counts = [pairing for pairing in comparable if rules[pairing.series].kind == "count"]
     silent = spoken_for(comparable)
-    numbers = [one for one in comparable if one.series not in silent and rules[one.series].kind != "count"]
+    numbers = [
+        pairing
+        for pairing in comparable
+        if pairing.series not in silent and rules[pairing.series].kind != "count"
+    ]
     judged = beside_luck(judge_numbers(numbers, rules), numbers, rules)
     return [
-        *(_without_past(one) for one in pairings if not one.old and one.series not in silent),
-        *(judge_count(one, rules[one.series].direction) for one in counts),
+        *(_without_past(pairing) for pairing in pairings if not pairing.old and pairing.series not in silent),
+        *(judge_count(pairing, rules[pairing.series].direction) for pairing in counts),
         *judged,
-        *followed([one for one in pairings if one.series in silent], judged),
+        *followed([pairing for pairing in pairings if pairing.series in silent], judged),
     ]
 
 

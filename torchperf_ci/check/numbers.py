@@ -55,26 +55,28 @@ MOST_NEW = NEWEST
 
 def judge_numbers(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Judge series that have a past. Ratios and amounts are two families: their noise has nothing in common."""
-    ratios = [one for one in pairings if rules[one.series].kind == "ratio"]
-    amounts = [one for one in pairings if rules[one.series].kind == "amount"]
+    ratios = [pairing for pairing in pairings if rules[pairing.series].kind == "ratio"]
+    amounts = [pairing for pairing in pairings if rules[pairing.series].kind == "amount"]
     return [*_judge_ratios(ratios, rules), *_judge_amounts(amounts, rules)]
 
 
 def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     if not pairings:
         return []
-    found = _matrix(pairings)
-    min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
+    matrix = _matrix(pairings)
+    min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
     judged = judge(
-        log_values(found.values),
+        log_values(matrix.values),
         min_effect,
-        found.jobs,
-        found.groups,
+        matrix.jobs,
+        matrix.groups,
         _repetitions(pairings),
         _worse(pairings, rules),
-        found.sessions,
+        matrix.sessions,
     )
-    return [_ratio_verdict(one, judged, row, rules[one.series]) for row, one in enumerate(pairings)]
+    return [
+        _ratio_verdict(pairing, judged, row, rules[pairing.series]) for row, pairing in enumerate(pairings)
+    ]
 
 
 def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: MetricRule) -> Verdict:
@@ -96,34 +98,36 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
     """What the processes of the newest run have measured."""
     several = [
-        one.newest.repetitions if len(one.newest.repetitions) >= FEWEST_REPETITIONS else (nan,)
-        for one in pairings
+        pairing.newest.repetitions if len(pairing.newest.repetitions) >= FEWEST_REPETITIONS else (nan,)
+        for pairing in pairings
     ]
     lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))
     return Repetitions(log_values(lowest), log_values(highest))
 
 
 def _worse(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> NDArray[np.int64]:
-    return np.array([rules[one.series].worse for one in pairings])
+    return np.array([rules[pairing.series].worse for pairing in pairings])
 
 
 def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Differences are given to the gate as multiples of the smallest that matters, as if they were logarithms."""
     if not pairings:
         return []
-    found = _matrix(pairings)
-    min_effect = np.array([log1p(rules[one.series].min_effect) for one in pairings])
-    least = [max(LEAST_AMOUNT, rules[one.series].min_effect * abs(_level(one))) for one in pairings]
+    matrix = _matrix(pairings)
+    min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
+    least = [
+        max(LEAST_AMOUNT, rules[pairing.series].min_effect * abs(_level(pairing))) for pairing in pairings
+    ]
     units = np.array(least) / min_effect
     judged = judge(
-        found.values / units[:, None],
+        matrix.values / units[:, None],
         min_effect,
         worse=_worse(pairings, rules),
-        sessions=found.sessions,
+        sessions=matrix.sessions,
     )
     return [
-        _verdict(one, judged, row, rules[one.series], partial(mul, units[row]))
-        for row, one in enumerate(pairings)
+        _verdict(pairing, judged, row, rules[pairing.series], partial(mul, units[row]))
+        for row, pairing in enumerate(pairings)
     ]
 
 
@@ -131,17 +135,17 @@ def _verdict(
     pairing: SeriesPairing, judged: Judged, row: int, rule: MetricRule, restored: Callable[[float], float]
 ) -> Verdict:
     """``restored`` makes the gate's numbers the metric's own again."""
-    said = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
+    finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     return Verdict(
         pairing.series,
-        said.word,
-        said.why,
+        finding.word,
+        finding.why,
         old=float(restored(judged.old[row])),
         new=float(restored(judged.new[row])),
-        candidate=said.candidate,
+        candidate=finding.candidate,
         evidence=Evidence(
             _commit_range(pairing, int(judged.runs[row])),
-            chart_points(pairing) if said.is_worse else (),
+            chart_points(pairing) if finding.is_worse else (),
             others={**gate_numbers(judged, row), "runs": len({point.run for point in pairing.new})},
         ),
     )
@@ -150,8 +154,8 @@ def _verdict(
 def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:
     """The rows are in the order of ``pairings``."""
     return run_matrix(
-        {one.series: one.old for one in pairings},
-        {one.series: of_newest_runs(one.new, MOST_NEW) for one in pairings},
+        {pairing.series: pairing.old for pairing in pairings},
+        {pairing.series: of_newest_runs(pairing.new, MOST_NEW) for pairing in pairings},
     )
 
 
@@ -186,20 +190,21 @@ def beside_luck(
 ) -> Sequence[Verdict]:
     """The same verdicts. Those on ratios that are, or look, worse since another build of PyTorch say whether luck of
     builds makes as much."""
-    found = {verdict.series: verdict for verdict in verdicts}
+    by_series = {verdict.series: verdict for verdict in verdicts}
     new = {
-        one.series: builds
-        for one in pairings
-        if rules[one.series].kind == "ratio" and (builds := _builds_compared(one, found[one.series]))
+        pairing.series: builds
+        for pairing in pairings
+        if rules[pairing.series].kind == "ratio"
+        and (builds := _builds_compared(pairing, by_series[pairing.series]))
     }
     kinds: dict[object, dict[Series, Sequence[Point]]] = defaultdict(dict)
-    for one in pairings:
-        kinds[one.series.group, one.series.metric][one.series] = one.old
+    for pairing in pairings:
+        kinds[pairing.series.group, pairing.series.metric][pairing.series] = pairing.old
     for kind in {(series.group, series.metric) for series in new}:
         for series, luck in zip(kinds[kind], _luck(kinds[kind]), strict=True):
             if series in new:
-                found[series] = _with_build_luck(found[series], luck, new[series])
-    return list(found.values())
+                by_series[series] = _with_build_luck(by_series[series], luck, new[series])
+    return list(by_series.values())
 
 
 def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
@@ -231,14 +236,16 @@ def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
 
 def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether a run is the first one of its session, in each row."""
-    found = np.zeros(sessions.shape, dtype=bool)
-    for row, one in zip(found, sessions, strict=True):
-        row[np.unique(one, return_index=True)[1]] = True
-    return found
+    firsts = np.zeros(sessions.shape, dtype=bool)
+    for row, session in zip(firsts, sessions, strict=True):
+        row[np.unique(session, return_index=True)[1]] = True
+    return firsts
 
 
 def _with_build_luck(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = luck.quantile(0.025), luck.quantile(0.975)
-    told = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
-    return replace(verdict, why=f"{verdict.why}; {told}", evidence=replace(verdict.evidence, luck=told))
+    build_luck = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
+    return replace(
+        verdict, why=f"{verdict.why}; {build_luck}", evidence=replace(verdict.evidence, luck=build_luck)
+    )

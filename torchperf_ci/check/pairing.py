@@ -67,12 +67,12 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
 
 def several_machines(new: Points) -> str:
     """For a reader: that some new points are not judged, since they are not comparable with the newest ones."""
-    found = [differing for row in new.values() if (differing := _differing_names(row))]
-    if not found:
+    differing_names = [differing for row in new.values() if (differing := _differing_names(row))]
+    if not differing_names:
         return ""
-    names = sorted(set().union(*found))
+    names = sorted(set().union(*differing_names))
     return (
-        f"{len(found)} series have new points of several machines or batch sizes, which differ in "
+        f"{len(differing_names)} series have new points of several machines or batch sizes, which differ in "
         f"{', '.join(names[:SHOWN_NAMES])}{' and more' if len(names) > SHOWN_NAMES else ''}; of each only those of the "
         "newest machine are judged: check each machine's records by itself"
     )
@@ -137,16 +137,16 @@ def sessions_of(points: Iterable[Point]) -> dict[str, int]:
     one before, or if the time of one of the two is unknown.
     """
     numbers = count()
-    found: dict[str, int] = {}
+    session_of: dict[str, int] = {}
     newest: dict[tuple[str, str], Point] = {}
     for point in points:
         commits = point.commit, point.info.get("torch", "")
-        if point.run not in found:
+        if point.run not in session_of:
             before = newest.get(commits)
             goes_on = before is not None and _is_near(before.timestamp, point.timestamp)
-            found[point.run] = found[before.run] if before and goes_on else next(numbers)
+            session_of[point.run] = session_of[before.run] if before and goes_on else next(numbers)
         newest[commits] = point
-    return found
+    return session_of
 
 
 def _is_near(before: int, after: int) -> bool:
@@ -198,22 +198,22 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
 
 def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
     """How many runs of its group came after each run."""
-    found: dict[SeriesGroup, list[Point]] = defaultdict(list)
+    points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
     for series, row in points.items():
-        found[series.group].extend(row)
+        points_of_group[series.group].extend(row)
     return {
         group: {run: place for place, run in enumerate(reversed(runs_of(row)))}
-        for group, row in found.items()
+        for group, row in points_of_group.items()
     }
 
 
 def _value_of_runs(points: Iterable[Point]) -> dict[str, float]:
     """The value of each run, oldest first."""
-    found: dict[str, list[float]] = defaultdict(list)
+    values_of_run: dict[str, list[float]] = defaultdict(list)
     for point in points:
         if point.value is not None:
-            found[point.run].append(point.value)
-    return {run: median(values) for run, values in found.items()}
+            values_of_run[point.run].append(point.value)
+    return {run: median(values) for run, values in values_of_run.items()}
 
 
 def _numbered(names: Sequence[tuple[SeriesGroup, str]]) -> NDArray[np.int64]:

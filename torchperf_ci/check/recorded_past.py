@@ -48,22 +48,22 @@ def groups_of_past(
 
 def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Points:
     """The points under the names of the past."""
-    found: dict[Series, list[Point]] = defaultdict(list)
+    renamed: dict[Series, list[Point]] = defaultdict(list)
     for series, row in points.items():
-        found[replace(series, **called[series.group]._asdict())].extend(row)
-    return found
+        renamed[replace(series, **called[series.group]._asdict())].extend(row)
+    return renamed
 
 
 def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: str) -> SeriesGroup:
-    repos = {one.repo for one in known if one.benchmark == group.benchmark}
+    repos = {other.repo for other in known if other.benchmark == group.benchmark}
     if group.repo:
         return group._replace(repo="") if repos == {""} else group
-    found = sorted(repos - {""})
-    if repo or len(found) <= 1:
-        return group._replace(repo=repo or "".join(found))
+    named = sorted(repos - {""})
+    if repo or len(named) <= 1:
+        return group._replace(repo=repo or "".join(named))
     msg = (
         f"the records of benchmark {group.benchmark!r} do not say what repository was measured, and the past has "
-        f"{' and '.join(found)}: say which with --repo-name"
+        f"{' and '.join(named)}: say which with --repo-name"
     )
     raise UsageError(msg)
 
@@ -72,8 +72,8 @@ def _on_its_hardware(group: SeriesGroup, known: Iterable[SeriesGroup]) -> Series
     """A group without an architecture is one whose records describe no machine; its device is then a default."""
     if group.arch:
         return group
-    found = [one for one in known if (one.repo, one.benchmark) == (group.repo, group.benchmark)]
-    return found[0] if len(found) == 1 else group
+    same = [other for other in known if (other.repo, other.benchmark) == (group.repo, group.benchmark)]
+    return same[0] if len(same) == 1 else group
 
 
 RECENT_POINTS = 20
@@ -231,11 +231,11 @@ class PastSource:
         then = {
             series: [point for point in row if self._is_before(point)] for series, row in past.points.items()
         }
-        found = {series: row for series, row in then.items() if row}
+        earlier = {series: row for series, row in then.items() if row}
         note = (
-            past.note if found or not past.points else "all that the past has is newer than the new records"
+            past.note if earlier or not past.points else "all that the past has is newer than the new records"
         )
-        return replace(past, points=found, note=note, refused=collected.refused)
+        return replace(past, points=earlier, note=note, refused=collected.refused)
 
     def _of_points(
         self, points: Points, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
@@ -243,11 +243,11 @@ class PastSource:
         known = {series.group for series in points}
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
-        ours = {
+        of_branch = {
             series: [point for point in row if self._is_ours(point.branch)] for series, row in wanted.items()
         }
-        found = {series: row for series, row in ours.items() if row}
-        return RecordedPast(self.against, known, found, "" if found else self._other_branches(wanted))
+        own = {series: row for series, row in of_branch.items() if row}
+        return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
 
     def _is_before(self, point: Point) -> bool:
         """Whether it is not known to be newer than what is judged."""
