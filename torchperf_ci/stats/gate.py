@@ -211,9 +211,7 @@ def judge(
     rise, fall = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
-    end, detected, power, sure = score_of_tail(
-        np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER, TOO_SMALL])
-    )
+    (sure,) = score_of_tail(np.array([TOO_SMALL]))
     # The past of a longer window has fewer of the runs that may be new in it.
     steadiest = np.fmin.reduce([one.sigma for one in windows])
     least = [
@@ -223,19 +221,33 @@ def judge(
     nobody_knows = np.zeros(len(values), dtype=np.int64)
     up, down = _sides(windows, least, rise, fall, nobody_knows if worse is None else worse)
     chosen = _choice(windows, up, down, np.fmax(rise, fall))
+    return _judged(windows, chosen, tails, least, offsets[:, -1], (up, down))
+
+
+def _judged(
+    windows: Sequence[Window],
+    chosen: NDArray[np.int64],
+    tails: Tails,
+    least: Sequence[Floats],
+    offset: Floats,
+    sides: tuple[GateSide, GateSide],
+) -> Judged:
+    """What is told of each series: that of its ``chosen`` window."""
+    end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
     old, new = (_pick(chosen, arrays) for arrays in zip(*((w.old, w.new) for w in windows), strict=True))
-    half = _pick(chosen, [one.half_width(tails, end) for one in windows])
+    half = _pick(chosen, [window.half_width(tails, end) for window in windows])
     within = list(LEVELS).index(DETECT_WITHIN)
+    up, down = sides
     return Judged(
         runs=np.array(list(LEVELS))[chosen],
-        history=_pick(chosen, [w.history for w in windows]).astype(np.int64),
+        history=_pick(chosen, [window.history for window in windows]).astype(np.int64),
         old=old,
         new=new,
         low=new - old - half,
         high=new - old + half,
-        sigma=_pick(chosen, [w.sigma for w in windows]),
+        sigma=_pick(chosen, [window.sigma for window in windows]),
         detectable=windows[within].detectable(tails, detected, power, least[within]),
-        offset=offsets[:, -1],
+        offset=offset,
         up=up,
         down=down,
     )
