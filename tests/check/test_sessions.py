@@ -24,8 +24,9 @@ def sessions(*runs: tuple[str, int]) -> list[int]:
         ([(OLD, 1000), (NEW, 1060)], [0, 1]),
         ([(OLD, 1000), (NEW, 1060), (OLD, 1120)], [0, 1, 0]),
         ([(OLD, 0), (OLD, 0), (NEW, 0)], [0, 0, 1]),
+        ([(OLD, 1000), (OLD, 0), (OLD, 0)], [0, 1, 1]),
     ],
-    ids=["near and far", "other commits", "in turn", "of unknown time"],
+    ids=["near and far", "other commits", "in turn", "of unknown time", "fresh records"],
 )
 def test_a_session_is_what_was_measured_of_one_commit_at_once(runs, expected) -> None:
     assert sessions(*runs) == expected

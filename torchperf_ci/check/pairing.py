@@ -134,7 +134,7 @@ def sessions_of(points: Iterable[Point]) -> dict[str, int]:
     """The number of each run's session, of ``points`` oldest first.
 
     A run goes on with a session if it is of the same commits and begins less than :data:`SESSION_GAP` after the
-    one before, or if the time of one of the two is unknown.
+    one before, or if nobody knows when either was. Fresh records have no time yet: they are not last night's session.
     """
     numbers = count()
     session_of: dict[str, int] = {}
@@ -150,7 +150,9 @@ def sessions_of(points: Iterable[Point]) -> dict[str, int]:
 
 
 def _is_near(before: int, after: int) -> bool:
-    return not (before and after) or after - before < SESSION_GAP
+    if not (before or after):
+        return True
+    return bool(before and after) and after - before < SESSION_GAP
 
 
 @dataclass(frozen=True)
