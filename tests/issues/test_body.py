@@ -30,6 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
 from torchperf_ci.issues.table import TABLE_MARKERS
+from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import RepeatOptions
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def test_a_busy_machine_is_said_before_the_table_and_other_notes_are_folded() ->
 
 
 def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_there() -> None:
-    judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], evidence={})])
+    judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], evidence=Evidence())])
     text = written(found(None, judgement)[0])
     assert "does not say between which commits" in text
     assert "**Next step:** find out between which commits" in text

@@ -34,6 +34,7 @@ from torchperf_ci.issues.body import issue_title
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.metrics import ANCHORED
+from torchperf_ci.verdicts.evidence import evidence_of
 from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def test_a_range_is_told_by_pytorch_where_that_of_the_benchmarks_did_not_move(
     benchmarks: dict[str, str],
 ) -> None:
     ends = {"last_old": {"torch": GOOD, **benchmarks}, "first_new": {"torch": BAD, **benchmarks}}
-    verdict = replace(a_regression(VIT, 3.0, 1.05), evidence=ends)
+    verdict = replace(a_regression(VIT, 3.0, 1.05), evidence=evidence_of(ends))
     (one,) = found([verdict], [LOCATION])
     assert one.kind == "culprit"
     (alone,) = found([verdict], [])
@@ -194,7 +195,8 @@ def test_a_range_is_told_by_pytorch_where_that_of_the_benchmarks_did_not_move(
 def test_runs_of_the_same_commits_are_told_apart_and_send_nobody_to_bisect() -> None:
     verdicts = [
         replace(
-            a_regression(VIT, 3.0, 1.05), evidence={"last_old": {"commit": one}, "first_new": {"commit": one}}
+            a_regression(VIT, 3.0, 1.05),
+            evidence=evidence_of({"last_old": {"commit": one}, "first_new": {"commit": one}}),
         )
         for one in (GOOD, BAD)
     ]
@@ -216,12 +218,15 @@ def test_only_proof_counts() -> None:
     ("failing", "counts"), [(2, False), (3, True), (30, True), (True, False), ("3", False), (None, False)]
 )
 def test_a_benchmark_is_broken_after_so_many_runs(failing: Any, counts: bool) -> None:
-    assert bool(found([replace(BROKEN, evidence={"failing": failing})], [])) == counts
+    assert bool(found([replace(BROKEN, evidence=evidence_of({"failing": failing}))], [])) == counts
 
 
 def test_a_model_that_fails_everywhere_is_one_finding_and_comes_last() -> None:
     other = replace(
-        BROKEN, series=replace(BROKEN.series, arch=MI300), evidence={"failing": 9}, why="oom: more"
+        BROKEN,
+        series=replace(BROKEN.series, arch=MI300),
+        evidence=evidence_of({"failing": 9}),
+        why="oom: more",
     )
     *_, broken = found([BROKEN, other, *REGRESSED], [])
     assert broken.fingerprint == cause_fingerprint(
@@ -261,7 +266,7 @@ evidence = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(evidence, texts)
 def test_no_evidence_makes_it_fail(strange: dict[str, Any], name: str) -> None:
-    verdicts = [replace(one, evidence=strange) for one in (*REGRESSED, BROKEN)]
+    verdicts = [replace(one, evidence=evidence_of(strange)) for one in (*REGRESSED, BROKEN)]
     renamed = replace(
         LOCATION, good=name, machine=name, culprits=(replace(CULPRIT, series=(a_change(RESNET, 1.1),)),)
     )

@@ -14,6 +14,7 @@ from made_night import BERT, REGRESSED, RESNET, VIT, a_regression
 from torchperf_ci.document import Chart, Document
 from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import to_markdown
+from torchperf_ci.verdicts.evidence import evidence_of
 
 PLAIN_LINE = re.compile(
     r'title "[\w./()+ …-]*"|x-axis "[\w, -]*" -\d+ --> 0|y-axis "[\w./()+ …-]*" -?[\d.]+ --> -?[\d.]+|'
@@ -26,7 +27,7 @@ def shown(chart: Chart) -> str:
 
 
 def given_points(points: Any, **ends: Any) -> Chart | None:
-    return clearest_chart([replace(REGRESSED[0], evidence={"points": points, **ends})])
+    return clearest_chart([replace(REGRESSED[0], evidence=evidence_of({"points": points, **ends}))])
 
 
 def test_it_shows_the_old_level_the_step_and_the_new_level() -> None:
@@ -70,11 +71,16 @@ def test_at_most_the_newest_forty_points_are_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "turn"), [({"commit": "c6"}, 6), ({"torch": "c7"}, 7), ({"commit": "x", "timestamp": 8}, 8)]
+    ("first", "turn"),
+    [
+        ({"commit": "c" * 6 + "6"}, 6),
+        ({"torch": "c" * 6 + "7"}, 7),
+        ({"commit": "c" * 40, "timestamp": 8}, 8),
+    ],
 )
 def test_the_step_is_where_the_evidence_says(first: dict[str, Any], turn: int) -> None:
     timed = "timestamp" in first
-    points = [{"value": 1, "commit": f"c{n}", **({"timestamp": n} if timed else {})} for n in range(10)]
+    points = [{"value": 1, "commit": f"cccccc{n}", **({"timestamp": n} if timed else {})} for n in range(10)]
     drawn = given_points(points, first_new=first)
     assert drawn is not None
     assert drawn.levels.count(REGRESSED[0].old) == turn

@@ -39,7 +39,7 @@ from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
 from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, on_machines, what_got_worse
-from torchperf_ci.issues.verdict_history import clearest_chart, failed_runs
+from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.verdicts.reproduction import setup_needed
 from torchperf_ci.verdicts.verdict import commit_range_of
@@ -162,7 +162,7 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
 
 
 def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
-    runs = max(map(failed_runs, finding.verdicts), default=0)
+    runs = max((verdict.evidence.failing for verdict in finding.verdicts), default=0)
     since = f", in the last {counted(runs, 'run')}" if runs else ""
     model, where = finding.rows[0].series.model, on_machines(finding.rows)
     yield Paragraph((Bold(f"{short(model, _LONGEST_SENTENCE)} fails"), f" {where}{since}. Its last error:"))

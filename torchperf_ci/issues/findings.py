@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.issues.memory import IssueRow
-from torchperf_ci.issues.verdict_history import failed_runs
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
@@ -283,7 +282,7 @@ def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -
     """The benchmarks that have failed for so many nights, each with all that it was run as."""
     groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
     for verdict in (verdict for judgement in judgements for verdict in judgement.verdicts):
-        if failed_runs(verdict) >= max(nights, 1):
+        if verdict.evidence.failing >= max(nights, 1):
             series = verdict.series
             groups[series.repo, series.benchmark, series.model].setdefault(series, verdict)
     return [
@@ -292,7 +291,7 @@ def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -
             cause_fingerprint("broken", *key),
             tuple(IssueRow(one.series, one.old, one.new, night=night) for one in verdicts.values()),
             tuple(verdicts.values()),
-            why=max(verdicts.values(), key=failed_runs).why,
+            why=max(verdicts.values(), key=lambda verdict: verdict.evidence.failing).why,
         )
         for key, verdicts in groups.items()
     ]

@@ -1,15 +1,10 @@
-"""What the evidence of a verdict tells of earlier runs: the level of the newest, failures in a row, and a chart.
-
-The evidence is JSON that may come from anywhere, and is read here alone.
-"""
+"""What a verdict tells of earlier runs: the level of the newest, and a chart of them."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING
 
 from torchperf_ci.document import Chart
 from torchperf_ci.metrics import name_and_unit
@@ -17,37 +12,14 @@ from torchperf_ci.metrics import name_and_unit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from torchperf_ci.verdicts.evidence import MeasuredCommit, MeasuredPoint
     from torchperf_ci.verdicts.verdict import Verdict
-
-
-@dataclass(frozen=True)
-class HistoryPoint:
-    """A run of the past: what it measured, at which commit, and when (Unix seconds, None where nobody says)."""
-
-    value: float
-    commit: str = ""
-    timestamp: float | None = None
 
 
 def newest_level(verdict: Verdict) -> float | None:
     """What the newest run measured: ``new`` may be a mean with runs of the nights before."""
-    points = history_points(verdict)
+    points = verdict.evidence.points
     return points[-1].value if points else verdict.new
-
-
-def history_points(verdict: Verdict) -> list[HistoryPoint]:
-    """Those that have a number, oldest first."""
-    listed = verdict.evidence.get("points")
-    return [
-        HistoryPoint(members["value"], _text(members.get("commit")), _number(members.get("timestamp")))
-        for members in (listed if isinstance(listed, list) else [])
-        if isinstance(members, Mapping) and _is_number(members.get("value"))
-    ]
-
-
-def failed_runs(verdict: Verdict) -> int:
-    """Runs in a row that the series has failed, the newest included; 0 where that is not known."""
-    return int(_number(verdict.evidence.get("failing")) or 0)
 
 
 MOST_POINTS = 40
@@ -70,37 +42,34 @@ def _clearness(verdict: Verdict) -> float:
 
 
 def _chart_of(verdict: Verdict) -> Chart | None:
-    points = history_points(verdict)[-MOST_POINTS:]
+    points = verdict.evidence.points[-MOST_POINTS:]
     if len(points) < _FEWEST_POINTS:
         return None
     series = verdict.series
     name, unit = name_and_unit(series.metric)
     title = f"{series.model} {name} on {series.arch or series.device}"
-    return Chart(
-        title, unit or name, [point.value for point in points], _levels(verdict, points), _days(points)
-    )
+    values = [point.value for point in points]
+    return Chart(title, unit or name, values, _levels(verdict, points), _days(points))
 
 
-def _levels(verdict: Verdict, points: Sequence[HistoryPoint]) -> Sequence[float]:
+def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
     """The old level as far as it reaches, then the new one; none where it is not known where that begins."""
-    old, new, first_new = verdict.old, verdict.new, verdict.evidence.get("first_new")
-    if not isinstance(first_new, Mapping) or not (_is_number(old) and _is_number(new)):
+    old, new = verdict.old, verdict.new
+    if old is None or new is None:
         return ()
-    commits = [first_new[name] for name in ("commit", "torch") if first_new.get(name)]
-    moment = _number(first_new.get("timestamp"))
     for index, point in enumerate(points):
-        if _is_since(point, moment, commits):
+        if _is_since(point, verdict.evidence.commits.first_new):
             return [*[old] * index, *[new] * (len(points) - index)]
     return ()
 
 
-def _is_since(point: HistoryPoint, moment: float | None, commits: Sequence[str]) -> bool:
-    if moment is not None and point.timestamp is not None:
-        return point.timestamp >= moment
-    return point.commit in commits
+def _is_since(point: MeasuredPoint, first_new: MeasuredCommit) -> bool:
+    if point.timestamp and first_new.timestamp:
+        return point.timestamp >= first_new.timestamp
+    return point.commit != "" and point.commit in (first_new.commit, first_new.torch)
 
 
-def _days(points: Sequence[HistoryPoint]) -> str:
+def _days(points: Sequence[MeasuredPoint]) -> str:
     first, last = _day(points[0].timestamp), _day(points[-1].timestamp)
     return f"from {first} to {last}" if first and last else ""
 
@@ -109,25 +78,8 @@ _LAST_MOMENT = 253_402_300_800
 """The end of the year 9999, in Unix seconds."""
 
 
-def _day(timestamp: float | None) -> str:
+def _day(timestamp: float) -> str:
     """``2026-11-21``; empty where nobody says when."""
-    if timestamp is None or not 0 < timestamp < _LAST_MOMENT:
+    if not 0 < timestamp < _LAST_MOMENT:
         return ""
     return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
-
-
-_LARGEST_NUMBER = 1e15
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    """Whether it can be drawn and reckoned with."""
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_one and abs(value) < _LARGEST_NUMBER
-
-
-def _number(value: Any) -> float | None:
-    return value if _is_number(value) else None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

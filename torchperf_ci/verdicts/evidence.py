@@ -124,11 +124,6 @@ class Evidence:
         }
         return {**self.others, **{name: value for name, value in known.items() if value}}
 
-    def get(self, name: str) -> Any:
-        """As in a file. For the issues, until they ask for the fields."""
-        found = self.members.get(name)
-        return [vars(point) for point in self.points] if name == "points" else found
-
 
 def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """The evidence that an object of a file holds."""
