@@ -147,5 +147,5 @@ def _wait(error: GithubException) -> float | None:
 
 
 def _message(error: GithubException) -> str:
-    told = error.data.get("message") if isinstance(error.data, dict) else None
-    return one_line(str(told or "without a word")[:200])
+    message = error.data.get("message") if isinstance(error.data, dict) else None
+    return one_line(str(message or "without a word")[:200])

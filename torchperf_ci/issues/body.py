@@ -39,6 +39,7 @@ from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
 from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, on_machines, what_got_worse
+from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.verdicts.reproduction import setup_needed
@@ -119,7 +120,7 @@ _LONGEST_SENTENCE, _LONGEST_DETAIL = 300, 600
 """Characters of a text from outside."""
 _MOST_WARNINGS = 5
 _CLOSES = "This issue closes itself when the numbers are back."
-_IF_MEANT = ("If this is meant: add the label ", Code("torchperf: expected"), ".")
+_IF_MEANT = ("If this is meant: add the label ", Code(EXPECTED_LABEL), ".")
 
 
 def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:

@@ -121,8 +121,8 @@ def _verdict_passes(verdict: Verdict) -> bool | None:
     return verdict.new >= 1
 
 
-def _all_known(told: Iterable[bool | None]) -> bool | None:
-    known = [one for one in told if one is not None]
+def _all_known(answers: Iterable[bool | None]) -> bool | None:
+    known = [answer for answer in answers if answer is not None]
     return all(known) if known else None
 
 
