@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench import selection
+from torchperf_ci.bench import costs, selection
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.config import Config
@@ -18,19 +18,19 @@ COSTS = {"cuda": {"vision-a.inference.fp32.eager": 12.5}, "cpu": {}}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    selection.write_costs(tmp_path / "deep" / "costs.json", COSTS)
-    assert selection.read_costs(tmp_path / "deep" / "costs.json") == COSTS
+    costs.write_costs(tmp_path / "deep" / "costs.json", COSTS)
+    assert costs.read_costs(tmp_path / "deep" / "costs.json") == COSTS
 
 
 def test_nothing_known_is_a_good_file(tmp_path: Path) -> None:
-    selection.write_costs(tmp_path / "costs.json", {})
-    assert selection.read_costs(tmp_path / "costs.json") == {}
+    costs.write_costs(tmp_path / "costs.json", {})
+    assert costs.read_costs(tmp_path / "costs.json") == {}
 
 
 def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> None:
     case = Case("vision/a b", "inference", "bf16", "inductor:max-autotune", 64)
-    assert selection.cost_key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
-    assert case.key == f"{selection.cost_key_of(case)}.b64"
+    assert costs.cost_key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
+    assert case.key == f"{costs.cost_key_of(case)}.b64"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Pa
     path = tmp_path / "costs.json"
     path.write_text(content)
     with pytest.raises(UsageError) as error:
-        selection.read_costs(path)
+        costs.read_costs(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        selection.read_costs(tmp_path / "costs.json")
+        costs.read_costs(tmp_path / "costs.json")
 
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
     grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {
-            selection.cost_key("c", "inference", "fp32", "eager"): 100.0,
-            selection.cost_key("a", "inference", "fp32", "eager"): 1.0,
+            costs.cost_key("c", "inference", "fp32", "eager"): 100.0,
+            costs.cost_key("a", "inference", "fp32", "eager"): 1.0,
         }
     }
     selected = Selection([grid], shard=(1, 2), costs=heavy)

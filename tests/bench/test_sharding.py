@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.selection import cases_of_shard, cost_key_of
+from torchperf_ci.bench.costs import cases_of_shard, cost_key_of
 
 SECONDS = st.floats(0, 1e6)
 

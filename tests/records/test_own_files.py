@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import selection
+from torchperf_ci.bench import costs
 from torchperf_ci.check import baselines
 from torchperf_ci.records.reading import is_own_file, parse_records
 from torchperf_ci.verdicts.verdict import Judgement
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / "verdicts.json.gz").write_bytes(gzip.compress(verdicts.encode()))
     (folder / "culprits.json").write_text(json.dumps(CULPRITS))
     baselines.write_baselines(folder / "baseline.json", [])
-    selection.write_costs(folder / "costs.json", {"cpu": {"add": 1.5}})
+    costs.write_costs(folder / "costs.json", {"cpu": {"add": 1.5}})
     return folder
 
 

@@ -6,8 +6,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-
 from torchperf_ci import json_files
 from torchperf_ci.culprits.culprit import (
     Bisection,
@@ -86,6 +84,8 @@ def profile_change_of(item: Mapping[str, Any]) -> ProfileChange:
 
 def check_profile_change(item: Mapping[str, Any]) -> None:
     """Raise :class:`ValueError` where such an object does not fit the schema of the file, and say how."""
+    from jsonschema import Draft202012Validator
+
     part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": culprits_schema()["$defs"]})
     for error in part.iter_errors(item):
         msg = f"{error.json_path}: {error.message}"[:QUOTE_LENGTH]

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.bench.selection import cost_key
+from torchperf_ci.bench.costs import cost_key
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.store.client import statement
 from torchperf_ci.store.migrations import open_existing
@@ -17,7 +17,7 @@ from torchperf_ci.store.migrations import open_existing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.bench.selection import Costs
+    from torchperf_ci.bench.costs import Costs
 
 
 LONGEST_NAME = 80
