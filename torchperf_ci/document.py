@@ -1,7 +1,7 @@
 """What a command says, as data: made once, and shown on a terminal, as GitHub's Markdown, and as a page of HTML.
 
-A verb makes one :class:`Document` of what it found out, and hands it to ``terminal.show``, ``markdown.to_markdown`` and
-``page.page``::
+A verb makes one :class:`Document` of what it found out, and hands it to ``console.print_document``,
+``markdown.to_markdown`` and ``page.page``::
 
     Document(
         "✅ Upload: 3 records delivered, 1 refused",
