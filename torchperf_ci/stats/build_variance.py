@@ -1,7 +1,5 @@
 """How far readings, and builds of the same code, lie apart by chance: code layout, alignment, the order of links.
 
-The scale of the errors is not known, and is weighed like everything else.
-
 Where code lies in memory, how it is aligned and in which order it was linked moves a benchmark by a percent (Mytkowicz,
 Diwan, Hauswirth & Sweeney, *Producing wrong data without doing anything obviously wrong*, ASPLOS 2009; Curtsinger &
 Berger, *Stabilizer*, ASPLOS 2013). All pairs of a build share its offset, so no number of them averages it out. Offsets
@@ -38,7 +36,7 @@ SPOILED = 0.03
 """Share of the readings that say nothing, because something else kept the machine busy."""
 SPOILED_SCALE = 0.3
 SIGMAS = np.geomspace(1e-3, 0.2, 12)
-"""Scales of the errors that are weighed against each other, shape (scales,)."""
+"""Scales of the errors, shape (scales,): which it is is not known, and is weighed like everything else."""
 PRIOR_SIGMA = 0.015
 PRIOR_DF = 4.0
 """The belief about the scale beforehand, and how many readings it is worth."""

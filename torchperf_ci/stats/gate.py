@@ -137,7 +137,8 @@ class GateSide:
 
     ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
     is the false-discovery rate at which it is, NaN where nothing could be judged. ``seen``, shape (series, 2), is the
-    excursion of the past that keeps a candidate from being proof, as :func:`last_visits` tells it, 0 where none does.
+    excursion of the past that keeps a candidate from being proof, as :func:`last_excursions` tells it, 0 where none
+    does.
     """
 
     candidate: NDArray[np.bool_]

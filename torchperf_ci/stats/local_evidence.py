@@ -1,7 +1,5 @@
 """How clear is a change between its neighbours, beside the noise of its whole series? Of many series in one go.
 
-Arrays have the shape (windows, width): each row is padded after the values of its window.
-
 Series lie one after the other in one array, and a :data:`ChangeWindow` counts from its beginning. It is as wide as
 REACH to either side at most, so that windows fit in arrays of shape (windows, 2·REACH), padded at their ends.
 """
@@ -33,8 +31,8 @@ MOST_AROUND = 100
 class RankedWindows:
     """Values in rising order, ready to be ranked with others from any level.
 
-    ``values`` are padded with infinity; ``left``, shape (windows,), are before the change, of so many ``runs``; they
-    are in the ``rows`` of ``scores``.
+    ``values``, shape (windows, width), are padded with infinity after those of their window; ``left``, shape
+    (windows,), are before the change, of so many ``runs``; they are in the ``rows`` of ``scores``.
     """
 
     def __init__(self, values: Floats, left: Ints, runs: Ints, scores: NormalScores, rows: Ints) -> None:

@@ -1,7 +1,5 @@
 """Which commit did it, and which build is worth reading next?
 
-Two metrics of one case share the luck of its processes: a latency and a throughput are one number twice.
-
 Several series of one cause are weighed together, those of the same pairs by what each adds to the others.
 
 What is told is the mutual information of the reading and of whether the culprit lies before or after the build
@@ -43,7 +41,7 @@ def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
 
     ``series`` are positions of base and head and log-ratios, of equal length. Those of the same pairs are worth
     ``1/(1 + ∑ r)`` each, with their correlations ``r`` with the others: the design effect of a cluster (Kish, *Survey
-    Sampling*, 1965, §5.4). Of others nothing is shared.
+    Sampling*, 1965, §5.4): two metrics of one case share the luck of its processes. Of others nothing is shared.
     """
     shared = np.array(
         [[_correlation(one, other) if one is not other else 1.0 for other in series] for one in series]

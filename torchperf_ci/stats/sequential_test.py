@@ -7,15 +7,6 @@ likelihoods, which makes it a sequential t-test (Rushton, *Biometrika* 37, 1950)
 ``min_effect`` is met by a mixture of effects (Robbins, *Annals of Mathematical Statistics* 41, 1970). Errors are
 Student's, so that a spoiled pair counts for little (Lange, Little & Taylor, *Journal of the American Statistical
 Association* 84, 1989).
-
-Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_variance`) move
-all pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code. It is the
-model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as
-in :mod:`torchperf_ci.stats.sequential_test`.
-
-τ is not known, and is weighed like σ. That it may be large keeps few builds that agree by luck from being believed:
-by simulation of builds that differ by 1.5% such a test, asked after every three pairs up to seven blocks, says "slower"
-of equal code in at most 1% of cases, at a CV of 1 and of 3%.
 """
 
 from __future__ import annotations
@@ -71,7 +62,7 @@ _SIGMAS = np.geomspace(1e-3, 0.3, 49)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PairEvidence:
     """Log-likelihood ratios against no change, each of the shape of the log-ratios: row by row, after each pair.
 
     ``increase`` and ``decrease`` are those of a change of the smallest effect or more, ``least_increase`` and
@@ -83,9 +74,9 @@ class Evidence:
     least_increase: NDArray[np.float64]
     least_decrease: NDArray[np.float64]
 
-    def scaled(self, worth: float) -> Evidence:
+    def scaled(self, worth: float) -> PairEvidence:
         """The same of pairs each of which is worth less than an independent one."""
-        return Evidence(*(worth * getattr(self, each.name) for each in fields(self)))
+        return PairEvidence(*(worth * getattr(self, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -139,12 +130,12 @@ def boundaries(cases: int) -> tuple[float, float]:
     return math.log((1 - BETA) / alpha), math.log(BETA / (1 - alpha))
 
 
-def evidence(log_ratios: NDArray[np.float64], delta: float) -> Evidence:
+def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:
     """The evidence in rows of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
     sizes = delta * MULTIPLES
     likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
     up, down = np.split(likelihoods[..., 1:] - likelihoods[..., :1], 2, axis=-1)
-    return Evidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
+    return PairEvidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
 
 
 def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -183,7 +174,9 @@ def _detectable(noise: float, pairs: float, delta: float, cases: int) -> float:
     return float(np.min((sizes + needed / sizes) / 2))
 
 
-def _word(log_ratios: NDArray[np.float64], found: Evidence, delta: float, cases: int, worth: float) -> Word:
+def _word(
+    log_ratios: NDArray[np.float64], found: PairEvidence, delta: float, cases: int, worth: float
+) -> Word:
     if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
@@ -240,6 +233,15 @@ def weigh_blocks(blocks: Blocks, delta: float, luck: float, belief: tuple[float,
     """Weigh blocks of log-ratios, one of each two builds, for a change by ``delta`` on the log scale.
 
     ``luck`` is the scale of τ that is expected, ``belief`` the probability of each of its values, shape (taus,).
+
+    Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_variance`)
+    move all pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code.
+    It is the model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block,
+    and ``e`` as in :func:`evidence`.
+
+    τ is not known, and is weighed like σ. That it may be large keeps few builds that agree by luck from being believed:
+    by simulation of builds that differ by 1.5% such a test, asked after every three pairs up to seven blocks, says
+    "slower" of equal code in at most 1% of cases, at a CV of 1 and of 3%.
     """
     sizes = np.concatenate([[0.0], delta * MULTIPLES, -delta * MULTIPLES])
     joint = _joint(blocks, sizes, taus(luck)) + np.log(belief)[:, np.newaxis]
