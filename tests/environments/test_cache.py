@@ -170,8 +170,8 @@ BISECTING = """
 import signal, sys
 from functools import partial
 from pathlib import Path
-from torchperf_ci.environments.cache import Environments
-from torchperf_ci.environments.build_environment import Builder, opened
+from torchperf_ci.environments.cache import EnvironmentCache
+from torchperf_ci.environments.build_environment import Builder, open_environment
 from torchperf_ci.environments.revisions import Revision
 
 def stop(*_):
@@ -180,7 +180,7 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 repo, python, *commits = sys.argv[1:]
 builder = Builder(python, "test {sha} = $FIRST || { touch $READY; sleep 30; }")
-with Environments(partial(opened, builder=builder)) as environments:
+with EnvironmentCache(partial(open_environment, builder=builder)) as environments:
     for sha in commits:
         environments.get(Revision(Path(repo), sha, ""))
 """

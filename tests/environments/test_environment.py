@@ -153,15 +153,14 @@ def test_a_python_that_makes_no_environment_is_told(tmp_path) -> None:
 INTERRUPTED = """
 import signal, sys, time
 from pathlib import Path
-from torchperf_ci.environments import venv
-from torchperf_ci.environments.build_environment import Builder, opened
+from torchperf_ci.environments.build_environment import Builder, open_environment
 from torchperf_ci.environments.revisions import Revision
 
 def stop(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGTERM, stop)
-with opened(Revision(Path(sys.argv[1]), sys.argv[2], ""), Builder(*sys.argv[3:])):
+with open_environment(Revision(Path(sys.argv[1]), sys.argv[2], ""), Builder(*sys.argv[3:])):
     print("open", flush=True)
     time.sleep(60)
 """
@@ -180,8 +179,9 @@ def test_an_interruption_leaves_no_trace(checkout, temporary, tmp_path, quick, c
     )
     with process:
         if command == "true":
-            process.stdout.readline()
-        while command != "true" and not ready.exists() and process.poll() is None:
+            assert process.stdout.readline() == "open\n"
+        while command != "true" and not ready.exists():
+            assert process.poll() is None, process.stderr.read()
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

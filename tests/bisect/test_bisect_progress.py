@@ -99,18 +99,18 @@ def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
 IMPORTS = f"""
 import sys
 sys.path[:0] = sys.argv[1:]
-from test_progress import NAMES, WORLD
+from test_bisect_progress import NAMES, WORLD
 from simulated_range import bisected, facts_of
-from {LiveBisectProgress.__module__} import {LiveBisectProgress.__name__} as LiveProgress
-from {open_progress.__module__} import {open_progress.__name__} as progress
-from {PlannedPair.__module__} import {PlannedPair.__name__} as Measure
+from {LiveBisectProgress.__module__} import {LiveBisectProgress.__name__}
+from {open_progress.__module__} import {open_progress.__name__}
+from {PlannedPair.__module__} import {PlannedPair.__name__}
 """
 ON_A_TERMINAL = """
-shown = progress(WORLD.question(), NAMES)
-assert isinstance(shown, LiveProgress)
+shown = open_progress(WORLD.question(), NAMES)
+assert isinstance(shown, LiveBisectProgress)
 events = bisected(WORLD).events
 shown.builds(0)
-shown.measures(Measure("p", 0, 20, "confirm"))
+shown.measures(PlannedPair("p", 0, 20, "confirm"))
 for count in (6, 9, len(events)):
     shown.learnt(events[count - 1], facts_of(events[:count]))
     shown._live.refresh()
@@ -123,7 +123,7 @@ def test_a_terminal_gets_bars_and_its_cursor_back_and_nothing_that_a_name_says()
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
     environ |= {"TERM": "xterm", "COLUMNS": "200"}
     here = Path(__file__).parent
-    command = [sys.executable, "-c", IMPORTS + ON_A_TERMINAL, str(here), str(here.parents[1] / "support")]
+    command = [sys.executable, "-c", IMPORTS + ON_A_TERMINAL, str(here), str(here.parent / "support")]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs) as running:
         os.close(theirs)
         shown = all_of(terminal)
