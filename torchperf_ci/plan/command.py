@@ -65,6 +65,9 @@ def _check(options: PlanOptions) -> None:
     elif options.costs:
         msg = "--costs are for what measures, --verdicts for what bisects: plan one at a time"
         raise UsageError(msg)
+    elif not options.records:
+        msg = "which runner measured what? give the folder that the jobs' artifacts are in with --records"
+        raise UsageError(msg)
 
 
 def _plan_measuring(jobs: Sequence[MeasurementJob], given: config.Config, options: PlanOptions) -> None:
@@ -96,9 +99,7 @@ def _write_costs(path: Path, dsn: str, benchmark: str) -> list[str]:
 
 
 def _plan_bisecting(jobs: Sequence[MeasurementJob], options: PlanOptions) -> None:
-    if not options.records:
-        msg = "which runner measured what? give the folder that the jobs' artifacts are in with --records"
-        raise UsageError(msg)
+    assert options.records  # checked before
     files = [Path(name) for name in options.verdicts]
     plan = plan_bisections(files, jobs, Path(options.records), options.budget)
     out = Path(options.out)
