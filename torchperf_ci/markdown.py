@@ -11,7 +11,7 @@ from itertools import repeat
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import markdown_cell, one_line, printable
+from torchperf_ci.actions import one_line, printable
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -106,7 +106,7 @@ def _without_details(document: Document, room: int) -> str:
     title = text_of(document.title)
 
     def text(length: int) -> str:
-        return _whole(short(title, length), [*hidden, Paragraph(_NO_ROOM)], repeat(0))
+        return _whole(short(title, max(length, 1)), [*hidden, Paragraph(_NO_ROOM)], repeat(0))
 
     return fitted(text, room, len(title)) or text(0)
 
@@ -154,19 +154,20 @@ def _block(block: Block, shares: Iterator[int]) -> str:
             return f"<sub>{line}</sub>" if block.small else line
         case Note():
             lines = [f"> {_beginning(_line(line))}" for line in block.lines]
-            return "\n>\n".join(first(lines, next(shares), "> "))
+            return "\n>\n".join(_first(lines, next(shares), "> "))
         case Bullets():
             items = [f"- {_beginning(_line(item))}" for item in block.items]
-            return "\n".join(first(items, next(shares), "- "))
+            return "\n".join(_first(items, next(shares), "- "))
         case Commands():
-            return commands(block.lines)
+            return _commands(block.lines)
         case Table():
             return _table(block, next(shares))
         case Chart():
             return _mermaid(block)
         case Folded():
             title = escaped(text_of(block.title)).strip()
-            return folded(title, "\n\n".join(_blocks(block.blocks, shares)))
+            inner = "\n\n".join(_blocks(block.blocks, shares))
+            return f"<details><summary>{title}</summary>\n\n{inner}\n\n</details>"
         case Replaceable(name=name):
             inner = "\n\n".join(_blocks(block.blocks, shares))
             return f"<!-- {name} -->\n{inner}\n<!-- /{name} -->"
@@ -176,7 +177,7 @@ def _block(block: Block, shares: Iterator[int]) -> str:
             return ""
 
 
-def commands(lines: Iterable[str]) -> str:
+def _commands(lines: Iterable[str]) -> str:
     """Commands as indented code: shown to the letter, with the lines that a quoted word has, and none can end it."""
     return "\n".join(
         f"    {one_line(line)}"
@@ -185,11 +186,21 @@ def commands(lines: Iterable[str]) -> str:
     )
 
 
-def _table(block: Table, most: int) -> str:
-    title = filter(None, [_piece(Bold(block.title))])
-    heads = [escaped(column.head) for column in block.columns]
-    rows = [map(_line, row) for row in block.rows]
-    return "\n\n".join([*title, table(heads, rows, most)])
+def _table(table: Table, most: int) -> str:
+    title = filter(None, [_piece(Bold(table.title))])
+    heads = [escaped(column.head) for column in table.columns]
+    rows = [map(_line, row) for row in table.rows[:most]]
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+    return "\n\n".join([*title, "\n".join(lines), *_more(len(table.rows) - most)])
+
+
+def _first(lines: Sequence[str], most: int, begin: str) -> list[str]:
+    return [*lines[:most], *_more(len(lines) - most, begin)]
+
+
+def _more(hidden: int, begin: str = "") -> list[str]:
+    """How many are left out, where any are, in a line that starts with ``begin``."""
+    return [f"{begin}…and {hidden} more, left out here"] if hidden > 0 else []
 
 
 def _line(words: Words) -> str:
@@ -268,36 +279,6 @@ def _in_chart(text: str) -> str:
     """What means nothing in the chart's language, between quotation marks or elsewhere."""
     kept = " ".join(re.sub(r"[^\w./()+ -]", " ", text, flags=re.ASCII).split())
     return short(kept, _NAME_LENGTH) or "value"
-
-
-plain = markdown_cell
-"""Text from outside on one line, in which nothing is markup, a mention, a reference, a cell's end, or unseen."""
-
-
-def row(cells: Iterable[str]) -> str:
-    """One line of a table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def table(columns: Sequence[str], rows: Sequence[Iterable[str]], most: int) -> str:
-    """The first ``most`` rows under ``columns``, and how many are left out; the cells of these are never asked for."""
-    lines = [columns, ["---"] * len(columns), *rows[:most]]
-    return "\n\n".join(["\n".join(map(row, lines)), *more(len(rows) - most)])
-
-
-def first(lines: Sequence[str], most: int, begin: str = "") -> list[str]:
-    """The first ``most`` lines, and one that says how many are left out, which starts with ``begin``."""
-    return [*lines[:most], *more(len(lines) - most, begin)]
-
-
-def more(hidden: int, begin: str = "") -> list[str]:
-    """How many are left out, where any are."""
-    return [f"{begin}…and {hidden} more, left out here"] if hidden > 0 else []
-
-
-def folded(title: str, body: str) -> str:
-    """``body`` behind its title, which opens it."""
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
 def fitted(document: Callable[[int], str], room: int, most: int) -> str | None:

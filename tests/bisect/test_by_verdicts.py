@@ -16,7 +16,7 @@ from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.culprits.culprits_file import read_culprits
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.sequential_test import FEWEST_PAIRS
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 from torchperf_ci.verdicts.verdicts_file import write_verdicts
 
@@ -56,7 +56,7 @@ def bisect_verdicts(
 
 
 def points(repository: Repository, old: int, new: int) -> Evidence:
-    return Evidence(CommitRange(*(MeasuredCommit(repository.sha(end), timestamp=end) for end in (old, new))))
+    return Evidence(CommitRange(*(RangeEnd(repository.sha(end), timestamp=end) for end in (old, new))))
 
 
 def test_what_got_worse_is_found_in_the_range_of_its_evidence(
@@ -107,7 +107,7 @@ def test_verdicts_of_which_nothing_can_be_bisected_are_told(
 
 
 @pytest.mark.parametrize(
-    "evidence", [Evidence(), Evidence(CommitRange(MeasuredCommit("a" * 40), MeasuredCommit("b" * 40)))]
+    "evidence", [Evidence(), Evidence(CommitRange(RangeEnd("a" * 40), RangeEnd("b" * 40)))]
 )
 def test_verdicts_that_do_not_name_a_range_here_are_told(bisect_verdicts, evidence: Evidence, capsys) -> None:
     assert bisect_verdicts(verdict(evidence=evidence), code=2)

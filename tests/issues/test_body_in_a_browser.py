@@ -12,10 +12,12 @@ from hostile import all_at_once
 from made_night import JUDGEMENT, LOCATION, NIGHT, RUN_URL, hostile_night
 from markdown_it import MarkdownIt
 
-from torchperf_ci.issues.body import IssueContext, issue_body
+from torchperf_ci.document import Document
+from torchperf_ci.issues.body import IssueContext, issue_document
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
-from torchperf_ci.report.page import page as page_of
+from torchperf_ci.markdown import to_markdown
+from torchperf_ci.page import page as page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +52,11 @@ def browser() -> Iterator[BrowserContext]:
         running.close()
 
 
-def shown(browser: BrowserContext, text: str, to: Path) -> Page:
+def shown(browser: BrowserContext, issue: Document, to: Path) -> Page:
     """The page of an issue with this body, whose picture goes to ``to``."""
     assert MERMAID.exists(), "Mermaid is missing: `make .cache/npm`"
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    text = to_markdown(Document("", issue.blocks))
     html = parser.render(text).replace('<pre><code class="language-mermaid">', '<pre class="mermaid"><code>')
     page = browser.new_page()
     page.set_content(f"<!doctype html><style>{LIKE_GITHUB}</style>{html}")
@@ -67,11 +70,11 @@ def shown(browser: BrowserContext, text: str, to: Path) -> Page:
     return page
 
 
-def bodies(judgement: Judgement = JUDGEMENT, location: Bisection = LOCATION) -> list[str]:
-    """Those of the issues of a night."""
+def issues(judgement: Judgement = JUDGEMENT, location: Bisection = LOCATION) -> list[Document]:
+    """Those of a night."""
     findings = findings_of([judgement], [location], NIGHT, 3)
     return [
-        issue_body(finding, remember_finding(None, finding, NIGHT), IssueContext(NIGHT, RUN_URL))
+        issue_document(finding, remember_finding(None, finding, NIGHT), IssueContext(NIGHT, RUN_URL))
         for finding in findings
     ]
 
@@ -79,7 +82,7 @@ def bodies(judgement: Judgement = JUDGEMENT, location: Bisection = LOCATION) -> 
 def test_the_chart_is_a_picture_with_every_point_and_the_table_has_its_rows(
     browser: BrowserContext, tmp_path: Path
 ) -> None:
-    page = shown(browser, bodies()[0], tmp_path / "issue.png")
+    page = shown(browser, issues()[0], tmp_path / "issue.png")
     picture = page.locator("pre.mermaid svg")
     assert picture.count() == 1
     lines = [line.get_attribute("d") or "" for line in picture.locator(".plot path").all()]
@@ -94,7 +97,7 @@ def test_the_chart_is_a_picture_with_every_point_and_the_table_has_its_rows(
 
 
 def test_nothing_hostile_becomes_an_element(browser: BrowserContext, tmp_path: Path) -> None:
-    page = shown(browser, bodies(*hostile_night(all_at_once))[0], tmp_path / "hostile.png")
+    page = shown(browser, issues(*hostile_night(all_at_once))[0], tmp_path / "hostile.png")
     assert page.locator("pre.mermaid svg").count() == 1, "the chart is drawn all the same"
     assert page.title() == ""
     assert not page.locator("body :is(img, script, iframe, h1, h2, h3, del, form, input)").count()
@@ -103,7 +106,7 @@ def test_nothing_hostile_becomes_an_element(browser: BrowserContext, tmp_path: P
 
 
 def test_the_page_on_disk_shows_the_same(browser: BrowserContext, tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_text(page_of("issues", "\n\n---\n\n".join(bodies())))
+    (tmp_path / "report.html").write_text(page_of("issues", issues()))
     page = browser.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

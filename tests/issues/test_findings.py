@@ -34,8 +34,8 @@ from torchperf_ci.issues.body import issue_title
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.metrics import ANCHORED
-from torchperf_ci.verdicts.evidence import evidence_of
-from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict
+from torchperf_ci.verdicts.evidence import BuildLuck, evidence_of
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit

@@ -17,7 +17,7 @@ from torchperf_ci.plan.bisections import (
     size_of_change,
 )
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitEnds, CommitRange, Evidence, MeasuredCommit
+from torchperf_ci.verdicts.evidence import CommitEnds, CommitRange, Evidence, RangeEnd
 from torchperf_ci.verdicts.verdict import Verdict
 
 A, B, C = (letter * 40 for letter in "abc")
@@ -33,7 +33,7 @@ def regressed(
         word,
         "because",
         effect=Effect(ratio, ratio - 0.01, ratio + 0.01, 0),
-        evidence=Evidence(CommitRange(MeasuredCommit(good), MeasuredCommit(bad))),
+        evidence=Evidence(CommitRange(RangeEnd(good), RangeEnd(bad))),
     )
 
 

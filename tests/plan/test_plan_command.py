@@ -14,7 +14,7 @@ from torchperf_ci import cli
 from torchperf_ci.bench import costs
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 GOOD, BAD, WORSE = (letter * 40 for letter in "abc")
@@ -160,7 +160,7 @@ def test_no_store_costs_no_night(
 
 
 def regressed(ratio: float, bad: str = BAD, **changes: Any) -> Verdict:
-    evidence = Evidence(CommitRange(MeasuredCommit(GOOD), MeasuredCommit(bad)))
+    evidence = Evidence(CommitRange(RangeEnd(GOOD), RangeEnd(bad)))
     effect = Effect(ratio, ratio - 0.01, ratio + 0.01, 0)
     return Verdict(
         series(**changes), "regressed", "because", effect=effect, old=1.0, new=ratio, evidence=evidence

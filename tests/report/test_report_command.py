@@ -120,7 +120,7 @@ def test_many_bisections_fit_into_a_comment() -> None:
     text = report_markdown(told, 65_000)
     assert 40_000 < len(text.encode()) <= 65_000
     assert "more bisections, left out here" in text
-    assert "200 regressed" not in report_markdown(ReportInputs((), told.locations), 65_000)
+    assert "200 regressed" not in report_markdown(ReportInputs((), told.bisections), 65_000)
 
 
 @pytest.mark.parametrize("why", ["--dry-run", "no token"])

@@ -19,7 +19,7 @@ from torchperf_ci.culprits.culprit import (
 )
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit, evidence_of
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd, evidence_of
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 NIGHT = "2026-11-21"
@@ -216,6 +216,6 @@ def hostile_night(text: str) -> tuple[Judgement, Bisection]:
 
 
 def _of(series: Series, verdict: Verdict, text: str) -> Verdict:
-    end = MeasuredCommit(text, text, 1)
+    end = RangeEnd(text, text, 1)
     evidence = replace(verdict.evidence, commits=CommitRange(end, end))
     return replace(verdict, series=series, why=text, evidence=evidence)

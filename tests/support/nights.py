@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def regressed(
 ) -> Verdict:
     """Worse than history, between two commits."""
     ratio = new / old
-    evidence = Evidence(CommitRange(*map(MeasuredCommit, ends)))
+    evidence = Evidence(CommitRange(*map(RangeEnd, ends)))
     effect = Effect(ratio, ratio - 0.01, ratio + 0.01, 10)
     return Verdict(of, "regressed", "slower", effect, old, new, noise, evidence=evidence)
 

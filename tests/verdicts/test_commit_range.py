@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, MeasuredCommit, commit_ends_of, evidence_of
+from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd, commit_ends_of, evidence_of
 
 A, B, C, D = (letter * 40 for letter in "abcd")
 
@@ -39,7 +39,7 @@ def test_a_range_is_what_both_ends_name(old: Any, new: Any, found: list[tuple[st
 
 
 def test_no_evidence_names_no_range() -> None:
-    assert evidence_of({}) == Evidence(CommitRange(MeasuredCommit(), MeasuredCommit()))
+    assert evidence_of({}) == Evidence(CommitRange(RangeEnd(), RangeEnd()))
 
 
 def test_several_turns_give_the_range_that_holds_them_all() -> None:

@@ -14,7 +14,7 @@ from torchperf_ci.errors import OutputDirectoryError, VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredCommit, MeasuredPoint
+from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredPoint, RangeEnd
 from torchperf_ci.verdicts.verdict import VERDICT_WORDS, Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
     max_leaves=5,
 )
-COMMITS = st.builds(MeasuredCommit, *[st.sampled_from(["", "a" * 40, "0" * 7])] * 2, st.integers(0, 2**40))
+COMMITS = st.builds(RangeEnd, *[st.sampled_from(["", "a" * 40, "0" * 7])] * 2, st.integers(0, 2**40))
 EVIDENCE = st.builds(
     Evidence,
     st.builds(CommitRange, COMMITS, COMMITS),

@@ -12,7 +12,7 @@ import numpy as np
 
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import differing_facts, runs_of
-from torchperf_ci.verdicts.evidence import CommitRange, MeasuredCommit, MeasuredPoint, measured_commit
+from torchperf_ci.verdicts.evidence import CommitRange, MeasuredPoint, RangeEnd, measured_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,9 +107,7 @@ def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
     """The last point at the old level, and the first at the new."""
-    return CommitRange(
-        *(_commit_of(points[0]) if points else MeasuredCommit() for points in (old[-1:], new[:1]))
-    )
+    return CommitRange(*(_commit_of(points[0]) if points else RangeEnd() for points in (old[-1:], new[:1])))
 
 
 def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
@@ -122,7 +120,7 @@ def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
     )
 
 
-def _commit_of(point: Point) -> MeasuredCommit:
+def _commit_of(point: Point) -> RangeEnd:
     return measured_commit(point.commit, point.info.get("torch", ""), point.timestamp)
 
 

@@ -231,18 +231,3 @@ def _to_repeat(bisection: Bisection) -> list[Block]:
         Paragraph((Bold("To repeat it"), ", ", *setup_needed(bisection.torch), ":")),
         Commands(repeat_commands(bisection)),
     ]
-
-
-def commit_links(culprit: Culprit, server: str) -> str:
-    links = to_markdown(Document("", [Paragraph(culprit_links(culprit, server))])).rstrip("\n")
-    return f" {links}" if links else ""
-
-
-def moved_inside(culprit: Culprit, rows: int) -> list[str]:
-    from itertools import repeat
-
-    from torchperf_ci.document import shown_on
-    from torchperf_ci.markdown import _whole
-
-    text = _whole("", list(shown_on("page", inside_blocks(culprit))), repeat(rows)).strip()
-    return [text] if text else []

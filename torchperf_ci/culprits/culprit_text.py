@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Table, counted, short, text_of
+from torchperf_ci.document import MOST, Column, Table, counted, short
 from torchperf_ci.verdicts.verdict_document import effect_text
 
 if TYPE_CHECKING:
@@ -124,39 +123,8 @@ def short_sha(commit: str) -> str:
     return commit[:_SHA_LENGTH] if _SHA.fullmatch(commit) else short(commit, NAME_LENGTH)
 
 
-count = counted
-
-
 def _took(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """Rows under ``columns``, of which the last one holds the longest texts."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def open_tables(location: Bisection) -> dict[str, TextTable]:
-    """By title, what everybody must see beside the culprits; nothing is empty."""
-    return _by_title(result_tables(location))
-
-
-def folded_tables(location: Bisection) -> dict[str, TextTable]:
-    """By title, what those want who ask how it is known; nothing is empty."""
-    return _by_title(evidence_tables(location))
-
-
-def _by_title(tables: list[Table]) -> dict[str, TextTable]:
-    return {
-        table.title: TextTable(
-            tuple(column.head for column in table.columns),
-            tuple(tuple(map(text_of, row)) for row in table.rows),
-        )
-        for table in tables
-    }
 
 
 def effects_table(culprit: Culprit) -> Table:

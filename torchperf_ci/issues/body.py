@@ -43,7 +43,6 @@ from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.verdicts.reproduction import setup_needed
-from torchperf_ci.verdicts.verdict import commit_range_of
 from torchperf_ci.verdicts.verdict_document import effect_text
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _what_got_worse(finding: IssueFinding) -> str:
 def _since(finding: IssueFinding) -> str:
     if finding.culprit:
         return f"since {short_sha(finding.culprit.set[-1])}"
-    ends = commit_range_of(finding.verdicts[0]).range if finding.verdicts else None
+    ends = finding.verdicts[0].evidence.commits.range if finding.verdicts else None
     return f"between {short_sha(ends.good)} and {short_sha(ends.bad)}" if ends else ""
 
 
@@ -152,7 +151,7 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
         step = "look at the suspects below"
     elif reproduction_steps(finding).lines:
         step = "bisect it by the command below"
-    elif ends := commit_range_of(finding.verdicts[0]).range:
+    elif ends := finding.verdicts[0].evidence.commits.range:
         step = f"bisect it between {ends.good} and {ends.bad}"
     else:
         step = "find out between which commits it got worse, and bisect it"
@@ -190,7 +189,7 @@ def _environment(finding: IssueFinding) -> Table:
         *(("repository", one.repo) for one in series),
         *(("measured on", f"{one.device} {one.arch}".strip()) for one in series),
     ]
-    for commits in dict.fromkeys(map(commit_range_of, finding.verdicts)):
+    for commits in dict.fromkeys(verdict.evidence.commits for verdict in finding.verdicts):
         old, new = commits.last_old, commits.first_new
         for what, before, after in (("commit", old.commit, new.commit), ("PyTorch", old.torch, new.torch)):
             change = f"{before or '–'} → {after or '–'}" if before or after else ""

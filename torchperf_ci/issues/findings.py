@@ -12,7 +12,7 @@ from torchperf_ci.issues.memory import IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import commit_ends_of, commit_range_of, luck_of
+from torchperf_ci.verdicts.evidence import commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -225,7 +225,7 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
     """The bisection of just the range of a verdict, in either repository, on its kind of machine."""
-    ranges = commit_ends_of([commit_range_of(verdict)])
+    ranges = commit_ends_of([verdict.evidence.commits])
     fitting = (one for one in bisections if (one.good, one.bad) in ranges)
     return next((one for one in fitting if _ran_on_machine_of(one, verdict.series)), None)
 
@@ -245,7 +245,7 @@ def _unlocated_findings(
     """What no culprit explains, one finding for each range of commits on each kind of machine."""
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
-        series, commits = verdict.series, commit_range_of(verdict)
+        series, commits = verdict.series, verdict.evidence.commits
         ends = commits.range or (commits.last_old.name, commits.first_new.name)
         key = (series.repo, series.device, series.arch, *ends)
         groups[key].append(verdict)
@@ -263,7 +263,7 @@ def _unlocated_findings(
 
 
 def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
-    if bisection is None and commit_range_of(verdict).range is None:
+    if bisection is None and verdict.evidence.commits.range is None:
         return "The history does not say between which commits it lies, so nobody could bisect it."
     if bisection is None:
         return "It is in the history; nobody has bisected between the two commits yet."
@@ -274,7 +274,7 @@ def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
 
 def _luck(verdicts: Iterable[Verdict]) -> str:
     """That it may be chance; empty where of any series that is not so, or not known."""
-    lucks = [luck_of(verdict) for verdict in verdicts]
+    lucks = [verdict.evidence.luck for verdict in verdicts]
     return f"{str(lucks[0]).capitalize()}." if all(luck and luck.is_enough for luck in lucks) else ""
 
 

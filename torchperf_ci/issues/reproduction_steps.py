@@ -17,7 +17,6 @@ from torchperf_ci.verdicts.reproduction import (
     run_lines,
     series_options,
 )
-from torchperf_ci.verdicts.verdict import commit_range_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit
@@ -72,7 +71,7 @@ def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) ->
     """A bisection between the two commits; a comparison where they are those of one."""
     if again.base and again.head:
         return compare_lines(again, again.base, again.head, series)
-    ends = commit_range_of(finding.verdicts[0]).own if finding.verdicts else None
+    ends = finding.verdicts[0].evidence.commits.own if finding.verdicts else None
     if ends is None:
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]

@@ -12,7 +12,7 @@ from torchperf_ci.metrics import name_and_unit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.verdicts.evidence import MeasuredCommit, MeasuredPoint
+    from torchperf_ci.verdicts.evidence import MeasuredPoint, RangeEnd
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -63,7 +63,7 @@ def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float
     return ()
 
 
-def _is_since(point: MeasuredPoint, first_new: MeasuredCommit) -> bool:
+def _is_since(point: MeasuredPoint, first_new: RangeEnd) -> bool:
     if point.timestamp and first_new.timestamp:
         return point.timestamp >= first_new.timestamp
     return point.commit != "" and point.commit in (first_new.commit, first_new.torch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit_document import bisection_headline as culprits_headline
+from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.github import github_server
 from torchperf_ci.report.inputs import read_inputs
@@ -28,13 +28,13 @@ _WORDS = ("summary", "comment", "issues")
 def report_command(options: ReportOptions) -> int:
     """Tell those who must know. What the verdicts say does not make it fail: that is for the command that judged."""
     _check_destination(options.to)
-    told = read_inputs(options)
-    if told.judgements:
-        say(headline(told.judgements))
-    for location in told.locations:
-        say(f"bisection: {culprits_headline(location)}")
+    inputs = read_inputs(options)
+    if inputs.judgements:
+        say(headline(inputs.judgements))
+    for bisection in inputs.bisections:
+        say(f"bisection: {bisection_headline(bisection)}")
     try:
-        _tell_destination(told, options)
+        _tell_destination(inputs, options)
     except NotDeliveredError as error:
         if options.on_failure != "warn":
             raise
@@ -51,20 +51,20 @@ def _check_destination(to: str) -> None:
         raise UsageError(msg)
 
 
-def _tell_destination(told: ReportInputs, options: ReportOptions) -> None:
+def _tell_destination(inputs: ReportInputs, options: ReportOptions) -> None:
     """The destinations are imported on use: only GitHub needs its client, and only a page its renderer."""
     match options.to:
         case "comment":
             from torchperf_ci.report import pull_request_comment
 
-            pull_request_comment.tell_in_comment(told, options)
+            pull_request_comment.tell_in_comment(inputs, options)
         case "issues":
             from torchperf_ci.report import issue_report
 
-            issue_report.tell_in_issues(told, options)
+            issue_report.tell_in_issues(inputs, options)
         case "summary":
-            tell_in_summary(report_markdown(told, SUMMARY_ROOM, github_server(os.environ)))
+            tell_in_summary(report_markdown(inputs, SUMMARY_ROOM, github_server(os.environ)))
         case folder:
-            from torchperf_ci.report import report_page as page
+            from torchperf_ci.report import report_page
 
-            page.write_page(told, Path(folder), options)
+            report_page.write_page(inputs, Path(folder), options)

@@ -24,7 +24,7 @@ class ReportInputs:
     """The files' content, in the order in which they are given."""
 
     judgements: tuple[Judgement, ...]
-    locations: tuple[Bisection, ...] = ()
+    bisections: tuple[Bisection, ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

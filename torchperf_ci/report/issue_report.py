@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit_text import count
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.document import Document, counted, text_of
 from torchperf_ci.errors import NotDeliveredError
 from torchperf_ci.github import github_client, github_server
 from torchperf_ci.identity import run_url
-from torchperf_ci.issues.body import IssueContext
-from torchperf_ci.issues.comments import text_of_action
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_document
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summarize_published
 from torchperf_ci.issues.tracker import IssueTracker, author_login
+from torchperf_ci.markdown import escaped, to_markdown
 from torchperf_ci.report.output import (
     output_folder,
     repository_name,
@@ -30,7 +30,7 @@ from torchperf_ci.report.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from torchperf_ci.config import Issues
     from torchperf_ci.github import GitHubClient
@@ -43,47 +43,37 @@ _SECONDS = 600.0
 """Most of them that GitHub may take in all: what is written has to be a second apart."""
 
 
-class IssueDraft(NamedTuple):
-    """An issue that is not opened, and the name of its file."""
-
-    file: str
-    title: str
-    body: str
-
-
-def tell_in_issues(told: ReportInputs, options: ReportOptions) -> None:
+def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
     """Open, update and close issues. Raises :class:`NotDeliveredError`, in the end, for all that was not told."""
     if why := why_silent(options, os.environ):
-        texts = {
-            one.file: f"# {actions.markdown_cell(one.title)}\n\n{one.body}"
-            for one in issue_drafts(told, options)
-        }
-        write_files(output_folder(options), texts)
-        say(f"no issue is touched, {count(len(texts), 'draft')} written: {why}")
+        drafts = issue_drafts(inputs, options)
+        write_files(output_folder(options), {name: _draft_text(draft) for name, draft in drafts.items()})
+        say(f"no issue is touched, {counted(len(drafts), 'draft')} written: {why}")
         return
     chosen, rules = _chosen(options)
     name = repository_name(options, os.environ, chosen.repo)
-    findings = findings_of(told.judgements, told.locations, rules.night, chosen.broken_nights)
+    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
     with github_client(name, os.environ, Deadline.after(_SECONDS)) as ask:
         context = partial(_context, ask if chosen.mention_authors else None, rules.night)
-        _tell(
-            publish_issues(
-                IssueTracker(ask, chosen.labels), NightToPublish(findings, told.verdicts, rules, context)
-            )
-        )
+        night = NightToPublish(findings, inputs.verdicts, rules, context)
+        _tell(publish_issues(IssueTracker(ask, chosen.labels), night))
 
 
-def issue_drafts(told: ReportInputs, options: ReportOptions) -> Sequence[IssueDraft]:
-    """What would be opened where no issue is known."""
+def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:
+    """By the names of their files, the issues that would be opened where none is known."""
     chosen, rules = _chosen(options)
-    findings = findings_of(told.judgements, told.locations, rules.night, chosen.broken_nights)
-    planned = plan_actions(findings, told.verdicts, (), rules)
-    return [_draft(action, rules.night) for action in planned.actions]
+    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
+    planned = plan_actions(findings, inputs.verdicts, (), rules)
+    return {
+        f"issue-{action.memory.fingerprints[0]}.md": issue_document(
+            action.findings[0], action.memory, _context(None, rules.night, action)
+        )
+        for action in planned.actions
+    }
 
 
-def _draft(action: IssueAction, night: str) -> IssueDraft:
-    text = text_of_action(action, _context(None, night, action))
-    return IssueDraft(f"issue-{action.memory.fingerprints[0]}.md", text.title, text.body)
+def _draft_text(draft: Document) -> str:
+    return f"# {escaped(text_of(draft.title))}\n\n{to_markdown(Document('', draft.blocks), BODY_LIMIT)}"
 
 
 def _chosen(options: ReportOptions) -> tuple[Issues, IssueRules]:

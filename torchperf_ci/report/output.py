@@ -1,4 +1,4 @@
-"""A whole report as one text, and where it goes."""
+"""A whole report, and where it goes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,42 @@ from torchperf_ci.verdicts.verdict_document import verdicts_document
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from torchperf_ci.document import Document
     from torchperf_ci.options import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 
+SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
+"""The same step may have said something before."""
 _LEAST = 4_000
 """Bytes that a bisection needs to say anything."""
 
 
-def report_markdown(told: ReportInputs, room: int, server: str = GITHUB) -> str:
+def report_documents(inputs: ReportInputs, server: str = GITHUB) -> list[Document]:
+    """The verdicts of all files together, then each bisection."""
+    verdicts = [verdicts_document(inputs.judgements)] if inputs.judgements else []
+    return [*verdicts, *(bisection_document(bisection, server) for bisection in inputs.bisections)]
+
+
+def report_markdown(inputs: ReportInputs, room: int, server: str = GITHUB) -> str:
     """All there is to say in at most ``room`` bytes, which must be some thousands.
 
     Half of it is kept for the bisections, which share what the verdicts leave; those that it does not suffice for are
     counted.
     """
-    share = room // 2 if told.locations else room
-    parts = [to_markdown(verdicts_document(told.judgements), share)] if told.judgements else []
-    for index, location in enumerate(told.locations):
+    documents = report_documents(inputs, server)
+    parts: list[str] = []
+    for place, document in enumerate(documents):
         left = room - sum(map(size, parts)) - len(parts)
-        rest = len(told.locations) - index
-        if left < _LEAST:
+        rest = len(documents) - place
+        if place == 0 and inputs.judgements:
+            parts.append(to_markdown(document, room // 2 if inputs.bisections else room))
+        elif left < _LEAST:
             parts.append(f"…and {rest} more bisections, left out here\n"[:left])
             break
-        parts.append(to_markdown(bisection_document(location, server), max(left // rest, _LEAST // 2)))
+        else:
+            parts.append(to_markdown(document, max(left // rest, _LEAST // 2)))
     return "\n".join(parts)
-
-
-SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""The same step may have said something before."""
 
 
 def tell_in_summary(text: str) -> None:

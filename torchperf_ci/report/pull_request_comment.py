@@ -135,14 +135,14 @@ def comment_marker(workflow: str) -> str:
     return MARKER.replace("report", f"report {key}") if workflow else MARKER
 
 
-def comment_body(told: ReportInputs, measured: MeasuredHead, server: str = GITHUB) -> str:
+def comment_body(inputs: ReportInputs, measured: MeasuredHead, server: str = GITHUB) -> str:
     """The whole comment, its marker first: verdicts, and the culprits below them."""
     mark = comment_marker(measured.workflow)
     where = f"{_MEASURED}{measured.sha}" if measured.sha else ""
     if measured.run_url:
         where = f"{where or '<sub>Measured'} in [this run]({measured.run_url})"
     frame = f"{mark}\n{{}}\n{where}.</sub>\n" if where else f"{mark}\n{{}}"
-    return frame.replace("{}", report_markdown(told, COMMENT_LIMIT - _ROOM - len(frame.encode()), server))
+    return frame.replace("{}", report_markdown(inputs, COMMENT_LIMIT - _ROOM - len(frame.encode()), server))
 
 
 def body_of_nothing(measured: MeasuredHead) -> str:
@@ -252,10 +252,10 @@ _SECONDS = 120.0
 """Most of them that GitHub may take in all."""
 
 
-def tell_in_comment(told: ReportInputs, options: ReportOptions) -> None:
+def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     """Comment, or update the comment; where nothing was judged, only update it."""
     of, judged = measured_head(options, os.environ), not options.unjudged
-    text = comment_body(told, of, github_server(os.environ)) if judged else body_of_nothing(of)
+    text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
     if why := why_silent(options, os.environ):
         write_files(output_folder(options), {"comment.md": text})
         say(f"nothing is commented: {why}")

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
-_LARGEST_NUMBER = 1e15
+LARGEST_NUMBER = 1e15
 """What is larger cannot be drawn."""
 LUCKY = 0.01
 """What luck makes more often than that is not ruled out."""
 
 
 @dataclass(frozen=True)
-class MeasuredCommit:
+class RangeEnd:
     """What was measured: a ``commit`` of the repository whose job did, with one of PyTorch; empty where nobody says.
 
     ``timestamp`` are Unix seconds, 0 where nobody says.
@@ -52,8 +52,8 @@ class CommitEnds(NamedTuple):
 class CommitRange:
     """Between which points something changed."""
 
-    last_old: MeasuredCommit = MeasuredCommit()
-    first_new: MeasuredCommit = MeasuredCommit()
+    last_old: RangeEnd = RangeEnd()
+    first_new: RangeEnd = RangeEnd()
 
     @property
     def range(self) -> CommitEnds | None:
@@ -144,9 +144,9 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
     )
 
 
-def measured_commit(commit: object, torch: object, timestamp: object) -> MeasuredCommit:
+def measured_commit(commit: object, torch: object, timestamp: object) -> RangeEnd:
     """Without what has not the form of a commit, or of a time."""
-    return MeasuredCommit(_commit(commit), _commit(torch), _time(timestamp))
+    return RangeEnd(_commit(commit), _commit(torch), _time(timestamp))
 
 
 def commit_ends_of(ranges: Sequence[CommitRange]) -> tuple[CommitEnds, ...]:
@@ -168,13 +168,13 @@ def _ends_by_repository(ranges: Sequence[CommitRange]) -> Iterator[CommitEnds]:
                 yield CommitEnds(commit(first), commit(last))
 
 
-def _known(measured: MeasuredCommit) -> Mapping[str, object]:
+def _known(measured: RangeEnd) -> Mapping[str, object]:
     return {name: value for name, value in vars(measured).items() if value}
 
 
-def _measured_commit(members: Any) -> MeasuredCommit:
+def _measured_commit(members: Any) -> RangeEnd:
     if not isinstance(members, Mapping):
-        return MeasuredCommit()
+        return RangeEnd()
     return measured_commit(members.get("commit"), members.get("torch"), members.get("timestamp"))
 
 
@@ -200,4 +200,4 @@ def _time(value: object) -> float:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER

@@ -8,7 +8,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.actions import one_line
 from torchperf_ci.document import Code, short
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ PYTHON_OPTION = ("--python", "python")
 """The Python that is active, for whoever pastes the line: that of the machine which measured is not theirs."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
-_LENGTH, _VERSION_LENGTH = 2000, 60
+_VERSION_LENGTH = 60
 
 
 def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
@@ -66,13 +65,6 @@ def _without_options(words: Sequence[str], flags: Sequence[str]) -> list[str]:
     return kept
 
 
-def code_block(commands: Sequence[str]) -> str:
-    """Commands as indented code: shown to the letter, with the lines that a quoted word has, and none can end it."""
-    return "\n".join(
-        f"    {one_line(line)}" for command in commands for line in short(command, _LENGTH).split("\n")
-    )
-
-
 def setup_needed(torch: str) -> tuple[Piece, ...]:
     """What has to be there for the lines to run: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
     if not torch:
@@ -82,13 +74,6 @@ def setup_needed(torch: str) -> tuple[Piece, ...]:
     shown = version if is_release else short(torch, _VERSION_LENGTH)
     install = (" (", Code(f"pip install torch=={version}"), ")") if is_release else ()
     return (f"in a clone of the repository, with PyTorch {shown} in the Python that is active", *install)
-
-
-def needed_setup(torch: str) -> str:
-    from torchperf_ci.document import Document, Paragraph
-    from torchperf_ci.markdown import to_markdown
-
-    return to_markdown(Document("", [Paragraph(setup_needed(torch))])).rstrip("\n")
 
 
 _FILES = ("suite", "config", "wheels")

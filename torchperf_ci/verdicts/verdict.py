@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from torchperf_ci.verdicts.evidence import (
-    BuildLuck,
-    CommitEnds,
-    CommitRange,
-    Evidence,
-    commit_ends_of,
-    evidence_of,
-)
-
-__all__ = ["BuildLuck", "CommitEnds", "CommitRange", "commit_ends_of"]
+from torchperf_ci.verdicts.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,15 +95,3 @@ class Judgement:
     def red(self) -> Sequence[Verdict]:
         """The verdicts that make the command exit with 1."""
         return [verdict for verdict in self.verdicts if verdict.is_red]
-
-
-def commit_range_of(verdict: Verdict) -> CommitRange:
-    return _evidence(verdict).commits
-
-
-def luck_of(verdict: Verdict) -> BuildLuck | None:
-    return _evidence(verdict).luck
-
-
-def _evidence(verdict: Any) -> Evidence:
-    return verdict.evidence if isinstance(verdict.evidence, Evidence) else evidence_of(verdict.evidence)
