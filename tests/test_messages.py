@@ -20,7 +20,7 @@ def options_of_rooms() -> dict[str, set[str]]:
     """The options of the commands that each room has."""
     found: dict[str, set[str]] = defaultdict(lambda: {"--help"})
     for command in COMMANDS:
-        for option in options_of(command.options):
+        for option in options_of(command.options_class):
             found[command.action.partition(".")[0]] |= {option.flag, *option.aliases}
     for room in ("compare", "bisect"):  # they measure with it
         found["bench"] |= found[room]

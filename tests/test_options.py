@@ -6,19 +6,14 @@ from typing import Any
 
 import pytest
 
-from torchperf_ci import options
+from torchperf_ci import cli, options
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options import (
-    IngestOptions,
-    QueryOptions,
-    ReceiveOptions,
-    RunOptions,
-    UploadOptions,
-    options_of,
-)
+from torchperf_ci.options import options_of
+from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
+from torchperf_ci.options.measuring_commands import RunOptions
 from torchperf_ci.options.option import positive
 
-COMMANDS = [vars(options)[name] for name in options.__all__ if name.endswith("Options")]
+COMMANDS = [command.options_class for command in cli.COMMANDS]
 
 
 def read(argv: list[str], environ: dict[str, str] | None = None, command: type[Any] = RunOptions) -> Any:

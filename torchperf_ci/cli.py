@@ -13,26 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, stoppable
-from torchperf_ci.options import (
-    BaselineUpdateOptions,
-    BisectOptions,
-    CheckOptions,
-    CompareOptions,
-    DoctorOptions,
-    HistoryOptions,
-    IngestOptions,
-    ListOptions,
-    Option,
-    PlanOptions,
-    QueryOptions,
-    ReceiveOptions,
-    ReportOptions,
-    RunOptions,
-    UploadOptions,
-    WatchOptions,
-    options_of,
-    read,
-)
+from torchperf_ci.options import Option, options_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,14 +38,26 @@ exit codes:
 class Command:
     """One verb, or two words: its options, an example for its help, and what it does.
 
-    ``action`` is ``module:function``, imported only where it is asked for: help must not wait for numpy.
+    ``options`` is ``module:class`` in :mod:`torchperf_ci.options`, ``action`` is ``module:function``: both are imported
+    only where they are asked for, so that a command starts fast and help does not wait for numpy.
     """
 
     name: str
     help: str
     example: str
-    options: type[DataclassInstance]
+    options: str
     action: str
+
+    @property
+    def options_class(self) -> type[DataclassInstance]:
+        """The dataclass whose fields are the options."""
+        found: type[DataclassInstance] = resolve_name(f"torchperf_ci.options.{self.options}")
+        return found
+
+    def is_named_by(self, argv: Sequence[str]) -> bool:
+        """Whether a command line begins with its name."""
+        words = self.name.split()
+        return [*argv[: len(words)]] == words
 
     def run(self, options: object) -> int:
         """Do it; gives the exit code."""
@@ -78,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
-            options = options_of(command.options)
-            return command.run(read(command.options, namespace, os.environ))
+            options = options_of(command.options_class)
+            return command.run(read(command.options_class, namespace, os.environ))
     except Stopped as stopped:
         _tell_how_to_go_on(stopped, options)
         return stopped.exit_code
@@ -121,14 +114,14 @@ def _annotate(message: str) -> None:
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command and what was given to it. Raises :class:`UsageError`; ends the process after ``--help``."""
     _check_words(argv)
-    namespace, unknown = _parser().parse_known_args(argv)
+    namespace, unknown = _parser(argv).parse_known_args(argv)
     command: Command = namespace.chosen
     if not unknown:
         return command, namespace
     if not unknown[0].startswith("-"):
         msg = f"torchperf {command.name} does not know what to do with {unknown[0]!r}"
         raise UsageError(msg)
-    flags = [option.flag for option in options_of(command.options) if not option.is_positional]
+    flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
     what = f"option of torchperf {command.name}"
     raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
 
@@ -153,7 +146,8 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(msg)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands, and the options of the one that is named."""
     formatter = argparse.RawDescriptionHelpFormatter
     parser = _Parser(
         prog="torchperf",
@@ -176,8 +170,9 @@ def _parser() -> argparse.ArgumentParser:
             epilog=f"example:\n  {command.example}",
             formatter_class=formatter,
         )
-        for option in options_of(command.options):
-            option.add_to(verb)
+        if command.is_named_by(argv):
+            for option in options_of(command.options_class):
+                option.add_to(verb)
         verb.set_defaults(chosen=command)
     return parser
 
@@ -189,105 +184,105 @@ COMMANDS = (
         "plan",
         "Turn torchperf.yml into the jobs that measure it, or what regressed into the jobs that bisect it.",
         "torchperf plan --costs costs.json --json",
-        PlanOptions,
+        "judging_commands:PlanOptions",
         "plan.command:plan_command",
     ),
     Command(
         "run",
         "Measure workloads on this machine and write v3 records.",
         "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
-        RunOptions,
+        "measuring_commands:RunOptions",
         "bench.commands:run_command",
     ),
     Command(
         "list",
         "Show what can be run, and what cannot, and why.",
         "torchperf list --suite all --filter 'vision/*'",
-        ListOptions,
+        "measuring_commands:ListOptions",
         "bench.commands:list_command",
     ),
     Command(
         "doctor",
         "Say whether this machine can give trustworthy numbers, and what to do about each finding.",
         "torchperf doctor --device cuda",
-        DoctorOptions,
+        "measuring_commands:DoctorOptions",
         "bench.commands:doctor_command",
     ),
     Command(
         "upload",
         "Send records to where they are kept.",
         "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
-        UploadOptions,
+        "keeping_commands:UploadOptions",
         "upload.command:upload_command",
     ),
     Command(
         "receive",
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
-        ReceiveOptions,
+        "keeping_commands:ReceiveOptions",
         "receive.server:receive_command",
     ),
     Command(
         "ingest",
         "Take records into the store, each exactly once however often it is called.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
-        IngestOptions,
+        "keeping_commands:IngestOptions",
         "store.command:ingest_command",
     ),
     Command(
         "query",
         "Print results that the store holds.",
         "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
-        QueryOptions,
+        "keeping_commands:QueryOptions",
         "store.command:query_command",
     ),
     Command(
         "check",
         "Say whether anything changed against history; exit code 1 where something regressed or is broken.",
         "torchperf check records --against store --store clickhouse://user@host/benchmark",
-        CheckOptions,
+        "judging_commands:CheckOptions",
         "check.command:check_command",
     ),
     Command(
         "baseline update",
         "Renew the committed baseline of the machines that measured the records, and keep the others.",
         "torchperf baseline update --reason 'PyTorch 2.13' records",
-        BaselineUpdateOptions,
+        "judging_commands:BaselineUpdateOptions",
         "check.command:baseline_update_command",
     ),
     Command(
         "history",
         "Say what changed when: the levels of every series over the stored past.",
         "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
-        HistoryOptions,
+        "judging_commands:HistoryOptions",
         "history.command:history_command",
     ),
     Command(
         "compare",
         "Measure two builds in turn on this machine, and say whether head is slower than base.",
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
-        CompareOptions,
+        "measuring_commands:CompareOptions",
         "compare.command:compare_command",
     ),
     Command(
         "bisect",
         "Find the commit that made something slower, and prove it.",
         "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
-        BisectOptions,
+        "measuring_commands:BisectOptions",
         "bisect.command:bisect_command",
     ),
     Command(
         "report",
         "Tell those who must know: in the job's summary, on the pull request, or in issues that open and close.",
         "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
-        ReportOptions,
+        "judging_commands:ReportOptions",
         "report.command:report_command",
     ),
     Command(
         "watch",
         "Tell where a scheduled workflow did not run or failed: one issue, which is closed when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
-        WatchOptions,
+        "judging_commands:WatchOptions",
         "watch.command:watch_command",
     ),
 )

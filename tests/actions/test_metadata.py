@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from torchperf_ci.options import (
-    BisectOptions,
-    CheckOptions,
-    CompareOptions,
-    PlanOptions,
-    ReportOptions,
-    RunOptions,
-    UploadOptions,
-    WatchOptions,
-    options_of,
-)
+from torchperf_ci.options import options_of
+from torchperf_ci.options.judging_commands import CheckOptions, PlanOptions, ReportOptions, WatchOptions
+from torchperf_ci.options.keeping_commands import UploadOptions
+from torchperf_ci.options.measuring_commands import BisectOptions, CompareOptions, RunOptions
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option

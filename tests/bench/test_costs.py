@@ -9,7 +9,7 @@ from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options import RunOptions
+from torchperf_ci.options.measuring_commands import RunOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.selection import EnvironmentUnderTest, Selection
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
-    from torchperf_ci.options import DoctorOptions, ListOptions, RunOptions
+    from torchperf_ci.options.measuring_commands import DoctorOptions, ListOptions, RunOptions
 
 WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose"))
 

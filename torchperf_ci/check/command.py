@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.check.baselines import Baseline
-    from torchperf_ci.options import BaselineUpdateOptions, CheckOptions
+    from torchperf_ci.options.judging_commands import BaselineUpdateOptions, CheckOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.from_records import RecordedPoints
     from torchperf_ci.series.points import Points

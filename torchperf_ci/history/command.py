@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.history.level_changes import SeriesHistory, SeriesName
-    from torchperf_ci.options import HistoryOptions
+    from torchperf_ci.options.judging_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.points import Points
 

@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.keeping_commands import STORE
-from torchperf_ci.options.measuring_commands import CONFIG, JSON
-from torchperf_ci.options.option import full_sha, moment, option, positive, positive_int, share, shared, truth
+from torchperf_ci.options.option import (
+    CONFIG,
+    JSON,
+    STORE,
+    full_sha,
+    moment,
+    option,
+    positive,
+    positive_int,
+    share,
+    shared,
+    truth,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

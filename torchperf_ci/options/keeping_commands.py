@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.options.measuring_commands import CONFIG, JSON
-from torchperf_ci.options.option import Option, address, moment, option, positive, positive_int, shared, truth
+from torchperf_ci.options.option import (
+    CONFIG,
+    JSON,
+    STORE,
+    address,
+    moment,
+    option,
+    positive,
+    positive_int,
+    shared,
+    truth,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,15 +135,6 @@ class ReceiveOptions:
     to: str | None = option(
         "--to", "Where to keep what is received: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET"
     )
-
-
-STORE = Option(
-    "--store",
-    "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "
-    "environment: TORCHPERF_STORE_PASSWORD",
-    metavar="DSN",
-    otherwise="the config's store, else chdb://.torchperf/store",
-)
 
 
 @dataclass(frozen=True)

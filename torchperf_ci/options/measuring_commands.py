@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from torchperf_ci.metrics import LATENCY, PAIRED
 from torchperf_ci.options.option import (
     BACKENDS,
+    CONFIG,
     DEVICES,
     DTYPES,
+    JSON,
     MODES,
     Option,
     batch_size,
@@ -24,10 +26,6 @@ from torchperf_ci.options.option import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-CONFIG = Option("--config", "The project's file", metavar="FILE", otherwise="torchperf.yml, if it is there")
-JSON = Option("--json", "Print JSON instead of a table", truth)
 
 
 def device(value: str) -> str:

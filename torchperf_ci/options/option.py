@@ -221,3 +221,15 @@ def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[s
     """The command's options as they are given. Raises :class:`UsageError`."""
     values = {one.name: one.read(getattr(namespace, one.name), environ) for one in options_of(command)}
     return command(**{name: value for name, value in values.items() if value is not None})
+
+
+CONFIG = Option("--config", "The project's file", metavar="FILE", otherwise="torchperf.yml, if it is there")
+JSON = Option("--json", "Print JSON instead of a table", truth)
+STORE = Option(
+    "--store",
+    "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "
+    "environment: TORCHPERF_STORE_PASSWORD",
+    metavar="DSN",
+    otherwise="the config's store, else chdb://.torchperf/store",
+)
+"""Options of several commands, alike."""

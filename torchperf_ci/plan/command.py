@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from torchperf_ci.bench.costs import Costs
-    from torchperf_ci.options import PlanOptions
+    from torchperf_ci.options.judging_commands import PlanOptions
     from torchperf_ci.plan.bisections import BisectionPlan, Regression
     from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.verdicts.verdict import Verdict

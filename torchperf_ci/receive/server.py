@@ -37,7 +37,7 @@ from torchperf_ci.receive.request import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_ci.options import ReceiveOptions
+    from torchperf_ci.options.keeping_commands import ReceiveOptions
     from torchperf_ci.places.place import RecordPlace, UploaderCredentials
 
 

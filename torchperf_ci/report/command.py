@@ -17,7 +17,7 @@ from torchperf_ci.report.output import SUMMARY_ROOM, report_markdown, tell_in_su
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
-    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.culprits.culprit import Bisection
-    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 

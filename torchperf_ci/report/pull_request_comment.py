@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from github.PullRequest import PullRequest
 
     from torchperf_ci.github import GitHubClient
-    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.report.inputs import MeasuredHead, ReportInputs
 
 

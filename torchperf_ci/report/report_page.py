@@ -16,7 +16,7 @@ from torchperf_ci.report.output import report_documents, write_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.options import ReportOptions
+    from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 _PAGE = "report.html"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.options import IngestOptions, QueryOptions
+    from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions
     from torchperf_ci.store.client import Store
 
 

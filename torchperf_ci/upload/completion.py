@@ -20,7 +20,7 @@ from torchperf_ci.upload.payload import API_LIMIT, Oversized, Payload, pack_obje
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torchperf_ci.options import UploadOptions
+    from torchperf_ci.options.keeping_commands import UploadOptions
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import RecordsSource
 

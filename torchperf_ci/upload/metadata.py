@@ -22,7 +22,7 @@ from torchperf_ci.identity import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.options import UploadOptions
+    from torchperf_ci.options.keeping_commands import UploadOptions
 
 
 _SYNTHETIC_FROM = 2**52
