@@ -92,7 +92,7 @@ def test_a_culprit_is_told_and_fails_nothing(bisects: Bisects, hostile: Hostile)
 def test_the_summary_and_a_warning_name_the_culprit(bisects: Bisects) -> None:
     name = bisects.shas[SLOW][:10]
     summary = bisects.act.commands("bisect", "summary")[0]["content"]
-    assert re.search(f"^### .* 1 culprit found&#58; {name} ", summary)
+    assert re.search(f"^### .* 1 culprit found: {name} ", summary)
     assert any(line.startswith(f"::warning title=culprit%3A {name}") for line in bisects.said("warning"))
 
 

@@ -89,7 +89,7 @@ def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/narrow")
     assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
     summary = second.commands("bisect", "summary")[0]["content"]
-    assert re.search(f"^### .* 1 culprit found&#58; {slow[:10]} ", summary)
+    assert re.search(f"^### .* 1 culprit found: {slow[:10]} ", summary)
     (culprit,) = read_culprits(user.artifacts(2) / "torchperf-culprits/culprits.json").culprits
     assert culprit.commit == slow
     before, after = ((kept / "state.jsonl").read_text() for kept in sorted(user.caches.iterdir()))

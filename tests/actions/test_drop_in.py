@@ -49,6 +49,6 @@ def test_the_job_stays_green_and_shows_every_good_record(
         warnings = [event["raw"] for event in done.commands(job, "warning")]
         assert len([text for text in warnings if "metric is missing" in text]) == 3, done.log
         assert not done.commands(job, "error")
-    keys = re.findall(r"v3/octo/perf/\d+/\d+/(\w+\.json): (\d) record", done.log)
+    keys = re.findall(r"v3/octo/perf/\d+/\d+/(\w+\.json) +(\d) +\d", done.log)
     assert sorted(keys) == sorted([("list.json", "1"), ("own_runners.json", "1"), ("rows.json", "2")] * 2)
     assert done.log.count("4 records in 3 objects would be sent to s3://ossci-benchmarks, 3 refused") >= 2

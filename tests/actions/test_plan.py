@@ -15,6 +15,7 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.evidence import evidence_of
 from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def regressed(ratio: float, bad: str) -> Verdict:
         "Xeon",
         "latency(ms)",
     )
-    evidence = {"last_old": {"commit": GOOD}, "first_new": {"commit": bad}}
+    evidence = evidence_of({"last_old": {"commit": GOOD}, "first_new": {"commit": bad}})
     return Verdict(
         series, "regressed", "because", Effect(ratio, ratio, ratio, 0), 1.0, ratio, evidence=evidence
     )
