@@ -109,7 +109,7 @@ def test_a_job_that_bisects_finds_its_verdicts(plans: Any) -> None:
         (verdict,) = verdicts_file.read_verdicts(
             plans.evidence / "plan/bisections" / row["verdicts"]
         ).verdicts
-        assert verdict.evidence["first_new"]["commit"] == bad
+        assert verdict.evidence.commits.first_new.commit == bad
 
 
 def test_the_outputs_name_the_jobs_and_count_the_bisections(plans: Any) -> None:

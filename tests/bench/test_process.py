@@ -289,8 +289,8 @@ Worker(str(program), folder / "log", {}).ask("build", 600)
     "command": """
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.user_command import CommandArm
-from torchperf_ci.bench.user_command import run_command
-run_command(str(program), CommandArm(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
+from torchperf_ci.bench.user_command import run_user_command
+run_user_command(str(program), CommandArm(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
 """,
     "build": """
 import os

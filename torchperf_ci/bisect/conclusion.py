@@ -86,14 +86,14 @@ def _explained_by_luck(series: SeriesEvidence) -> str:
 def _dead_ends(result: SearchResult) -> Iterator[str]:
     """Why a search cannot go on."""
     for search in result.investigation.searches:
-        refuted = [*search.segment.parts(search.members[0].refuted)]
-        step = refuted[0] if len(refuted) == 1 else search.step
-        if step is None and search.is_spent:
+        if search.step is None and search.is_spent:
             yield (
                 "the search has taken many times the pairs that would have shown one commit: several that are each too "
                 "small may have done it together, or the machine is not steady."
             )
             continue
+        refuted = [*search.segment.parts(search.members[0].refuted)]
+        step = refuted[0] if len(refuted) == 1 else search.step
         if step is None:
             yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
             continue
