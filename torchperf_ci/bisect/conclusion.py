@@ -86,23 +86,23 @@ def _explained_by_luck(series: SeriesEvidence) -> str:
 def _dead_ends(result: SearchResult) -> Iterator[str]:
     """Why a search cannot go on."""
     for search in result.investigation.searches:
-        if search.step is None and search.is_spent:
+        refuted = [*search.segment.parts(search.members[0].refuted)]
+        step = refuted[0] if len(refuted) == 1 else search.step
+        if search.is_spent and search.step is None:
             yield (
                 "the search has taken many times the pairs that would have shown one commit: several that are each too "
                 "small may have done it together, or the machine is not steady."
             )
-            continue
-        refuted = [*search.segment.parts(search.members[0].refuted)]
-        step = refuted[0] if len(refuted) == 1 else search.step
-        if step is None:
+        elif step is None:
             yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
+        if step is None:
             continue
         proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
         if proof is None:
             yield f"everything points to {culprit}, but it or the one before could not be measured again to prove it."
             continue
         yield (
-            f"everything points to {culprit}, but {len(proof.log_ratios)} fresh pairs of it and the one before do not "
+            f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and the one before do not "
             "prove it: it takes a quieter machine, or a larger change."
         )
 
