@@ -44,7 +44,7 @@ def test_what_nobody_foresaw_refuses_the_file_alone_and_keeps_its_text(monkeypat
         msg = "of all things"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr(reading, "check", fail)
+    monkeypatch.setattr(reading, "check_record", fail)
     found = parse_records(GOOD.encode(), "a.json")
     assert not found.records
     (problem,) = found.problems
@@ -58,7 +58,7 @@ def test_what_is_not_about_the_file_goes_on_upwards(monkeypatch, error) -> None:
     def fail(_value: object) -> object:
         raise error
 
-    monkeypatch.setattr(reading, "check", fail)
+    monkeypatch.setattr(reading, "check_record", fail)
     with pytest.raises(error):
         parse_records(GOOD.encode(), "a.json")
 
@@ -127,8 +127,8 @@ def test_hostile_files_take_neither_all_memory_nor_all_day(tmp_path) -> None:
     for name, text in texts.items():
         (tmp_path / f"{name}.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     program = (
-        "import sys; from pathlib import Path; from torchperf_ci.records.reading import read\n"
-        "for path in sorted(Path(sys.argv[1]).iterdir()): print(read(path).problems[-1].reason)"
+        "import sys; from pathlib import Path; from torchperf_ci.records.reading import read_records\n"
+        "for path in sorted(Path(sys.argv[1]).iterdir()): print(read_records(path).problems[-1].reason)"
     )
 
     def limited() -> None:
