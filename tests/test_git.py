@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,3 +138,15 @@ def test_what_is_fetched_runs_nothing_of_the_checkout_either(trap: Trap, url: st
     with pytest.raises(GitError):
         Git(trap.folder, Deadline.after(SECONDS))("fetch", "--quiet", "evil")
     assert trap.ran() == ""
+
+
+def test_a_signal_in_the_moment_when_git_has_ended_is_that_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(process: subprocess.Popen[bytes], *_: object, **__: object) -> None:
+        process.wait(SECONDS)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Git(tmp_path, Deadline.after(SECONDS))("--version")

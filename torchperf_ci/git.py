@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,11 +116,11 @@ class Git:
             try:
                 out, err = process.communicate(stdin, timeout=self.deadline.left)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill_group(process)
                 msg = f"git {arguments[0]} was not done when the time was up"
                 raise GitError(msg) from None
             except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill_group(process)
                 raise
         if process.returncode:
             raise GitError(_git_message(arguments[0], process.returncode, err))
@@ -182,6 +183,11 @@ def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
 def without_secrets(text: str) -> str:
     """``text`` less the credentials of URLs and headers in it."""
     return _SECRET.sub("***", text)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has just ended; macOS says so the second way
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:
