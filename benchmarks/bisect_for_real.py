@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from report import print_table
 
-from torchperf_ci.culprits import culprits_file
+from torchperf_ci.culprits.culprit import read_culprits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "demo"))
 import planted_changes
@@ -109,7 +109,7 @@ def play(tried: Trial) -> Result:
         repository = make_repository(Path(folder) / "smallnet", change, COMMITS, tried.unbuildable)
         out, start = Path(folder) / "culprits.json", time.monotonic()
         bisect(repository, out)
-        location = culprits_file.read_culprits(out)
+        location = read_culprits(out)
         named = [culprit.set for culprit in location.culprits]
         return Result(tried, outcome(named, tried, repository), location, time.monotonic() - start)
 

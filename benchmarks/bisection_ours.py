@@ -89,9 +89,19 @@ def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int) ->
             facts = replace(facts, builds=(*facts.builds, made))
             if not made.ok:
                 return facts
-    read = world.pair(step.base, step.head, step.draws)
+    if step.head_first:
+        read = -world.pair(step.head, step.base, step.draws[::-1])
+    else:
+        read = world.pair(step.base, step.head, step.draws)
     log_ratios = {f"{PROBE} {number}": read for number in range(series)}
     reading = BisectReading(
-        step.probe, step.base, step.head, log_ratios, step.purpose, PAIR, draws=step.draws
+        step.probe,
+        step.base,
+        step.head,
+        log_ratios,
+        step.purpose,
+        PAIR,
+        draws=step.draws,
+        head_first=step.head_first,
     )
     return replace(facts, readings=(*facts.readings, reading))

@@ -33,9 +33,10 @@ class Noise:
     """The ``cv`` of a run, the standard deviation of what all runs of a ``job`` share, and the share of ``spikes``.
 
     ``builds`` is the standard deviation of what luck gives each build for good: where its code came to lie. The others
-    are of pairs, in the order in which they are taken, whichever builds they are of: the correlation ``rho`` of each
-    with the next one; a ``mode`` that is added to or taken from them, for :data:`MODE_LASTS` pairs on average; and what
-    they ``drift`` by from one to the next. ``flaky`` is the share of attempts to build that fail by chance.
+    are of pairs, in the order in which they are taken, whichever builds they are of, and favour whichever of the two
+    begins, since pairs of a build with itself have them, too: the correlation ``rho`` of each with the next one; a
+    ``mode`` that is added to or taken from them, for :data:`MODE_LASTS` pairs on average; and what they ``drift`` by
+    from one to the next. ``flaky`` is the share of attempts to build that fail by chance.
     """
 
     cv: float
@@ -173,7 +174,7 @@ class World:
         return self._levels[position] + job + self._observed(runs) + self._spikes(runs)
 
     def pair(self, base: int, head: int, draws: tuple[int, int] = (0, 0)) -> float:
-        """ln(head/base) of one pair; of a build with itself, where both are the same."""
+        """ln(head/base) of one pair that base begins; of a build with itself, where both are the same."""
         ends = (base, draws[0]), (head, draws[1])
         assert all(self.build(*end) for end in ends)
         level = self._levels[head] - self._levels[base] + self._offset(*ends[1]) - self._offset(*ends[0])

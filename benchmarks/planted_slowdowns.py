@@ -15,7 +15,7 @@ from pathlib import Path
 from report import print_table
 
 from torchperf_ci import cli
-from torchperf_ci.verdicts.verdicts_file import read_verdicts
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from slowdowns import HARMLESS, SLOWER, make_repository

@@ -33,7 +33,7 @@ from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.user_command import CommandArm, measure_command_pair
 from torchperf_ci.bisect.probes import read_command_output
-from torchperf_ci.culprits import culprits_file
+from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.environments.build_environment import Builder, open_environment
 from torchperf_ci.environments.revisions import Revision
 
@@ -223,7 +223,7 @@ def play(trial: Trial) -> list[str]:
                 str(out),
             ]
         )
-        location = culprits_file.read_culprits(out)
+        location = read_culprits(out)
     return _row(trial, location, shas, time.monotonic() - start)
 
 

@@ -61,6 +61,13 @@ def test_the_builds_take_turns_and_their_ratio_is_told(an_arm: MakeArm, tmp_path
     assert (tmp_path / "turns").read_text().split() == ["base", "head", "head", "base"]
 
 
+def test_head_may_begin(an_arm: MakeArm, tmp_path: Path) -> None:
+    base, head = an_arm("base", "echo '{\"time\": 2}'"), an_arm("head", "echo '{\"time\": 3}'")
+    ratios = measure_command_pair("sh run.sh", base, head, read, head_first=True)
+    assert ratios == {"time": pytest.approx(math.log(1.5))}
+    assert (tmp_path / "turns").read_text().split() == ["head", "base", "base", "head"]
+
+
 def test_a_linear_drift_cancels(an_arm: MakeArm, tmp_path: Path) -> None:
     slower = f"n=$(wc -l < {tmp_path}/turns); echo '{{\"time\": '$n'}}'"
     assert measure_command_pair("sh run.sh", an_arm("a", slower), an_arm("b", slower), read) == {"time": 0.0}

@@ -12,13 +12,17 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from torchperf_ci.bench import commands
+from torchperf_ci.cli import main
+from torchperf_ci.machine.examination import DoctorFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +58,11 @@ def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
     done = torchperf(*argv, cwd=tmp_path, **job, TMPDIR=str(temporary))
     assert done.returncode == 3, done.stderr
     assert "1 of 3 cases measured, 1 crashed, 1 unsupported" in done.stderr
+    machine, plan, *rest = [line for line in done.stderr.splitlines() if not line.startswith("::")]
+    assert machine.startswith("this machine: ")
+    assert re.match(r"3 cases, 1 process each, on cpu with torch \S+: about \d+ s; records go to torch", plan)
+    why = next(place for place, line in enumerate(rest) if "unsupported: NotImplementedError" in line)
+    assert any(line.startswith("    ") and "NotImplementedError" in line for line in rest[why + 1 :])
     found = records_in(tmp_path / "torchperf-records")
     assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 1
     machine = found["faulty/fine latency(ms)"]["runners"][0]["extra_info"]
@@ -81,7 +90,7 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> Non
             time.sleep(0.05)
         running.send_signal(signal.SIGTERM)
         said = running.communicate(timeout=30)[1]
-    goes_on = f"to go on: {shlex.join([*command, '--resume'])}\n"
+    goes_on = f"to go on: {shlex.join([*command, '--resume', '--out', 'torchperf-records'])}\n"
     assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in said
     assert running.returncode == 143
     first = records_in(out)
@@ -122,6 +131,7 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
     )
     done = torchperf(*argv, "--target-ci", "0.000001", "--budget", "1", cwd=tmp_path, **job)
     assert done.returncode == 0, done.stderr
+    assert re.search(r"(?s)\n⚠ this machine is busy: [^\n]*other work.*\n\[1/1, ", done.stderr)
     assert re.search(r"\n⚠ disturbed while this was measured: .*other work", done.stderr)
     assert "⚠ disturbed while this was measured" in unescape((tmp_path / "summary").read_text())
     (case,) = json.loads(done.stdout)
@@ -205,7 +215,7 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
     out = tmp_path / "torchperf-records"
     out.mkdir()
     (out / "old.json").write_text("[]")
-    done = torchperf("run", "--suite", FAULTY, "--filter", "faulty/fine", *FAST, cwd=tmp_path)
+    done = torchperf("run", "--suite", FAULTY, "--filter", "faulty/fine", "--out", out, *FAST, cwd=tmp_path)
     assert done.returncode == 2
     assert "holds the records of an earlier run" in done.stderr
     assert [p.name for p in out.iterdir()] == ["old.json"]
@@ -233,7 +243,7 @@ def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], me
         argv = tuple(str(tmp_path / "bare/bin/python") if a == "BARE" else a for a in argv)
     done = torchperf("run", *argv, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("torchperf: error: ")
+    assert "\ntorchperf: error: " in f"\n{done.stderr}"
     assert message in done.stderr
     assert not (tmp_path / "torchperf-records").exists()
 
@@ -254,10 +264,13 @@ def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
 
 
 def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
+    (tmp_path / "torchperf-records").mkdir()
+    (tmp_path / "torchperf-records/old.json").write_text("[]")
     done = torchperf("run", "--suite", FAULTY, "--dry-run", "--dtype", "fp32,bf16", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "faulty/hangs inference bf16 eager batch 2" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert done.stdout.endswith("; records to torchperf-records-2\n")
+    assert [path.name for path in tmp_path.rglob("*")] == ["torchperf-records", "old.json"]
 
 
 @pytest.mark.parametrize("device", ["cuda", "xpu"])
@@ -265,6 +278,18 @@ def test_doctor_looks_at_a_device_that_the_toolkits_own_torch_has_not(tmp_path: 
     done = torchperf("doctor", "--json", "--device", device, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_a_strict_doctor_fails_where_a_check_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unsteady = DoctorFinding("turbo", "warn", "on", "it depends on heat", "switch it off")
+    calm = replace(unsteady, level="ok")
+    for found, code in (([calm], 0), ([calm, unsteady], 1)):
+        monkeypatch.setattr(commands, "examine", lambda *_, found=found, **__: found)
+        assert main(["doctor", "--device", "cpu", "--strict"]) == code
+        assert main(["doctor", "--device", "cpu"]) == 0
+    assert "! turbo: on" in capsys.readouterr().out
 
 
 def test_doctor_needs_no_torch(tmp_path: Path) -> None:

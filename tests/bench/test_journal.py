@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import pytest
 
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
-from torchperf_ci.bench.run import RunJournal
+from torchperf_ci.bench.run import RunJournal, free_folder, newest_folder
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import OWN_FOLDER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAN = {"cases": ["a", "b"], "budget": 3.0, "files": ("x.py",)}
 OUTCOME = ProcessOutcome(
@@ -55,6 +53,25 @@ def test_records_without_a_journal_are_not_overwritten_either(tmp_path: Path) ->
     (tmp_path / "somebody.json").write_text("[]")
     with pytest.raises(OutputDirectoryError, match="earlier run"):
         RunJournal.start(tmp_path, PLAN)
+
+
+def test_each_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert newest_folder() == Path("torchperf-records")
+    for name in ("torchperf-records", "torchperf-records-2", "torchperf-records-3"):
+        assert free_folder() == Path(name)
+        RunJournal.start(Path(name), PLAN)
+    for age, name in enumerate(("torchperf-records-2", "torchperf-records-3", "torchperf-records")):
+        os.utime(tmp_path / name / OWN_FOLDER / "journal.jsonl", (1000 - age, 1000 - age))
+    assert newest_folder() == Path("torchperf-records-2")
+
+
+def test_a_folder_of_somebodys_records_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torchperf-records").mkdir()
+    assert free_folder() == Path("torchperf-records")
+    (tmp_path / "torchperf-records/old.json").write_text("[]")
+    assert free_folder() == Path("torchperf-records-2")
 
 
 def test_another_plan_cannot_be_resumed(tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import (
     FEWEST_QUADS,
@@ -16,6 +19,7 @@ from torchperf_ci.bench.pairs import (
     Pair,
     _calibrated,
     _quad,
+    _refuse_another_workload,
     measure_pair,
     measured_quads,
     on_same_cpus,
@@ -95,6 +99,25 @@ def test_a_slower_and_larger_head_has_ratios_above_one_and_is_left_as_it_was(
     assert left == ["under_test.py"] * 2
 
 
+def test_head_may_begin_and_is_head_all_the_same(
+    base: Settings, head: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[str, str]]()
+
+    class Noted(pairs.Arm):
+        def ask(self, verb: str, **arguments):
+            asked.append((self._side, verb))
+            return super().ask(verb, **arguments)
+
+    monkeypatch.setattr(pairs, "Arm", Noted)
+    pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
+    assert pair.log_ratio > math.log(2)
+    assert pair.head_peak - pair.base_peak > 2**25
+    turns = {verb: [side for side, asked_for in asked if asked_for == verb] for verb in ("build", "block")}
+    assert turns["build"] == ["head", "base"]
+    assert turns["block"][:6] == ["head", "base", "head", "base", "base", "head"]
+
+
 def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
     base: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +136,15 @@ def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: P
     with pytest.raises(ArmFailure, match="exited with code 1") as failure:
         measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
     assert failure.value.side == "head"
+
+
+def test_a_workload_that_head_makes_of_another_config_is_no_pair() -> None:
+    def arm(**built: str) -> Any:
+        return SimpleNamespace(answers={"build": built})
+
+    _refuse_another_workload(arm(config="1"), arm(config="1"))
+    with pytest.raises(ArmFailure, match="its config is 2, base's 1"):
+        _refuse_another_workload(arm(config="1"), arm(config="2"))
 
 
 def test_every_thread_of_an_arm_computes_on_the_cpus_of_the_pair(base: Settings, tmp_path: Path) -> None:

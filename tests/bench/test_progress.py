@@ -23,4 +23,14 @@ def test_a_terminal_gets_a_bar_and_its_cursor_back(tmp_path: Path) -> None:
     assert running.returncode == 0, shown
     assert "━" in shown
     assert "1/1" in shown
+    said = [
+        "this machine: ",
+        "which imports torch",
+        "1 case, 1 process each",
+        ": starting",
+        "warming up",
+        "1 of 1",
+    ]
+    places = [shown.index(words) for words in said]
+    assert places == sorted(places)
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")

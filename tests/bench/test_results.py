@@ -157,6 +157,15 @@ def test_every_record_says_what_was_run_where_and_with_which_torch() -> None:
         assert record["runners"][0]["type"] == "Xeon_2c"
 
 
+def test_the_digest_of_a_workloads_config_is_in_every_record() -> None:
+    outcome = passing(0.1)
+    made = replace(outcome, answers={**outcome.answers, "build": {"parameters": 1, "config": "abc"}})
+    for record in records(CaseResult(CASE, [made]), SETTING):
+        assert record["benchmark"]["extra_info"]["workload_config"] == "abc"
+    for record in records(CaseResult(CASE, [outcome]), SETTING):
+        assert "workload_config" not in record["benchmark"]["extra_info"]
+
+
 def test_all_samples_are_kept() -> None:
     extra = by_name(CaseResult(CASE, [passing(0.1, first=True)]))["latency(ms)"]["metric"]["extra_info"]
     assert json.loads(extra["samples_ms"]) == [[90.0, 100.0, 120.0]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.costs import cases_of_shard, cost_key_of
 
-SECONDS = st.floats(0, 1e6)
+SECONDS = st.floats(0, 1e6, allow_subnormal=False)
 
 
 def cases(count: int) -> tuple[Case, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from torchperf_ci import cli
 from torchperf_ci.bench import user_command
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,12 +13,11 @@ from torchperf_ci.bench import pairs
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.reasoning import proof
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.sequential_test import FEWEST_PAIRS
 from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
-from torchperf_ci.verdicts.verdicts_file import write_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +84,7 @@ def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
 ) -> None:
     """The builds are real, and asked what they can run; no pair of them is measured, since none differs."""
     noise = itertools.cycle([0.001, -0.001, 0.002])
-    monkeypatch.setattr(laboratory, "measure_pair", lambda *_: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
+    monkeypatch.setattr(laboratory, "measure_pair", lambda *_, **__: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
     slower = verdict(old=1e-9, new=1e-4)  # in ms, as those seconds are
     ends = ("--good", repository.sha(1), "--bad", repository.sha(2), "--min-effect", "0.5")
     assert bisect_verdicts(slower, more=ends)

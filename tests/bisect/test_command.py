@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.culprits.culprits_file import culprits_json
+from torchperf_ci.culprits.culprit import culprits_json
 
 if TYPE_CHECKING:
     from pathlib import Path

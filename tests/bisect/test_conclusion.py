@@ -20,7 +20,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.config import Rule
 from torchperf_ci.culprits.culprit import ProfileChange
 from torchperf_ci.environments.revisions import Revision
-from torchperf_ci.stats.effect import paired_effect
+from torchperf_ci.stats.effect_estimates import paired_effect
 
 N = 30
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"

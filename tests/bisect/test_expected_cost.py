@@ -45,7 +45,9 @@ def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
     show_plan(line(70), options, BisectLimits(builds=12, pairs=100, deadline=Deadline.after(3600)))
     cost = estimated_cost(70, 1, 600.0)
     took = f"{cost.builds} builds and {cost.pairs} pairs of processes, {cost.seconds / 60:.0f}"
-    assert capsys.readouterr().err.splitlines() == [
+    machine, *told = capsys.readouterr().err.splitlines()
+    assert machine.startswith("this machine: ")
+    assert told == [
         "good: 0000000000 Faster",
         "bad:  0000000070 Faster",
         "70 suspects; measured: python bench.py",
@@ -74,5 +76,5 @@ def test_what_a_commit_or_a_command_says_is_text(capsys, monkeypatch) -> None:
     stop, *told, resume = capsys.readouterr().err.splitlines()
     assert stop.startswith("::stop-commands::")
     assert resume.startswith("::")
-    assert len(told) == 4
+    assert len(told) == 5
     assert not any(each.startswith("::") or "\x1b" in each for each in told)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from checkout import Checkout
 
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

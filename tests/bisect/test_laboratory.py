@@ -17,7 +17,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.laboratory import Laboratory
 from torchperf_ci.bisect.probes import UNNAMED_SERIES, CommandProbe, WorkloadProbe
-from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeFailure
+from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, PlannedPair, ProbeFailure
 from torchperf_ci.environments.build_environment import BuildEnvironment
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import Revision
@@ -119,10 +119,10 @@ def test_a_pair_is_of_the_draws_that_it_was_asked_for(a_laboratory, tmp_path: Pa
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
     built = redraw(tmp_path, lab, 1, 3, "echo 2")
     assert built == BuildAttempt(1, ok=True, seconds=built.seconds, draw=3)
-    first, anew = (lab.measure("command", 0, 1, "verify", (0, draw)) for draw in (0, 3))
+    first, anew = (lab.measure(PlannedPair("command", 0, 1, "verify", (0, draw))) for draw in (0, 3))
     assert (first.log_ratios, first.draws) == ({UNNAMED_SERIES: 0.0}, (0, 0))
     assert (anew.log_ratios, anew.draws) == ({UNNAMED_SERIES: pytest.approx(math.log(2))}, (0, 3))
-    control = lab.measure("command", 1, 1, "control", (3, 3))
+    control = lab.measure(PlannedPair("command", 1, 1, "control", (3, 3)))
     assert (control.log_ratios, control.draws) == ({UNNAMED_SERIES: 0.0}, (3, 3))
 
 
@@ -134,7 +134,7 @@ def test_a_draw_that_fails_is_tried_once_more_and_leaves_the_commit_as_it_was(
     failed = lab.build(1, 1)
     assert (failed.ok, failed.draw, failed.why) == (False, 1, "1111111111 change 1 does not build")
     assert made == ["1" * 40] * 3
-    assert lab.measure("command", 0, 1, "verify", (0, 1)).draws == (0, 0), "of what there is"
+    assert lab.measure(PlannedPair("command", 0, 1, "verify", (0, 1))).draws == (0, 0), "of what there is"
 
 
 def test_a_draw_that_comes_out_the_same_is_a_fact(a_laboratory, tmp_path: Path, monkeypatch) -> None:
@@ -147,10 +147,20 @@ def test_a_draw_that_comes_out_the_same_is_a_fact(a_laboratory, tmp_path: Path, 
 
 def test_a_slower_commit_reads_positive(a_laboratory) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1", "echo 2")
-    reading = lab.measure("command", 1, 2, "verify")
+    reading = lab.measure(PlannedPair("command", 1, 2, "verify"))
     expected = {UNNAMED_SERIES: pytest.approx(math.log(2))}
     assert reading == BisectReading("command", 1, 2, expected, "verify", reading.seconds)
-    assert lab.measure("command", 2, 1, "locate").log_ratios == {UNNAMED_SERIES: pytest.approx(-math.log(2))}
+    faster = lab.measure(PlannedPair("command", 2, 1, "locate"))
+    assert faster.log_ratios == {UNNAMED_SERIES: pytest.approx(-math.log(2))}
+
+
+def test_head_begins_where_it_is_to(a_laboratory, tmp_path: Path) -> None:
+    tells = "echo {} >> ../turns; echo {}"
+    lab = a_laboratory(COMMAND, "run.sh", tells.format("good", 1), tells.format("bad", 2))
+    reading = lab.measure(PlannedPair("command", 0, 1, "verify", head_first=True))
+    assert reading.head_first
+    assert reading.log_ratios == {UNNAMED_SERIES: pytest.approx(math.log(2))}
+    assert (tmp_path / "turns").read_text().split()[-4:] == ["bad", "good", "good", "bad"]
 
 
 def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +169,7 @@ def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.M
     assert lab.disturbed == ""
     monkeypatch.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext(busy))
     for _ in range(2):
-        lab.measure("command", 0, 1, "locate")
+        lab.measure(PlannedPair("command", 0, 1, "locate"))
     assert lab.disturbed.startswith(
         "⚠ disturbed while this was measured (2 pairs): load 9.0 on 2 CPUs, 1.7 of them"
     )
@@ -168,13 +178,13 @@ def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.M
 def test_the_first_run_on_a_new_build_does_not_count(a_laboratory) -> None:
     cold_once = "[ -e warm ] && echo 1 || echo 9; touch warm"
     lab = a_laboratory(COMMAND, "run.sh", cold_once, cold_once)
-    assert lab.measure("command", 0, 1, "locate").log_ratios == {UNNAMED_SERIES: 0.0}
+    assert lab.measure(PlannedPair("command", 0, 1, "locate")).log_ratios == {UNNAMED_SERIES: 0.0}
 
 
 def test_a_pair_that_fails_once_is_taken_again(a_laboratory) -> None:
     fails_third = "echo >> runs; [ $(wc -l < runs) != 3 ] && echo 1"
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", fails_third)
-    assert isinstance(lab.measure("command", 0, 1, "locate"), BisectReading)
+    assert isinstance(lab.measure(PlannedPair("command", 0, 1, "locate")), BisectReading)
 
 
 @pytest.mark.parametrize(("base", "head", "at_fault"), [(0, 1, 1), (1, 2, 1)])
@@ -182,7 +192,7 @@ def test_a_command_that_fails_does_so_at_a_position(
     a_laboratory, base: int, head: int, at_fault: int
 ) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo no such operator >&2; exit 3", "echo 1")
-    found = lab.measure("command", base, head, "locate")
+    found = lab.measure(PlannedPair("command", base, head, "locate"))
     assert found == ProbeFailure("command", at_fault, "failed: it exited with code 3\nno such operator")
 
 
@@ -191,12 +201,12 @@ def test_a_good_commit_on_which_nothing_runs_is_the_users_to_change(a_laboratory
     with pytest.raises(
         WorkloadsFailedError, match=r"does not run on 0000000000 change 0, .*code 3\nstart the range"
     ):
-        lab.measure("command", 0, 1, "confirm")
+        lab.measure(PlannedPair("command", 0, 1, "confirm"))
 
 
 def test_a_build_that_is_there_no_more_is_a_failure_at_its_position(a_laboratory) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", None)
-    assert lab.measure("command", 0, 1, "locate") == ProbeFailure(
+    assert lab.measure(PlannedPair("command", 0, 1, "locate")) == ProbeFailure(
         "command", 1, "1111111111 change 1 does not build"
     )
 
@@ -205,7 +215,7 @@ def test_a_slower_workload_reads_positive_and_compiles_in_a_folder_of_its_commit
     a_laboratory, tmp_path: Path
 ) -> None:
     lab = a_laboratory(WORKLOAD, "under_test.py", PRODUCT, SLOWER)
-    reading = lab.measure(WORKLOAD.name, 0, 1, "confirm")
+    reading = lab.measure(PlannedPair(WORKLOAD.name, 0, 1, "confirm"))
     assert reading.log_ratios[LATENCY] > math.log(1.5)
     assert 0 < reading.values[LATENCY] < 1000
     folders = [tmp_path / "scratch" / f"{position}.0" / WORKLOAD.case.key for position in (0, 1)]
@@ -214,7 +224,7 @@ def test_a_slower_workload_reads_positive_and_compiles_in_a_folder_of_its_commit
 
 def test_a_workload_that_crashes_is_a_failure_where_it_does_so_alone(a_laboratory) -> None:
     lab = a_laboratory(WORKLOAD, "under_test.py", PRODUCT, CRASHES, PRODUCT)
-    found = lab.measure(WORKLOAD.name, 1, 2, "verify")
+    found = lab.measure(PlannedPair(WORKLOAD.name, 1, 2, "verify"))
     assert isinstance(found, ProbeFailure)
     assert (found.probe, found.position) == (WORKLOAD.name, 1)
     assert "exited with code 7" in found.why
@@ -224,6 +234,6 @@ def test_what_runs_alone_only_is_a_failure_of_head(a_laboratory, monkeypatch: py
     short = ArmFailure("base", WorkerFailure("oom", "2 GiB too few"))
     monkeypatch.setattr(laboratory, "measure_pair", Mock(side_effect=short))
     lab = a_laboratory(WORKLOAD, "under_test.py", PRODUCT, PRODUCT)
-    found = lab.measure(WORKLOAD.name, 0, 1, "locate")
+    found = lab.measure(PlannedPair(WORKLOAD.name, 0, 1, "locate"))
     assert found.position == 1
     assert found.why.endswith("but not beside 0000000000 change 0: base: oom: 2 GiB too few")

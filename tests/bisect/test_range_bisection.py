@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.culprits.culprit import DependencyChange
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import DependencyChange, read_culprits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -154,10 +154,10 @@ def test_a_deadline_that_has_passed_begins_nothing(state) -> None:
 class Ended(SimulatedRange):
     """Somebody ends the job while the seventh pair is measured."""
 
-    def measure(self, *step):
+    def measure(self, step):
         if self.done >= 8:
             raise Stopped(signal.SIGTERM)
-        return super().measure(*step)
+        return super().measure(step)
 
 
 def test_what_was_learnt_before_a_signal_is_kept(state) -> None:

@@ -25,7 +25,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.search import investigate
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
-from torchperf_ci.culprits.culprits_file import culprits_json as culprits_text
+from torchperf_ci.culprits.culprit import culprits_json as culprits_text
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 
@@ -36,7 +36,7 @@ N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = OperatorCost("aten::mm", "operator", None, 1.5, None, None)
-ADDED = ("values", "draw", "draws", "repeated")
+ADDED = ("values", "draw", "draws", "repeated", "head_first")
 RECORDING = Path(__file__).parents[2] / "docs" / "img" / "bisection.state.jsonl"
 LOOK = ProfiledStep(3, 4, ProfileChange("p", (MOVED,)))
 
@@ -128,7 +128,17 @@ def test_a_whole_file_is_continued(path: Path, lines: list[Any]) -> None:
     [
         *(
             ("reading", name)
-            for name in ("probe", "base", "head", "log_ratios", "purpose", "seconds", "values", "draws")
+            for name in (
+                "probe",
+                "base",
+                "head",
+                "log_ratios",
+                "purpose",
+                "seconds",
+                "values",
+                "draws",
+                "head_first",
+            )
         ),
         *(("build", name) for name in ("position", "ok", "seconds", "why", "draw", "repeated")),
         *(("failure", name) for name in ("probe", "position", "why")),

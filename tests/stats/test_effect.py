@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.effect import paired_effect
+from torchperf_ci.stats.effect_estimates import paired_effect
 
 
 def test_the_estimate_is_the_median_of_the_walsh_averages() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.effect import geometric_mean
+from torchperf_ci.stats.effect_estimates import geometric_mean
 
 
 def test_one_case_has_students_interval() -> None:

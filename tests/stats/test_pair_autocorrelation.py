@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,30 @@ def test_pairs_that_agree_and_may_all_have_remembered_the_first_prove_less() -> 
 
 def test_an_offset_that_base_against_itself_has_too_proves_nothing() -> None:
     assert beyond(0.04 + remembering(0.0, (1, 12))[0], (3, 7, 11)) < 2
+
+
+def test_what_favours_whichever_begins_is_no_change_and_hides_none() -> None:
+    """Memory of 3%, 70 of 100 of which is left after a pair; head begins every other one."""
+    signs = np.where(np.arange(12) % 2, -1.0, 1.0)
+    remembered = 0.03 * remembering(0.7, (1, 12))[0] / 0.01
+    groups = np.zeros(12, np.intp)
+
+    def weighed(change: float, signs: np.ndarray) -> float:
+        row = PairSeries(change + signs * remembered, np.arange(12.0), groups, signs)
+        return increase_beyond_autocorrelation(row, 0.03, pair_autocorrelation([]))
+
+    assert weighed(0.0, signs) < 0
+    assert weighed(0.06, signs) > weighed(0.06, np.ones(12)) + 2
+
+
+def test_memory_is_seen_behind_the_order_of_pairs() -> None:
+    signs = np.where(np.arange(20) % 2, -1.0, 1.0)
+    rows = [
+        PairSeries(signs * row.values, row.times, row.groups, signs)
+        for row in map(a_row, remembering(0.8, (4, 20)))
+    ]
+    assert pair_autocorrelation(rows).worth(TEN) < 0.35
+    assert pair_autocorrelation([replace(row, signs=np.ones(20)) for row in rows]).worth(TEN) > 0.5
 
 
 def test_no_change_is_told_from_a_change() -> None:

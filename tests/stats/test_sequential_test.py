@@ -1,4 +1,4 @@
-"""The test's promises, by simulation with fixed seeds; the figures are those of docs/comparing.md."""
+"""The test's promises, by simulation with fixed seeds; the figures are those of docs/how-two-builds-are-compared.md."""
 
 from __future__ import annotations
 

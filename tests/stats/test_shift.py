@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.effect import _rank, _ways, shift_effect
+from torchperf_ci.stats.effect_estimates import _rank, _ways, shift_effect
 
 
 def test_the_ratio_is_the_median_of_all_differences() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.effect import shift_effect
+from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.local_evidence import MOST_AROUND, OtherNoise, RankedWindows
 from torchperf_ci.stats.segmentation import change_points
 from torchperf_ci.stats.split_evidence import FEWEST, NormalScores, normal_scores, stretches, threshold

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,21 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection, summary
+from torchperf_ci.bench.costs import expected_seconds
 from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
-from torchperf_ci.bench.run import RunPlan, run
+from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
-from torchperf_ci.document import Column, Document, Table, counted, text_of
+from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import identity_fields
 from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.fingerprint import runner_entry
+from torchperf_ci.machine.host import machine_text, read_host
+from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
@@ -47,14 +51,20 @@ def run_command(options: RunOptions) -> int:
     """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
     config = find_config(options.config)
     settings = _settings(options, config)
+    console.say(f"this machine: {machine_text(read_host())}")  # within a second: torch takes its time
+    before = read_counters()
     under_test = selection.describe_environment(settings)
+    start_seconds = time.monotonic() - before.moment
     settings = under_test.settings(settings)
     cases = select_cases(_selection(options, config), under_test.known, settings.device)
     anchor = find_anchor(options.anchor, settings)
-    out = Path(options.out)
+    out = _output_folder(options)
+    seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
+    plan = _plan_text(cases, settings, under_test, anchor, seconds)
     if options.dry_run:
-        _show_plan(cases, settings, anchor, out)
+        console.say(*map(str, cases), f"{plan}; records to {out}", out=sys.stdout)
         return 0
+    console.say(f"{plan}; records go to {out}", *filter(None, [busy_warning(before)]))
     identity = identity_fields(options.repo, os.environ)
     with tuned(under_test.device) if options.tune else nullcontext() as tuning:
         if not options.no_pin:
@@ -104,13 +114,16 @@ def list_command(options: ListOptions) -> int:
             {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
         )
         return 0
-    rows = [
-        *((entry["name"], ", ".join(entry["modes"]), entry["task"]) for entry in entries),
-        *((name, "not available", reason) for name, reason in under_test.unavailable.items()),
-    ]
+    rows = [_listed(entry, under_test.unavailable) for entry in entries]
     with actions.literal(sys.stdout):
         console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
+
+
+def _listed(entry: Mapping[str, Any], unavailable: Mapping[str, str]) -> tuple[str, str, str]:
+    if reason := unavailable.get(entry["name"]):
+        return entry["name"], "not available", reason
+    return entry["name"], ", ".join(entry["modes"]), entry["task"]
 
 
 def doctor_command(options: DoctorOptions) -> int:
@@ -124,7 +137,7 @@ def doctor_command(options: DoctorOptions) -> int:
         console.say(text_of(document.title), "", out=sys.stdout)
         with actions.literal(sys.stdout):
             console.print_document(document, sys.stdout)
-    return 0
+    return int(options.strict and any(finding.level != "ok" for finding in findings))
 
 
 def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
@@ -145,11 +158,25 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
         return settings.hardware, None
 
 
-def _show_plan(cases: Sequence[Case], settings: Settings, anchor: Anchor | None, out: Path) -> None:
-    console.say(*map(str, cases), out=sys.stdout)
+def _output_folder(options: RunOptions) -> Path:
+    """A new one for each run, where none is given."""
+    if options.out:
+        return Path(options.out)
+    return newest_folder() if options.resume else free_folder()
+
+
+def _plan_text(
+    cases: Sequence[Case],
+    settings: Settings,
+    under_test: EnvironmentUnderTest,
+    anchor: Anchor | None,
+    seconds: float,
+) -> str:
     pairs = f" and pairs with {anchor.build}" if anchor else ""
     each = f"{counted(settings.processes, 'process', 'processes')}{pairs} each"
-    print(f"{counted(len(cases), 'case')}, {each}, on {settings.device}, records to {out}")
+    gpu = "" if settings.device == "cpu" else f" ({under_test.device.identity().type})"
+    where = f"on {settings.device}{gpu} with torch {under_test.environment['torch_version']}"
+    return f"{counted(len(cases), 'case')}, {each}, {where}: about {duration(seconds)}"
 
 
 def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:

@@ -14,6 +14,8 @@ from torchperf_ci.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchperf_ci.bench.case import Settings
+
 
 COSTS_VERSION = 1
 COSTS_SIZE_LIMIT = 64 * 2**20
@@ -50,6 +52,23 @@ def read_costs(path: Path) -> Costs:
     """Read and check a file. Raises :class:`UsageError`, which says where in the file and what is wrong."""
     costs: Costs = _COSTS_FORMAT.read(path, COSTS_SIZE_LIMIT)["costs"]
     return costs
+
+
+FIRST_COMPILATION = 30.0
+"""Seconds that a compiled case takes longer than others, in its first process."""
+
+
+def expected_seconds(
+    cases: Sequence[Case], settings: Settings, start_seconds: float, anchored: bool
+) -> float:
+    """What a run will take, roughly; ``start_seconds`` is what starting a worker took just now.
+
+    A process starts, takes as long again for first steps and for what is not sampled, and samples for its budget; a
+    pair is two processes.
+    """
+    each = 2 * start_seconds + settings.budget
+    processes = len(cases) * settings.processes * (3 if anchored else 1)
+    return processes * each + FIRST_COMPILATION * sum(case.compiled for case in cases)
 
 
 Shard = tuple[int, int]

@@ -139,39 +139,50 @@ def measure_pair(
     head: Settings,
     scratch: Path,
     started: AbstractContextManager[tuple[Arm, Arm]] | None = None,
+    *,
+    head_first: bool = False,
 ) -> Pair:
     """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). What was compiled stays below ``scratch`` for the
     next pair of the case, less what was chosen by timing. ``started`` are the pair's workers where these were started
-    beforehand.
+    beforehand. Base begins whatever is done in turn, or head where it is to be first.
     """
-    with started or start_pair(case, base, head, scratch) as (first, second):
-        _import_torch(first, second)
+    with started or start_pair(case, base, head, scratch, head_first=head_first) as arms:
+        _import_torch(*arms)
         for side in SIDES:  # not sooner: the pair before may have begun after these workers
             forget_choices(cache_of(case, scratch / side))
-        first.make_ready(case, base)
-        second.make_ready(case, head)
+        both = [(arms[0], base), (arms[1], head)]
+        (first, _), (second, _) = turns = both[::-1] if head_first else both
+        for arm, settings in turns:
+            arm.make_ready(case, settings)
+        _refuse_another_workload(*arms)
         steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
         with watch_interference(base.hardware, workers=2) as observed:
-            quads = measured_quads(first, second, steps)
+            quads = [quad[::-1] if head_first else quad for quad in measured_quads(first, second, steps)]
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
             median(head_seconds for _, head_seconds in quads),
-            first.ask("peak")["device"],
-            second.ask("peak")["device"],
-            _graph_breaks(first, case),
-            _graph_breaks(second, case),
+            arms[0].ask("peak")["device"],
+            arms[1].ask("peak")["device"],
+            _graph_breaks(arms[0], case),
+            _graph_breaks(arms[1], case),
             observed,
         )
 
 
 @contextmanager
 def start_pair(
-    case: Case, base: Settings, head: Settings, scratch: Path, cpus: tuple[int, ...] = ()
+    case: Case,
+    base: Settings,
+    head: Settings,
+    scratch: Path,
+    cpus: tuple[int, ...] = (),
+    *,
+    head_first: bool = False,
 ) -> Iterator[tuple[Arm, Arm]]:
-    """The workers of a pair, which import torch on ``cpus``, or on any, until they are made ready."""
+    """The workers of base and head, which import torch on ``cpus``, or on any, until they are made ready."""
     with ExitStack() as stack:
 
         def arm(side: Side, settings: Settings) -> Arm:
@@ -179,7 +190,18 @@ def start_pair(
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
             return Arm(side, worker, settings.timeout)
 
-        yield arm("base", base), arm("head", head)
+        sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
+        started = {side: arm(side, settings) for side, settings in (sides[::-1] if head_first else sides)}
+        yield started["base"], started["head"]
+
+
+def _refuse_another_workload(base: Arm, head: Arm) -> None:
+    """Two releases of a library may make different models of what they are told."""
+    before, now = (arm.answers["build"].get("config", "") for arm in (base, head))
+    if before != now:
+        side: Side = "head"
+        reason = f"the workload is another one: its config is {now}, base's {before}"
+        raise ArmFailure(side, WorkerFailure("unsupported", reason))
 
 
 def _import_torch(*arms: Arm) -> None:

@@ -18,7 +18,7 @@ from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.machine.devices.interface import Device, GpuReading
@@ -57,15 +57,30 @@ class ProcessOutcome:
         return is_void(self.observed)
 
 
+PHASES = {
+    "build": "starting",
+    "first_step": "first step",
+    "warm_up": "warming up",
+    "sample": "measuring",
+    "leak": "looking for a leak",
+    "phases": "timing its phases",
+    "flops": "counting FLOPs",
+}
+"""What whoever watches is told of the longer requests."""
+
+
 class Inquiry:
     """The questions put to one worker, and its answers, which may take ``timeout`` seconds in all, and as many again
     for the first step, which compiles.
 
-    Time between the questions does not count: it is the other arm's, where two workers take turns.
+    Time between the questions does not count: it is the other arm's, where two workers take turns. ``tell`` gets a
+    phase when it begins.
     """
 
-    def __init__(self, worker: Worker, timeout: float) -> None:
-        self._worker = worker
+    def __init__(
+        self, worker: Worker, timeout: float, tell: Callable[[str], object] = lambda _phase: None
+    ) -> None:
+        self._worker, self._tell = worker, tell
         self._timeout = self._left = timeout
         self.answers: dict[str, Mapping[str, Any]] = {}
 
@@ -76,6 +91,8 @@ class Inquiry:
 
     def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
+        if verb in PHASES:
+            self._tell(PHASES[verb])
         if verb == "first_step":
             self.answers[verb] = self._worker.ask(verb, self._timeout, **arguments)
             return self.answers[verb]
@@ -87,8 +104,19 @@ class Inquiry:
         return self.answers[verb]
 
 
-def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool) -> ProcessOutcome:
-    """Run one fresh process of ``case``. The ``first`` also looks at what one process can tell for all of them."""
+def measure(
+    case: Case,
+    settings: Settings,
+    device: Device,
+    scratch: Path,
+    *,
+    first: bool,
+    tell: Callable[[str], object] = lambda _phase: None,
+) -> ProcessOutcome:
+    """Run one fresh process of ``case``, and ``tell`` of its phases.
+
+    The ``first`` also looks at what one process can tell for all of them.
+    """
     start = time.monotonic()
     answers: dict[str, Mapping[str, Any]] = {}
     observed: dict[str, str] = {}
@@ -100,7 +128,7 @@ def measure(case: Case, settings: Settings, device: Device, scratch: Path, *, fi
             watch_interference(device, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
-            inquiry = Inquiry(worker, settings.timeout)
+            inquiry = Inquiry(worker, settings.timeout, tell)
             answers = inquiry.answers
             prepare(inquiry, case, settings)
             if case.compiled and not inquiry.ask("compilation")["graphs"]:

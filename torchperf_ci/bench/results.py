@@ -136,6 +136,7 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
             "batch_size": case.batch_size,
             "threads": setting.settings.threads,
             "fingerprint": setting.fingerprint,
+            "workload_config": next((answer.get("config") for answer in result.answers("build")), None),
         },
     )
     parameters = next((answer["parameters"] for answer in result.answers("build")), None)

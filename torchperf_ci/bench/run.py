@@ -7,6 +7,7 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from torchperf_ci.records.files import OWN_FOLDER, make_own_folder, open_journal
 from torchperf_ci.records.record import write_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.machine.devices.interface import Device
@@ -78,7 +79,7 @@ class RunJournal:
     def start(cls, records: Path, plan: Mapping[str, Any]) -> RunJournal:
         """Begin a run in ``records``; refuses a directory that holds the records of an earlier one."""
         path = _journal_path(records)
-        if path.exists() or any(records.glob("*.json")):
+        if _holds_run(records):
             msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
             raise OutputDirectoryError(msg)
         try:
@@ -113,6 +114,26 @@ def _journal_path(records: Path) -> Path:
     return records / OWN_FOLDER / "journal.jsonl"
 
 
+def _holds_run(records: Path) -> bool:
+    return _journal_path(records).exists() or any(records.glob("*.json"))
+
+
+RECORDS = Path("torchperf-records")
+"""Where nobody says where: here, and from the second run on in ``torchperf-records-2`` and so on."""
+
+
+def free_folder() -> Path:
+    """The first of those folders that holds no run yet."""
+    numbered = (RECORDS.with_name(f"{RECORDS}-{number}") for number in count(2))
+    return next(folder for folder in chain([RECORDS], numbered) if not _holds_run(folder))
+
+
+def newest_folder() -> Path:
+    """That of the run which was measured last; the first one where there is none."""
+    begun = [folder for folder in Path().glob(f"{RECORDS}*") if _journal_path(folder).exists()]
+    return max(begun, key=lambda folder: _journal_path(folder).stat().st_mtime, default=RECORDS)
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """A run before it starts. ``out`` gets one records file a case."""
@@ -145,7 +166,8 @@ def run(plan: RunPlan) -> list[CaseResult]:
     try:
         return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
-        stopped.outcome, stopped.resume = f"what was measured is in {plan.out}; to go on", ("--resume",)
+        stopped.outcome = f"what was measured is in {plan.out}; to go on"
+        stopped.resume = ("--resume", "--out", str(plan.out))
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -179,14 +201,21 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
             if step.is_settled(journal):
                 continue
             shown.begins(step)
-            measure_step = _one_pair if step.paired else _one_process
-            outcome = measure_step(step.case, plan, journal, scratch)
+            if step.paired:
+                outcome = _one_pair(step.case, plan, journal, scratch)
+            else:
+                outcome = _one_process(step.case, plan, journal, scratch, shown.reaches)
             _write_records(_case_result(step.case, journal), plan)
-            shown.ended(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed)
+            kept = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
+            shown.ended(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
     results = [_case_result(case, journal) for case in plan.cases]
     for result in results:
         _write_records(result, plan)
     return results
+
+
+LOG_LINES = 8
+"""Of a failed process's log that are shown; its record has more."""
 
 
 def _outcome_text(outcome: ProcessOutcome) -> str:
@@ -200,12 +229,16 @@ def _steps(plan: RunPlan) -> list[_RunStep]:
     return [_RunStep(case, number, paired) for number in rounds for case in plan.cases for paired in kinds]
 
 
-def _one_process(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> ProcessOutcome:
+def _one_process(
+    case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, tell: Callable[[str], object]
+) -> ProcessOutcome:
     settings, first = plan.setting.settings, not journal.outcomes.get(case.key)
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
+            tell("finding its batch size")
             journal.found_batch_size(case.key, find_batch_size(case, settings, scratch))
-        outcome = measure(_sized(case, journal), settings, plan.device, scratch, first=first)
+        sized = _sized(case, journal)
+        outcome = measure(sized, settings, plan.device, scratch, first=first, tell=tell)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     journal.add(case.key, outcome)

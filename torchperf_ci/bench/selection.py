@@ -14,6 +14,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.costs import Costs, cases_of_shard, read_costs
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices.interface import TorchGpu
 
@@ -108,7 +109,12 @@ def _combinations(
     for mode in grid.modes:
         if mode not in entry["modes"]:
             continue
-        size = sizes.get(f"{mode}/{device_class}", sizes[mode]) if batch_size is None else batch_size
+        if not sizes:
+            size = 1  # the model's own, which no option changes: a step counts as one sample
+        elif batch_size is None:
+            size = sizes.get(f"{mode}/{device_class}", sizes[mode])
+        else:
+            size = batch_size
         for dtype in grid.dtypes:
             for backend in grid.backends:
                 yield Case(entry["name"], mode, dtype, backend, size, entry["task"], entry["origin"])
@@ -121,7 +127,10 @@ DESCRIBE_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class EnvironmentUnderTest:
-    """The environment under test as its own worker describes it."""
+    """The environment under test as its own worker describes it.
+
+    ``unavailable`` says by name why a workload cannot be built there.
+    """
 
     environment: Mapping[str, Any]
     known: KnownWorkloads
@@ -152,7 +161,10 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
         scratch = Path(folder)
         environment = worker_environment(settings, scratch / "cache")
         try:
-            with Worker(settings.python, scratch / "worker.log", environment) as worker:
+            with (
+                waiting(f"starting {settings.python}, which imports torch"),
+                Worker(settings.python, scratch / "worker.log", environment) as worker,
+            ):
                 answer = worker.ask(
                     "describe", DESCRIBE_TIMEOUT, device=settings.device, files=list(settings.files)
                 )
@@ -180,8 +192,11 @@ def _error_of(failure: WorkerFailure, settings: Settings, flag: str) -> Exceptio
 def selected_workloads(
     suite: Sequence[str], filters: Sequence[str], config: Config, known: KnownWorkloads
 ) -> list[Mapping[str, Any]]:
-    """The catalogue's entries that suites and filters select; all of them where neither is given."""
-    patterns = [member for name in suite or ["all"] for member in _suite_members(name, config)]
+    """The catalogue's entries that suites and filters select; all of them where neither is given.
+
+    Also those that cannot be built: the suite ``all`` has only what can.
+    """
+    patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
     names = known.members([_absolute(pattern) for pattern in patterns])
     return [known.workloads[name] for name in names if matches(name, filters)]
 

@@ -197,12 +197,13 @@ MOST_NAMED = 5
 
 
 def measure_command_pair(
-    command: str, base: CommandArm, head: CommandArm, read: Reader
+    command: str, base: CommandArm, head: CommandArm, read: Reader, *, head_first: bool = False
 ) -> Mapping[str, float]:
     """ln(head/base) of each number that all runs print, by its name: the median over the quads.
 
-    ``read`` gives numbers that grow as things get worse, or not, as the caller needs them. Both arms must be on the
-    same CPUs. Raises :class:`ArmFailure` if an arm cannot run the command, or none of its numbers is the other's.
+    ``read`` gives numbers that grow as things get worse, or not, as the caller needs them. Each quad is A B B A, or
+    B A A B where head is to begin. Both arms must be on the same CPUs. Raises :class:`ArmFailure` if an arm cannot run
+    the command, or none of its numbers is the other's.
     """
     arms: dict[Side, CommandArm] = {"base": base, "head": head}
 
@@ -213,7 +214,10 @@ def measure_command_pair(
             raise ArmFailure(side, failure) from None
 
     def quad() -> Quad:
-        return run("base"), run("head"), run("head"), run("base")
+        if not head_first:
+            return run("base"), run("head"), run("head"), run("base")
+        b1, a1, a2, b2 = run("head"), run("base"), run("base"), run("head")
+        return a1, b1, b2, a2
 
     start = time.monotonic()
     quads = [quad()]

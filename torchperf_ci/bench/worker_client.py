@@ -184,13 +184,15 @@ class Worker:
 
     def _receive(self, verb: str, deadline: float, timeout: float) -> bytes:
         """One line. Nothing is in the buffer beforehand: a worker speaks only when it is asked."""
+        poller = select.poll()  # unlike select(), whatever the number of the file is
+        poller.register(self._socket, select.POLLIN)
         while not self._buffer.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0:
                 self._kill()
                 msg = "timeout"
                 raise self._failure(msg, f"{verb} took longer than {timeout:.0f} s")
-            if select.select([self._socket], [], [], min(left, LOOK_SECONDS))[0]:
+            if poller.poll(1000 * min(left, LOOK_SECONDS)):
                 self._read(verb)
             elif self._process.poll() is not None:
                 raise self._ended(verb)

@@ -15,6 +15,8 @@ from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
+from torchperf_ci.document import duration
+from torchperf_ci.machine.host import machine_text, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +61,11 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
         "seconds": limits.deadline and round(limits.deadline.left),
     }
     expected_cost = (
-        f"expected: {cost.builds} builds and {cost.pairs} pairs of processes, {_time(cost.seconds)} if a build takes "
-        f"{_time(build)} and a pair {_time(BisectQuestion.pair_seconds)}"
+        f"expected: {cost.builds} builds and {cost.pairs} pairs of processes, {duration(cost.seconds)} if a build "
+        f"takes {duration(build)} and a pair {duration(BisectQuestion.pair_seconds)}"
     )
     lines = [
+        f"this machine: {machine_text(read_host())}",
         f"good: {sequence.labels[0]}",
         f"bad:  {sequence.labels[-1]}",
         f"{_count_suspects(len(sequence.weights))}; measured: {', '.join(measured)}",
@@ -75,12 +78,6 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
 
 def _count_suspects(suspects: int) -> str:
     return f"{suspects} suspects" if suspects > 1 else "1 suspect"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
@@ -195,6 +192,7 @@ class LiveBisectProgress(BisectProgress):
     def _picture(self) -> Any:
         """The likeliest commits, whose subjects are cut where room is short, and beneath them what is going on."""
         from rich.console import Group
+        from rich.spinner import Spinner
         from rich.table import Table
         from rich.text import Text
 
@@ -210,7 +208,7 @@ class LiveBisectProgress(BisectProgress):
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
         spent = self._spent(self._facts) if self._facts else ""
         text = "; ".join(part for part in (spent, self._said, self._doing) if part)
-        return Group(table, Text(one_line(text)))
+        return Group(table, Spinner("dots", Text(one_line(text))))  # a build may take an hour
 
     def close(self) -> None:
         self._live.stop()

@@ -17,8 +17,8 @@ from torchperf_ci.errors import UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.series import policy
-from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def bisect_command(options: BisectOptions) -> int:
     """Find the culprits, tell people, and say with the exit code whether anything could be concluded."""
     _check_options(options)
     given = config.find(options.config)
-    judgement = verdicts_file.read_verdicts(Path(options.verdicts)) if options.verdicts else None
+    judgement = read_verdicts(Path(options.verdicts)) if options.verdicts else None
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)

@@ -23,7 +23,7 @@ from torchperf_ci.culprits.culprit import (
 )
 from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
-from torchperf_ci.stats.effect import Effect, paired_effect
+from torchperf_ci.stats.effect_estimates import paired_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
     from torchperf_ci.config import Rule
     from torchperf_ci.culprits.culprit import BisectionStatus
+    from torchperf_ci.stats.effect import Effect
 
 
 @dataclass(frozen=True)

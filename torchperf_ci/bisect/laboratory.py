@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.pairs import Side
     from torchperf_ci.bisect.probes import Probe, WorkloadProbe
-    from torchperf_ci.bisect.reasoning.evidence import Purpose
+    from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.cache import EnvironmentCache
@@ -62,7 +62,7 @@ class PairNumbers:
 class ProbePairing(Protocol):
     """How a kind of probe is measured."""
 
-    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
         """Fresh processes of both; raises :class:`ArmFailure`."""
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
@@ -77,9 +77,9 @@ class WorkloadPairing:
     device: Device
     scratch: Path
 
-    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
-        folder = self._folder(base, head)
-        pair = measure_pair(self.probe.case, base.arm.settings, head.arm.settings, folder)
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
+        folder, settings = self._folder(base, head), (base.arm.settings, head.arm.settings)
+        pair = measure_pair(self.probe.case, *settings, folder, head_first=head_first)
         ratios = self.probe.log_ratios(pair)
         if not ratios:
             side: Side = "head"
@@ -118,11 +118,12 @@ class CommandPairing:
         self._probe = probe
         self._tried: set[CommandArm] = set()
 
-    def pair(self, base: MeasurableBuild, head: MeasurableBuild) -> PairNumbers:
+    def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
         self._try_out("base", base.arm)
         self._try_out("head", head.arm)
+        probe, arms = self._probe, (base.arm, head.arm)
         with watch_interference(base.arm.settings.hardware) as observed:
-            ratios = measure_command_pair(self._probe.command, base.arm, head.arm, self._probe.costs)
+            ratios = measure_command_pair(probe.command, *arms, probe.costs, head_first=head_first)
         return PairNumbers(ratios, observed=observed)
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
@@ -204,36 +205,43 @@ class Laboratory(Generic[Source]):
         repeated = bool(draw) and self._environments.is_repeated(source, draw)
         return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
 
-    def measure(
-        self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
-    ) -> BisectReading | ProbeFailure:
-        """One pair of the probe of that name, or the position at which it does not run.
+    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
+        """One pair as it was planned, or the position at which the probe does not run.
 
         The reading says which ``draws`` it is of: it is the first one of a commit whose other one made room and cannot
         be made again. Raises :class:`WorkloadsFailedError` where the good commit does not run it, against which
         everything is told in the end.
         """
         builds = []
-        for position, draw in zip((base, head), draws, strict=True):
+        for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
             except EnvironmentUnderTestError as error:  # it was there once, and made room for others
-                return self._failed(ProbeFailure(probe, position, str(error)))
+                return self._failed(ProbeFailure(step.probe, position, str(error)))
         start = time.monotonic()
-        found = self._pair(self._pairing(probe), *builds)
+        found = self._pair(step, *builds)
         if isinstance(found, ProbeFailure):
             return self._failed(found)
-        seconds = time.monotonic() - start
         self._observed.append(found.observed)
-        drawn = (builds[0].draw, builds[1].draw)
-        return BisectReading(probe, base, head, found.log_ratios, purpose, seconds, found.values, drawn)
+        return BisectReading(
+            step.probe,
+            step.base,
+            step.head,
+            found.log_ratios,
+            step.purpose,
+            time.monotonic() - start,
+            found.values,
+            (builds[0].draw, builds[1].draw),
+            step.head_first,
+        )
 
     def _pair(
-        self, pairing: ProbePairing, base: MeasurableBuild, head: MeasurableBuild
+        self, step: PlannedPair, base: MeasurableBuild, head: MeasurableBuild
     ) -> PairNumbers | ProbeFailure:
+        pairing = self._pairing(step.probe)
         for _ in range(TRIES):
             try:
-                return pairing.pair(base, head)
+                return pairing.pair(base, head, head_first=step.head_first)
             except ArmFailure as lost:
                 failure = lost
         return pairing.fault(failure, base, head)

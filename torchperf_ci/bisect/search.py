@@ -21,6 +21,7 @@ from torchperf_ci.environments.revisions import scratch_folder
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.machine.interference import busy_warning, read_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +60,7 @@ def investigate(
             return "--max-builds"
         if _are_built(step, question, laboratory, state, progress):
             progress.measures(step)
-            found = laboratory.measure(step.probe, step.base, step.head, step.purpose, step.draws)
+            found = laboratory.measure(step)
             state.add(found)
             progress.learnt(found, state.facts)
     return ""
@@ -127,9 +128,11 @@ def search(
     ``path`` is of the file that keeps each step. Where a signal ends it, :class:`Stopped` says so.
     """
     show_plan(sequence, options, limits)
+    before = read_counters()
     environments: EnvironmentCache[Source]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         setup = resolve(_good_environment(sequence, environments))
+        say(*filter(None, [busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)

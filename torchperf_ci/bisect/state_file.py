@@ -23,8 +23,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProfiledStep,
     Purpose,
 )
-from torchperf_ci.culprits.culprit import ProfileChange
-from torchperf_ci.culprits.culprits_file import check_profile_change, profile_change_of
+from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change, profile_change_of
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
 
@@ -51,7 +50,7 @@ MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
 LARGEST_DRAW = 2**31
 
-_ADDED = frozenset({"values", "draw", "draws", "repeated"})
+_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first"})
 """Members that older files lack."""
 
 
@@ -131,6 +130,8 @@ class StateReader:
         if not event.log_ratios or not {*event.values} <= {*event.log_ratios}:
             _refuse("a reading has no numbers, or values of nothing that it reads")
         _check_seconds(event.seconds)
+        if not isinstance(event.head_first, bool):
+            _refuse("head begins or not")
 
     def _check_build(self, event: BuildAttempt) -> None:
         self._check_position(event.position)

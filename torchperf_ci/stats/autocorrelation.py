@@ -7,7 +7,7 @@ one. Its share and its memory are weighed on a grid by the restricted likelihood
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
@@ -123,17 +123,20 @@ class PairSeries:
     """The pairs of one series in the order taken: ``values`` (n,) are log-ratios, ``times`` (n,) rise.
 
     ``groups`` (n,) says which of them have the same mean, by a number from 0 on; -1 is base against itself, whose mean
-    is known to be 0. Times are counted in pairs.
+    is known to be 0. Times are counted in pairs. ``signs`` (n,) is -1 where head began, which base does
+    otherwise: what is remembered favours the first or the second, and not a build.
     """
 
     values: Floats
     times: Floats
     groups: NDArray[np.intp]
+    signs: Floats = field(default_factory=lambda: np.ones(1))
 
     @cached_property
     def likelihoods(self) -> Floats:
         """The logarithm of the restricted likelihood at each point of the grid, with the noise integrated out."""
-        values, design = _clipped(self), _design(self.groups)
+        values = self.signs * _clipped(self)
+        design = (self.signs * _design(self.groups).T).T
         free = values.size - design.shape[1]
         if free < 2 or np.ptp(values) == 0:
             return np.zeros(len(_GRID))
@@ -174,14 +177,16 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: PairA
     them refute. Noise is normal with the prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out.
     """
     head = row.groups == 0
-    values = _clipped(row) + np.where(head, np.median(row.values[head]), 0.0)
+    values = row.signs * (_clipped(row) + np.where(head, np.median(row.values[head]), 0.0))
     means = np.concatenate([[0.0], delta * MULTIPLES])
-    logs = np.array([_of_means(values, head, means, _correlation(row.times, *point)) for point in _GRID])
+    logs = np.array(
+        [_of_means(values, row.signs * head, means, _correlation(row.times, *point)) for point in _GRID]
+    )
     logs += np.log(np.maximum(memory.chances, np.finfo(np.float64).tiny))[:, None]
     return _mixed(logs)
 
 
-def _of_means(values: Floats, head: NDArray[np.bool_], means: Floats, correlation: Floats) -> Floats:
+def _of_means(values: Floats, head: Floats, means: Floats, correlation: Floats) -> Floats:
     """The logarithm of the likelihood of each mean, but for a constant."""
     factor = np.linalg.cholesky(correlation)
     white, seen = np.linalg.solve(factor, np.column_stack([values, head])).T

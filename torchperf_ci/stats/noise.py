@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist, median
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -129,22 +129,6 @@ def robust_scale(deviations: Floats) -> Floats:
     if coarse.any():
         typical[coarse] = np.nanmean(deviations[coarse], axis=1) * MEAN_DEVIATION_TO_SIGMA
     return typical
-
-
-WIDE = 0.10
-"""From here on the typical case says that its machine is not steady: docs/how-it-is-measured.md has the figures."""
-
-
-def relative_spread(values: Sequence[float]) -> float | None:
-    """The largest over the smallest, less 1; None where there are fewer than two, or one is not above 0."""
-    return max(values) / min(values) - 1 if len(values) > 1 and min(values) > 0 else None
-
-
-def wide_spread(cases: Iterable[Sequence[float]]) -> float | None:
-    """The median of the cases' spreads where that is wide, else None."""
-    spreads = [found for values in cases if (found := relative_spread(values)) is not None]
-    typical = median(spreads) if spreads else 0.0
-    return typical if typical > WIDE else None
 
 
 PRIOR_DF = 4.0

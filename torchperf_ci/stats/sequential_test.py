@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
-from torchperf_ci.stats.effect import Effect, paired_effect
+from torchperf_ci.stats.effect_estimates import paired_effect
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from torchperf_ci.stats.effect import Effect
 
     Floats = NDArray[np.float64]
     Blocks = tuple[tuple[float, ...], ...]

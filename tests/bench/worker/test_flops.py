@@ -28,7 +28,7 @@ COUNTED = [
     pytest.param(entry, mode, id=f"{entry.name}-{mode}")
     for entry in catalogue().workloads.values()
     for mode in entry.modes
-    if entry.name not in WITHOUT_META
+    if not entry.requires and entry.name not in WITHOUT_META
 ]
 
 # Batch, heads, queries, keys, width of queries and keys.

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,12 +14,12 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
-from torchperf_ci.suite.workload import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.worker.step import BuiltStep, Model, Precision
+    from torchperf_ci.suite.workload import Task
 
 
 def observe(task: Task, forward: Model, mode: str, precision: Precision) -> list[torch.Tensor]:
@@ -88,14 +88,49 @@ def agreement_with_eager(step: BuiltStep, mode: str, dtype: str) -> Agreement:
         exact, reference = observe(double, double.model, mode, nullcontext), "fp64"
     except (RuntimeError, TypeError):
         exact, reference = eager, "eager"
+    what = "outputs" if mode == "inference" else "loss and gradients"
+    return _agreement(compiled, eager, exact, reference, what, dtype)
+
+
+def _agreement(
+    compiled: Sequence[torch.Tensor],
+    eager: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor],
+    reference: str,
+    compared: str,
+    dtype: str,
+) -> Agreement:
     compiled_error, eager_error = _error(compiled, exact), _error(eager, exact)
-    return Agreement(
-        compiled_error <= SLACK * eager_error + TOLERANCE[dtype],
-        compiled_error,
-        eager_error,
-        reference,
-        "outputs" if mode == "inference" else "loss and gradients",
-    )
+    agrees = compiled_error <= SLACK * eager_error + TOLERANCE[dtype]
+    return Agreement(agrees, compiled_error, eager_error, reference, compared)
+
+
+def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
+    """What the first step of a workload's own has left: what it returned, and the parameters as it has moved them."""
+    parameters = step.model.parameters() if isinstance(step.model, torch.nn.Module) else ()
+    return [
+        _comparable(tensor) for tensor in (*_tensors(returned), *(p.detach().clone() for p in parameters))
+    ]
+
+
+def own_step_agreement(
+    compiled: Sequence[torch.Tensor], twin: Callable[[str], BuiltStep], dtype: str
+) -> Agreement:
+    """The same for a step of the workload's own, which cannot be taken twice: by what the first step has left.
+
+    ``twin`` builds the eager step anew in a dtype.
+    """
+
+    def left(dtype: str) -> list[torch.Tensor]:
+        step = twin(dtype)
+        return after_first_step(step, step.run())
+
+    eager = left(dtype)
+    try:
+        exact, reference = left("fp64"), "fp64"
+    except (RuntimeError, TypeError):
+        exact, reference = eager, "eager"
+    return _agreement(compiled, eager, exact, reference, "results and parameters", dtype)
 
 
 def _in_double(task: Task) -> Task:
@@ -105,7 +140,7 @@ def _in_double(task: Task) -> Task:
     inputs = pytree.tree_map_only(
         torch.Tensor, lambda t: t.double() if t.is_floating_point() else t, task.inputs
     )
-    return Task(model, inputs, task.loss, task.optimizer)
+    return replace(task, model=model, inputs=inputs)
 
 
 def _error(observed: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> float:

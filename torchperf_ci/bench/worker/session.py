@@ -8,14 +8,20 @@ import os
 import socket
 import sys
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchperf_ci.bench.worker import profiling, step, timing
-from torchperf_ci.bench.worker.correctness import agreement_with_eager, check_dtype, observe
+from torchperf_ci.bench.worker.correctness import (
+    after_first_step,
+    agreement_with_eager,
+    check_dtype,
+    observe,
+    own_step_agreement,
+)
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
@@ -93,8 +99,7 @@ def _workload(name: str, files: Sequence[str]) -> Workload:
     """The catalogue is this environment's own; that of another one may have more."""
     known = catalogue([Path(file) for file in files])
     if name not in known.workloads:
-        missing = "".join(f"; {part} is not available: {why}" for part, why in known.unavailable.items())
-        msg = f"there is no workload {name} in this environment{missing}"
+        msg = f"there is no workload {name} in this environment"
         raise UnsupportedError(msg)
     return known.workloads[name]
 
@@ -105,8 +110,10 @@ class WorkerSession:
     _device: Device
     _step: BuiltStep
     _request: StepRequest
+    _workload: Workload
 
     def __init__(self) -> None:
+        self._after_first: list[torch.Tensor] = []
         self.verbs: Mapping[str, Callable[..., Answer]] = {
             "ready": self.ready,
             "describe": self.describe,
@@ -144,6 +151,7 @@ class WorkerSession:
                     "modes": list(workload.modes),
                     "batch_sizes": dict(workload.batch_sizes),
                     "origin": workload.origin,
+                    "requires": list(workload.requires),
                 }
                 for workload in known.workloads.values()
             ],
@@ -158,24 +166,31 @@ class WorkerSession:
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = StepRequest(**request)
-        self._step = build_step(_workload(workload, files), self._request, self._device)
-        is_function = not isinstance(self._step.model, torch.nn.Module)
-        return {"parameters": self._step.parameters, "is_function": is_function, "moved": self._step.moved}
+        self._workload = _workload(workload, files)
+        self._step = build_step(self._workload, self._request, self._device)
+        task = self._step.task
+        return {
+            "parameters": self._step.parameters,
+            "is_function": not isinstance(self._step.model, torch.nn.Module),
+            "moved": self._step.moved,
+            **({"config": task.config_digest()} if task.config is not None else {}),
+        }
 
     def first_step(self) -> Answer:
-        return asdict(step.time_first_step(self._device, self._step.run))
+        returned: list[object] = []
+        answer = asdict(step.time_first_step(self._device, lambda: returned.append(self._step.run())))
+        if self._step.task.step and self._request.backend != "eager":
+            self._after_first = after_first_step(self._step, returned)
+        return answer
 
     def dtype_check(self) -> Answer:
         """Fails where a function does not compute as its case is called; looked at uncompiled."""
-        step, request = self._step, self._request
-
-        def once() -> object:
-            return observe(step.task, step.model, request.mode, step.precision)
-
-        check_dtype(once, request.dtype, self._device.torch_type)
+        check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
         return {}
 
     def agreement(self) -> Answer:
+        if self._step.task.step:
+            return asdict(own_step_agreement(self._after_first, self._eager_twin, self._request.dtype))
         return asdict(agreement_with_eager(self._step, self._request.mode, self._request.dtype))
 
     def warm_up(self, budget: float) -> Answer:
@@ -200,10 +215,17 @@ class WorkerSession:
 
     def flops(self) -> Answer:
         """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
+        return {"flops": count_flops(self._eager_step())}
+
+    def _eager_step(self) -> Callable[[], object]:
+        """One uncompiled step that leaves the model as it was; of a workload's own that of a model built anew."""
         step = self._step
-        return {
-            "flops": count_flops(lambda: observe(step.task, step.model, self._request.mode, step.precision))
-        }
+        if step.task.step:
+            return self._eager_twin(self._request.dtype).run
+        return lambda: observe(step.task, step.model, self._request.mode, step.precision)
+
+    def _eager_twin(self, dtype: str) -> BuiltStep:
+        return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)
 
     def compilation(self) -> Answer:
         return asdict(step.compilation_counts())

@@ -7,20 +7,23 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
-from torchperf_ci.suite.workload import Task, Workload
 
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device
+    from torchperf_ci.suite.workload import Task, Workload
 
 
 SEED = 0
-CAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+CAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
+"""The last is what others are compared with; nothing is measured in it."""
 REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
 """Backends that capture the step's kernels as a graph, where the device can."""
 
@@ -44,14 +47,15 @@ class BuiltStep:
     """A built step. ``model`` is the eager model and ``forward`` what the backend made of it.
 
     ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` are the
-    switches that the workload's build has moved, and that were put back (:func:`pinned`).
+    switches that the workload's build has moved, and that were put back (:func:`pinned`). A step of the workload's own
+    has its model compiled in place, so that ``forward`` is ``model``.
     """
 
     model: Model
     forward: Model
     task: Task
     precision: Precision
-    phases: Callable[[Mark], None]
+    phases: Callable[[Mark], object]
     run: Callable[[], object]
     moved: Mapping[str, str] = field(default_factory=dict)
 
@@ -66,18 +70,23 @@ class BuiltStep:
 def build_step(workload: Workload, request: StepRequest, device: Device) -> BuiltStep:
     """Build on the CPU with a fixed seed, then move, cast and compile.
 
-    Raises :class:`UnsupportedError` for a combination that does not exist.
+    Raises :class:`UnsupportedError` for a combination that does not exist, or where a package is missing.
     """
+    if workload.unavailable:
+        raise UnsupportedError(workload.unavailable)
     if request.mode not in workload.modes:
         msg = f"{workload.name} has no {request.mode} mode"
         raise UnsupportedError(msg)
     with pinned(request.dtype, device) as moved:
         torch.manual_seed(SEED)
-        task = _placed(workload.task_of(request.batch_size), request, device)
+        task = workload.task_of(request.batch_size, request.mode, device.torch_type)
+        task = _placed(task, request, device)
     return replace(_step(task, request, device), moved=moved)
 
 
 def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
+    if task.step:
+        return _own_step(task, task.step, request)
     forward = _compiled(task.model, request.backend)
     precision = _autocast(request.dtype, device)
     if request.mode == "inference":
@@ -96,7 +105,7 @@ def _placed(task: Task, request: StepRequest, device: Device) -> Task:
     model = task.model
     if isinstance(model, torch.nn.Module):
         model = model.to(device=target, dtype=dtype).train(request.mode == "training")
-    return Task(model, pytree.tree_map_only(torch.Tensor, place, task.inputs), task.loss, task.optimizer)
+    return replace(task, model=model, inputs=pytree.tree_map_only(torch.Tensor, place, task.inputs))
 
 
 def _compiled(model: Model, backend: str) -> Model:
@@ -145,6 +154,42 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
         mark("optimizer")
 
     return BuiltStep(model, forward, task, precision, phases, lambda: phases(_unmarked))
+
+
+def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> BuiltStep:
+    """A step that calls its modules and optimizers itself. Where it needs autocast, only its author knows."""
+    if request.dtype == "amp":
+        msg = "a step of its own is not measured as amp: where autocast begins and ends is its own affair"
+        raise UnsupportedError(msg)
+    if request.backend != "eager":
+        _compile_in_place(task.model, request.backend)
+
+    def phases(mark: Mark) -> object:
+        with torch.set_grad_enabled(request.mode == "training"):
+            return task.call(partial(step, mark))
+
+    return BuiltStep(task.model, task.model, task, nullcontext, phases, lambda: phases(_unmarked))
+
+
+def _compile_in_place(model: Model, backend: str) -> None:
+    """As ``nn.Module.compile`` does, which leaves torch's own modules, such as a ``Sequential``, as they are."""
+    if not isinstance(model, torch.nn.Module):
+        msg = "a step of its own is compiled by its modules: give Task a torch.nn.Module, or a ModuleDict of several"
+        raise UnsupportedError(msg)
+    name, _, mode = backend.partition(":")
+    members = isinstance(model, (torch.nn.ModuleDict, torch.nn.ModuleList))
+    for module in model.children() if members else [model]:
+        call = torch.compile(_call_of(module), backend=name, mode=mode or None)
+        module._compiled_call_impl = call  # noqa: SLF001
+
+
+def _call_of(module: torch.nn.Module) -> Callable[..., Any]:
+    """A call of the module that a compiler looks into, with a code of its own: by it a compiler knows a frame again."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return module._call_impl(*args, **kwargs)  # noqa: SLF001
+
+    return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
 
 
 def _unmarked(_phase: str) -> None:

@@ -57,7 +57,7 @@ class BisectReading:
     """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
 
     ``seconds`` is what the pair took. ``values`` are what base measured of the series, in the unit of each, where that
-    can be told.
+    can be told. ``head_first``: head began each turn, which base does otherwise.
     """
 
     probe: str
@@ -68,6 +68,7 @@ class BisectReading:
     seconds: float = 0.0
     values: Mapping[str, float] = field(default_factory=dict)
     draws: tuple[int, int] = (0, 0)
+    head_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,13 +214,28 @@ def with_known_rebuilds(question: BisectQuestion, facts: BisectFacts) -> BisectQ
 
 @dataclass(frozen=True)
 class PlannedPair:
-    """One pair that is to be measured next: two positions, what for, and which draws of their builds."""
+    """One pair that is to be measured next: two positions, what for, which draws of their builds, and which begins."""
 
     probe: str
     base: int
     head: int
     purpose: Purpose
     draws: tuple[int, int] = (0, 0)
+    head_first: bool = False
+
+
+def with_order(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
+    """The pair, begun by the build that did not begin it the last time.
+
+    What favours whichever begins, as a mode or a drift of the machine may, then favours neither build for long. Two
+    builds that were not measured yet begin the other way round than the pair before.
+    """
+    if step.purpose == "control":
+        return step
+    pairs = [one for one in facts.readings if one.probe == step.probe and one.purpose != "control"]
+    wanted = (step.base, step.head, step.purpose)
+    same = [one for one in pairs if (one.base, one.head, one.purpose) == wanted]
+    return replace(step, head_first=any(not one.head_first for one in (same or pairs)[-1:]))
 
 
 def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck: float) -> Readings:

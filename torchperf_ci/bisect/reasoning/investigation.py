@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
-from torchperf_ci.bisect.reasoning.evidence import PlannedPair, series_of
+from torchperf_ci.bisect.reasoning.evidence import PlannedPair, series_of, with_order
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, with_control
 from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
@@ -86,7 +86,7 @@ class Investigation:
             self._confirmations(first=False),
         ):
             if (step := next(filter(self._may_run, steps), None)) is not None:
-                return with_control(self.facts, step)
+                return with_order(self.facts, with_control(self.facts, step))
         return None
 
     def _may_run(self, step: PlannedPair) -> bool:

@@ -219,7 +219,8 @@ def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_ef
     def row(readings: Sequence[BisectReading], groups: Sequence[int]) -> PairSeries:
         values = [reading.log_ratios[series] for reading in readings]
         times = [float(order[id(reading)]) for reading in readings]
-        return PairSeries(np.array(values), np.array(times), np.array(groups, np.intp))
+        sides = [-1.0 if reading.head_first else 1.0 for reading in readings]
+        return PairSeries(np.array(values), np.array(times), np.array(groups, np.intp), np.array(sides))
 
     known = pair_autocorrelation([row(others, [ends[_ends(one)] for one in others])])
     beside = row(fresh, [-1 if one.purpose == "control" else 0 for one in fresh])
