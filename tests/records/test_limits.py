@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.records import limits, reading
+from torchperf_ci.records import files, reading
 from torchperf_ci.records.reading import parse_records
 
 GOOD = '{"metric": {"name": "good", "benchmark_values": [1.5]}}'
@@ -77,7 +77,7 @@ def test_what_is_not_about_the_file_goes_on_upwards(monkeypatch, error) -> None:
 def test_what_is_beyond_a_limit_is_refused_by_name(monkeypatch, limit, content, reason) -> None:
     before = parse_records(content, "a.json")
     assert "more than" not in str(before.problems)
-    monkeypatch.setattr(limits, limit, 50)
+    monkeypatch.setattr(files, limit, 50)
     found = parse_records(content, "a.json")
     assert (found.records, found.refused) == ((), ())
     (problem,) = found.problems
@@ -87,9 +87,9 @@ def test_what_is_beyond_a_limit_is_refused_by_name(monkeypatch, limit, content, 
 
 def test_as_much_as_the_limits_allow_is_read(monkeypatch) -> None:
     content = gzip.compress(f"{GOOD}\n".encode() * 50)
-    monkeypatch.setattr(limits, "MAX_BYTES", len(GOOD) * 50 + 50)
-    monkeypatch.setattr(limits, "MAX_ELEMENTS", 50)
-    monkeypatch.setattr(limits, "MAX_VALUES", 200)
+    monkeypatch.setattr(files, "MAX_BYTES", len(GOOD) * 50 + 50)
+    monkeypatch.setattr(files, "MAX_ELEMENTS", 50)
+    monkeypatch.setattr(files, "MAX_VALUES", 200)
     assert len(parse_records(content, "a.json").records) == 50
 
 
@@ -105,8 +105,8 @@ def test_as_much_as_the_limits_allow_is_read(monkeypatch) -> None:
 def test_checking_ends_when_its_time_is_up(monkeypatch, content) -> None:
     """Time goes by at each look at the clock."""
     seconds = iter(range(1000))
-    monkeypatch.setattr(limits.time, "thread_time", lambda: next(seconds))
-    with limits.cpu_limit(20):
+    monkeypatch.setattr(files.time, "thread_time", lambda: next(seconds))
+    with files.cpu_limit(20):
         found = parse_records(content, "a.json")
     assert [problem.reason for problem in found.problems] == ["takes too long to check; split it"]
     assert not found.records
@@ -158,7 +158,7 @@ def test_a_whole_number_is_rounded_without_a_word_as_every_other_number_is(value
 
 def test_the_documentation_has_the_same_limits() -> None:
     text = (Path(__file__).parents[2] / "docs" / "record.md").read_text()
-    for size in (limits.MAX_BYTES, limits.MAX_UPLOAD):
-        assert f"| {limits.mebibytes(size)} |" in text
-    for number in (limits.MAX_ELEMENTS, limits.MAX_VALUES, limits.MAX_FILES):
+    for size in (files.MAX_BYTES, files.MAX_UPLOAD):
+        assert f"| {files.mebibytes(size)} |" in text
+    for number in (files.MAX_ELEMENTS, files.MAX_VALUES, files.MAX_FILES):
         assert f"| {number:,} |" in text

@@ -12,8 +12,7 @@ from torchperf_ci import cli
 from torchperf_ci.bench import costs
 from torchperf_ci.check import baselines
 from torchperf_ci.records.reading import is_own_file, parse_records
-from torchperf_ci.verdicts.verdict import Judgement
-from torchperf_ci.verdicts.verdicts_file import verdicts_json
+from torchperf_ci.verdicts.verdict import Judgement, verdicts_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +79,8 @@ def test_what_is_judged_after_an_upload_does_not_make_it_another_one(
     for count in range(2):
         (folder / "verdicts.json").write_text(json.dumps({"version": 1, "verdicts": [], "count": count}))
         assert cli.main(["upload", str(folder), "--to", "kept", *CHANGE]) == 0
-    assert "1 object of them there already" in capsys.readouterr().err
+    assert "objects of them there already" in capsys.readouterr().err
+    assert len([path for path in (tmp_path / "kept" / "v3").rglob("*") if path.is_file()]) == 1
 
 
 @pytest.mark.parametrize(

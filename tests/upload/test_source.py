@@ -109,6 +109,13 @@ def test_what_an_upload_has_no_room_for_is_refused_by_name(
     )
 
 
-def test_a_file_is_no_folder(folder: Path) -> None:
-    with pytest.raises(RecordsError, match="is no directory"):
-        read_source(folder / "a.json")
+def test_one_file_is_enough(folder: Path) -> None:
+    source = read_source(folder / "a.json")
+    assert [file.name for file in source.files] == ["a.json"]
+    assert source.files[0].reading.records
+
+
+def test_another_file_is_no_source(folder: Path) -> None:
+    (folder / "notes.txt").write_text("none")
+    with pytest.raises(RecordsError, match="neither a directory nor a file of"):
+        read_source(folder / "notes.txt")

@@ -11,6 +11,20 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import RecordPlace
 
 
+_API = ("https://", "http://")
+_STORE = ("chdb://", "clickhouse://")
+
+
+def is_api(target: str) -> bool:
+    """Whether ``target`` is an upload API, from which nothing can be read back."""
+    return target.startswith(_API)
+
+
+def is_store(target: str) -> bool:
+    """Whether ``target`` is a store, not a place of files."""
+    return target.startswith(_STORE)
+
+
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
     """The place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
 

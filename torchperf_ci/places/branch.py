@@ -18,8 +18,7 @@ from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadabl
 from torchperf_ci.git import Git, GitError, without_secrets
 from torchperf_ci.places.git_remote import Remote, locate_remote
 from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, same_content
-from torchperf_ci.records.files import LINK
-from torchperf_ci.records.limits import MAX_BYTES, mebibytes
+from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

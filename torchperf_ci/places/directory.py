@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
 from torchperf_ci.places.place import PutResult, RecordPlace, check_keys, same_content
-from torchperf_ci.records.files import read_regular
-from torchperf_ci.records.limits import MAX_BYTES
+from torchperf_ci.records.files import MAX_BYTES, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,6 +25,7 @@ from torchperf_ci.errors import (
     ConflictError,
     CredentialsError,
     NotDeliveredError,
+    PlaceForbiddenError,
     PlaceUnreadableError,
     TorchperfError,
     UnfitObjectError,
@@ -32,7 +33,7 @@ from torchperf_ci.errors import (
 )
 from torchperf_ci.places.oidc import WebIdentity
 from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, is_gzip, same_content
-from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes
+from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -289,7 +290,8 @@ class S3Place(RecordPlace):
         try:
             yield
         except S3_ERRORS as error:
-            raise kind(self._explain(error, where, action)) from error
+            forbidden = kind is PlaceUnreadableError and is_refusal(error)
+            raise (PlaceForbiddenError if forbidden else kind)(self._explain(error, where, action)) from error
 
     def _explain(self, error: Exception, where: str, action: str) -> str:
         return explain_s3_error(error, where, action, anonymous=bool(self._made and self._made[1]))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
 from torchperf_ci.places.place import MAX_KEY, UploaderCredentials, check_keys
-from torchperf_ci.records.limits import cpu_limit
+from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import parse_records
 
 if TYPE_CHECKING:
@@ -163,11 +163,14 @@ def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None
     if username is None or password is None:
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
     # Both are compared, whatever the first comparison gave: the time does not tell which of the two is wrong.
-    if not (_equal(username, accepted.username) & _equal(password, accepted.password)):
+    if not (
+        equal_in_constant_time(username, accepted.username)
+        & equal_in_constant_time(password, accepted.password)
+    ):
         raise RefusedRequestError(HTTPStatus.FORBIDDEN, "username or password is wrong")
 
 
-def _equal(given: object, expected: str) -> bool:
+def equal_in_constant_time(given: object, expected: str) -> bool:
     """Compare in constant time; by digests, since the time of comparing the texts would tell their length."""
     return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
 

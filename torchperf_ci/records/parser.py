@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.records.limits import check_elements, checkpoint
+from torchperf_ci.records.files import check_elements, checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError, TorchperfError
-from torchperf_ci.records.files import open_regular, read_regular, replace_file
-from torchperf_ci.records.limits import MAX_BYTES, OverLimitError, check_bytes, check_values, checkpoint
+from torchperf_ci.records.files import (
+    MAX_BYTES,
+    OverLimitError,
+    check_bytes,
+    check_values,
+    checkpoint,
+    open_regular,
+    read_regular,
+    replace_file,
+)
 from torchperf_ci.records.parser import Broken, Element, recover, whole
 from torchperf_ci.records.schema import Problem, Severity, check_record, path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -35,6 +43,12 @@ def is_own_file(reading: RecordsReading) -> bool:
     return isinstance(found, dict) and "version" in found and any(name in found for name in _OWN_MEMBERS)
 
 
+def kind_of_judged(text: str) -> str:
+    """``verdicts`` or ``culprits``; empty for another file of torchperf's own."""
+    members = json.loads(text)
+    return next((kind for kind in ("culprits", "verdicts") if isinstance(members.get(kind), list)), "")
+
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _TOLD = 300
 """Characters that a message has of an error that nobody foresaw."""
@@ -44,13 +58,17 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class LocatedRecord:
-    """A good record, where it begins, and its text as it stands in the file."""
+    """A good record, where it begins, and its text as it stands in the file.
+
+    ``tool`` is the one of whose results it was made; empty where the file holds the record itself.
+    """
 
     record: dict[str, Any]
     file: str
     line: int
     path: str
     text: str
+    tool: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,7 @@ class RecordsReading:
     refused: tuple[RefusedElement, ...]
     problems: tuple[Problem, ...]
     limit: str = ""
-    """Of the limits of :mod:`torchperf_ci.records.limits`, that which made a file be refused as a whole."""
+    """Of the limits of :mod:`torchperf_ci.records.files`, that which made a file be refused as a whole."""
 
     @property
     def size(self) -> int:
@@ -83,11 +101,14 @@ class RecordsReading:
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
 
 
-def read_records(path: Path, within: Path | None = None) -> RecordsReading:
+def read_records(
+    path: Path, within: Path | None = None, parse: Callable[[bytes, str], RecordsReading] | None = None
+) -> RecordsReading:
     """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped. It must be a regular file.
 
-    Raises :class:`RecordsError` where the file itself cannot be read; whatever it holds ends in the result. So does a
-    file that cannot be read of those ``within`` a directory, which nobody has named.
+    ``parse`` is what reads its content, in place of :func:`parse_records`. Raises :class:`RecordsError` where the file
+    itself cannot be read; whatever it holds ends in the result. So does a file that cannot be read of those ``within``
+    a directory, which nobody has named.
     """
     try:
         content = read_regular(path, MAX_BYTES, within)
@@ -96,7 +117,7 @@ def read_records(path: Path, within: Path | None = None) -> RecordsReading:
             return unreadable_file(str(path), error)
         message = f"{path}: cannot be read: {error.strerror}; check the path and its permissions"
         raise RecordsError(message) from error
-    return parse_records(content, str(path))
+    return (parse or parse_records)(content, str(path))
 
 
 def unreadable_file(name: str, error: OSError) -> RecordsReading:
@@ -110,8 +131,13 @@ def parse_records(content: bytes, name: str) -> RecordsReading:
     Whatever is wrong with it ends in the result: no file stops those that are read beside it. Only memory that runs out
     says nothing about the file.
     """
+    return guarded(lambda: _parsed(content, name), content, name)
+
+
+def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> RecordsReading:
+    """What ``parse`` makes of the ``content`` of the file ``name``, or why that is refused."""
     try:
-        return _parsed(content, name)
+        return parse()
     except OverLimitError as error:
         return replace(refused_file(name, str(error)), limit=str(error))
     except (TorchperfError, MemoryError):
@@ -128,11 +154,7 @@ def refused_file(name: str, reason: str) -> RecordsReading:
 
 
 def _parsed(content: bytes, name: str) -> RecordsReading:
-    check_bytes(len(content))
-    unpacked, damage = _unpack(content)
-    begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
-    text = str(memoryview(unpacked)[begin:], "utf-8", "surrogateescape")
-    check_values(text)
+    text, damage = text_of(content)
     reader = _PieceSorter(name, text)
     for piece in _pieces(text):
         checkpoint()
@@ -142,6 +164,16 @@ def _parsed(content: bytes, name: str) -> RecordsReading:
     if not (reader.records or reader.problems):
         reader.note(len(text), "$", "holds no record", "flag")
     return RecordsReading(tuple(reader.records), tuple(reader.refused), tuple(reader.problems))
+
+
+def text_of(content: bytes) -> tuple[str, str | None]:
+    """The text of a file, unpacked as far as it goes, and what ended it early. Raises :class:`OverLimitError`."""
+    check_bytes(len(content))
+    unpacked, damage = _unpack(content)
+    begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
+    text = str(memoryview(unpacked)[begin:], "utf-8", "surrogateescape")
+    check_values(text)
+    return text, damage
 
 
 class _PieceSorter:

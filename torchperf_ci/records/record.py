@@ -7,6 +7,7 @@ there, so its values become strings here, in one place.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -151,6 +152,18 @@ def _string(value: object) -> str:
 def _utf8_text(text: str) -> str:
     """Text that UTF-8 can hold: a process's output may carry bytes that Python decoded as lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+SYNTHETIC = "torchperf_job_id"
+"""In ``benchmark.extra_info``: the value ``synthetic`` tells that ``job_id`` is none of GitHub's."""
+_SYNTHETIC_FROM = 2**52
+"""Synthetic ids are from here to 2**53: JavaScript holds them exactly, and no job of GitHub's is near."""
+
+
+def synthetic_id(*parts: str) -> int:
+    """An id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
+    return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchperf_ci.records.limits import checkpoint
+from torchperf_ci.records.files import checkpoint
 from torchperf_ci.records.parser import RepeatedKeys
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from torchperf_ci.console import say
 from torchperf_ci.document import Document
 from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.markdown import to_markdown
+from torchperf_ci.places import is_api
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.upload.completion import PreparedUpload, prepare
 from torchperf_ci.upload.metadata import gather_metadata
 from torchperf_ci.upload.payload import SUFFIXES, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool
-from torchperf_ci.upload.targets import is_api, open_target, target_address
+from torchperf_ci.upload.targets import open_target, target_address
 
 if TYPE_CHECKING:
     from torchperf_ci.config import Config
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from torchperf_ci.upload.targets import Target
 
 
+_TO = "TORCHPERF_TO"
 _DEFAULT_TO = "TORCHPERF_DEFAULT_TO"
 """Where ``actions/upload`` sends records without a configuration; only where a step does nothing else is it set."""
 
@@ -81,9 +83,11 @@ def _say_that_there_is_no_target(options: UploadOptions) -> None:
     """A job may measure without keeping anything, but not seem to upload where nothing is."""
     signs = {
         "an empty --to": options.to is not None,
+        "an empty TORCHPERF_TO": _TO in os.environ,
         "--role": options.role,
         "--region": options.region,
         "--endpoint": options.endpoint,
+        "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
         "UPLOADER_PASSWORD": os.environ.get("UPLOADER_PASSWORD"),
         "a step of actions/upload": os.environ.get(_DEFAULT_TO),
     }
@@ -163,7 +167,7 @@ def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
 
 
 def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Config) -> UploadReport:
-    source = read_source(folder)
+    source = read_source(folder, options.format or "")
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)

@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.identity import fields_of_job
 from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.records.reading import RefusedElement
+from torchperf_ci.records.record import SYNTHETIC
 from torchperf_ci.records.schema import Problem, column_changes, is_rounded
-from torchperf_ci.upload.payload import API_LIMIT, Oversized, Payload, pack_objects, pack_requests
+from torchperf_ci.upload.payload import (
+    API_LIMIT,
+    Oversized,
+    Payload,
+    pack_judged,
+    pack_objects,
+    pack_requests,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torchperf_ci.options.keeping_commands import UploadOptions
+    from torchperf_ci.records.reading import LocatedRecord
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import RecordsSource
 
@@ -81,10 +90,6 @@ def _this_identity() -> DeviceIdentity:
     found = (kind() for kind in kinds)
     first = next((identity for identity in found if identity.gpu_count), device("cpu").identity())
     return replace(first, type="") if first.name == _NO_TYPE else first
-
-
-SYNTHETIC = "torchperf_job_id"
-"""In ``benchmark.extra_info``: the value ``synthetic`` tells that ``job_id`` is none of GitHub's."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,10 @@ class PreparedUpload:
 def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
 ) -> PreparedUpload:
-    """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them."""
+    """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them.
+
+    Verdicts and culprits are sent as they are, but to no upload API, whose objects are records.
+    """
     completion = Completion(
         metadata,
         cache(lambda: this_runner(options)),
@@ -168,7 +176,7 @@ def prepare(
         fields_of_job(os.environ),
     )
     files = {
-        file.name: [completion.complete(found.record, file.timestamp) for found in file.reading.records]
+        file.name: [completion.complete(_measured(found), file.timestamp) for found in file.reading.records]
         for file in source.files
     }
     oversized: list[Oversized] = []
@@ -176,13 +184,23 @@ def prepare(
         records = [record for file in files.values() for record in file]
         payloads, oversized = pack_requests(records, options.model or "")
     else:
-        payloads = pack_objects(files)
+        payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
     refused = [_oversized_element(item) for item in oversized]
     return PreparedUpload(
         tuple(payloads),
         (*source.refused, *refused),
         (*source.problems("refused"), *(_oversized_problem(item) for item in refused)),
     )
+
+
+def _measured(found: LocatedRecord) -> Mapping[str, Any]:
+    """The record, but where a tool has seen this job's checkout it is of the job's commit and branch.
+
+    Of a pull request that is its head; its checkout is a merge that is on no branch.
+    """
+    if not found.tool or found.record.get("head_sha") != os.environ.get("GITHUB_SHA", ""):
+        return found.record
+    return {name: value for name, value in found.record.items() if name not in ("head_sha", "head_branch")}
 
 
 def _oversized_element(item: Oversized) -> RefusedElement:

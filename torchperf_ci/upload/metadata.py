@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +17,12 @@ from torchperf_ci.identity import (
     job_number,
     read_checkout,
 )
+from torchperf_ci.records.record import synthetic_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.options.keeping_commands import UploadOptions
-
-
-_SYNTHETIC_FROM = 2**52
-"""Synthetic ids are from here to 2**53: JavaScript holds them exactly, and no job of GitHub's is near."""
-
-
-def synthetic_id(*parts: str) -> int:
-    """An id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
-    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
-    return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
 
 
 _NAME_IT = "or say what was measured with --repo-name, --head-branch and --head-sha"

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.records.files import open_regular, read_limited
-from torchperf_ci.records.limits import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes
+from torchperf_ci.imports.other_tools import parse_results
+from torchperf_ci.records.files import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes, open_regular, read_limited
 from torchperf_ci.records.reading import (
     RecordsReading,
     RefusedElement,
     is_own_file,
-    parse_records,
+    kind_of_judged,
     refused_file,
     unreadable_file,
 )
@@ -45,11 +45,20 @@ class RecordsFile:
 
 
 @dataclass(frozen=True)
+class JudgedFile:
+    """Verdicts or culprits, which ``kind`` says, as they were written."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RecordsSource:
-    """All files of a directory, and a digest of their names and bytes."""
+    """All files of a directory, and a digest of their names and bytes. ``judged`` are verdicts and culprits."""
 
     files: tuple[RecordsFile, ...]
     digest: str
+    judged: tuple[JudgedFile, ...] = ()
 
     @property
     def refused(self) -> list[RefusedElement]:
@@ -63,36 +72,53 @@ class RecordsSource:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither a record nor anything that was meant to be one."""
-        return not (any(file.reading.records for file in self.files) or self.problems("refused"))
+        """Whether there is neither a record nor anything that was meant to be one, and nothing judged."""
+        records = any(file.reading.records for file in self.files)
+        return not (records or self.judged or self.problems("refused"))
 
 
-def read_source(folder: Path) -> RecordsSource:
-    """Read the ``*.json`` and ``*.json.gz`` of ``folder``; a missing folder is empty.
+def read_source(source: Path, given: str = "") -> RecordsSource:
+    """Read the ``*.json`` and ``*.json.gz`` of a folder, or one such file; what is missing is empty.
 
-    Hidden files and folders are left out, and so are files of torchperf's own, such as verdicts. A file that cannot be
-    read, or is none, is refused, as is what is beyond the limits. Raises :class:`RecordsError` where ``folder`` itself
-    cannot be read.
+    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
+
+    Hidden files and folders are left out, and so are baselines and costs. A file that cannot be read, or is none, is
+    refused, as is what is beyond the limits. Raises :class:`RecordsError` where ``source`` itself cannot be read.
     """
-    files, digest, room = [], hashlib.sha256(), MAX_UPLOAD
-    for number, path in enumerate(_paths(folder)):
+    folder, paths = (source.parent, iter([source])) if _is_file(source) else (source, _paths(source))
+    files, judged, room = [], [], MAX_UPLOAD
+    digests = {False: hashlib.sha256(), True: hashlib.sha256()}  # of records, and of what was judged later
+    for number, path in enumerate(paths):
         if number == MAX_FILES:
             more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
             files.append(RecordsFile(folder.name, 0, more))
             break
-        content, timestamp, reading = _read_file(path, folder, room)
-        if is_own_file(reading):
+        content, timestamp, reading = _read_file(path, folder, room, given)
+        is_own = is_own_file(reading)
+        kind = kind_of_judged(reading.refused[0].text) if is_own else ""
+        if is_own and not kind:
             continue
-        digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
-        files.append(RecordsFile(path.name, timestamp, reading))
+        digests[bool(kind)].update(
+            f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content
+        )
+        if kind:
+            judged.append(JudgedFile(kind, reading.refused[0].text))
+        else:
+            files.append(RecordsFile(path.name, timestamp, reading))
         room -= reading.size
-    return RecordsSource(tuple(files), digest.hexdigest())
+    return RecordsSource(tuple(files), digests[not files].hexdigest(), tuple(judged))
+
+
+def _is_file(source: Path) -> bool:
+    if not source.exists() or source.is_dir():
+        return False
+    if not source.name.endswith(SUFFIXES):
+        msg = f"{source}: is neither a directory nor a file of .json or .json.gz; give what holds the records"
+        raise RecordsError(msg)
+    return True
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    if folder.exists() and not folder.is_dir():
-        msg = f"{folder}: is no directory; give the one that holds the record files"
-        raise RecordsError(msg)
     try:
         found = sorted(folder.iterdir()) if folder.exists() else []
     except OSError as error:
@@ -102,7 +128,7 @@ def _paths(folder: Path) -> Iterator[Path]:
     return (path for path in named if path.is_symlink() or not path.is_dir())
 
 
-def _read_file(path: Path, folder: Path, room: int) -> tuple[bytes, int, RecordsReading]:
+def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, int, RecordsReading]:
     """The content of a file, when it was changed, and what it holds."""
     name = str(path)
     if room <= 0:
@@ -114,7 +140,7 @@ def _read_file(path: Path, folder: Path, room: int) -> tuple[bytes, int, Records
     except OSError as error:
         return b"", 0, unreadable_file(name, error)
     # Archives that forget times say 1970, or the day before it elsewhere on earth; the column has no sign.
-    return content, max(0, int(changed)), parse_records(content, name)
+    return content, max(0, int(changed)), parse_results(content, name, given, folder)
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -238,6 +264,17 @@ def pack_requests(
         for part, chunk in enumerate(_chunks(fitting), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
     return payloads, oversized
+
+
+def pack_judged(files: Iterable[JudgedFile], repo: str, run: int) -> list[Payload]:
+    """Each content under a key of its own below ``judged/{repo}/{run}``: a run may bisect several times."""
+    bodies = {f"{file.kind}-{_text_mark(file.text)}.json": file.text for file in files}
+    below = f"judged/{_path(repo)}/{safe(run)}"
+    return [Payload(f"{below}/{name}", _gzipped(text.encode()), 0) for name, text in bodies.items()]
+
+
+def _text_mark(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[CompleteRecord]]:

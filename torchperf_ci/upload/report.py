@@ -149,7 +149,16 @@ def count_records(deliveries: Iterable[Delivery]) -> int:
 
 
 def _amount(deliveries: list[Delivery]) -> str:
-    return f"{counted(count_records(deliveries), 'record')} in {counted(len(deliveries), 'object')}"
+    of_records = [delivery for delivery in deliveries if delivery.payload.records]
+    judged = len(deliveries) - len(of_records)
+    parts = (
+        (
+            of_records,
+            f"{counted(count_records(of_records), 'record')} in {counted(len(of_records), 'object')}",
+        ),
+        (judged, f"{counted(judged, 'file')} of verdicts or culprits"),
+    )
+    return " and ".join(text for there, text in parts if there)
 
 
 ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
 from torchperf_ci.records.files import (
+    MAX_BYTES,
     is_irregular,
     make_own_folder,
     open_journal,
@@ -24,7 +25,6 @@ from torchperf_ci.records.files import (
     replace_by,
     replace_file,
 )
-from torchperf_ci.records.limits import MAX_BYTES
 from torchperf_ci.records.reading import add_to_quarantine
 from torchperf_ci.upload.payload import Payload
 

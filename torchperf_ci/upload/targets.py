@@ -19,11 +19,8 @@ from urllib.parse import urlsplit
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import failure_reason, json_answer, never_arrived
-from torchperf_ci.places import open_place
+from torchperf_ci.places import is_api, is_store, open_place
 from torchperf_ci.places.place import UploaderCredentials
-from torchperf_ci.store.client import EmbeddedStore, StoreServer, connect, parse_dsn
-from torchperf_ci.store.ingest import ingest_objects
-from torchperf_ci.store.migrations import migrate
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
@@ -187,6 +184,8 @@ class StoreTarget:
     """``chdb://…`` or ``clickhouse://…``; ``mask`` is told the password. Raises :class:`UsageError` for neither."""
 
     def __init__(self, dsn: str, mask: Callable[[str], None]) -> None:
+        from torchperf_ci.store.client import StoreServer, parse_dsn  # on use: most uploads are to no store
+
         location = parse_dsn(dsn)
         if isinstance(location, StoreServer):
             mask(location.password)
@@ -195,6 +194,10 @@ class StoreTarget:
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Ingest all bodies under their keys; an object is kept whole or not at all."""
+        from torchperf_ci.store.client import connect
+        from torchperf_ci.store.ingest import ingest_objects
+        from torchperf_ci.store.migrations import migrate
+
         try:
             with connect(self._dsn) as store:
                 migrate(store)
@@ -207,7 +210,7 @@ class StoreTarget:
 
     def _outcomes(self, bodies: Mapping[str, bytes], ingested: Ingested) -> dict[str, PutOutcome]:
         outcomes: dict[str, PutOutcome] = dict.fromkeys(
-            bodies, "written" if ingested.objects else "already there"
+            bodies, "written" if ingested.objects or ingested.judged else "already there"
         )
         for key in (conflict.removeprefix(f"{BUCKET}/") for conflict in ingested.conflicts):
             msg = f"{key}: {self._name} keeps something else under this key, which was not overwritten"
@@ -218,8 +221,6 @@ class StoreTarget:
         return outcomes
 
 
-_API = ("https://", "http://")
-_STORE = ("chdb://", "clickhouse://")
 _PLACE = ("s3://", "branch:")
 _FORMS = (
     "an upload API (https://…), s3://BUCKET[/PREFIX], branch:NAME[@REMOTE], chdb://PATH, "
@@ -238,15 +239,13 @@ class Target(Protocol):
         """Send each body under its key, under one deadline; one that fails does not stop the others."""
 
 
-def is_api(to: str) -> bool:
-    """Whether ``to`` is an upload API, which takes other keys, and content that is not compressed."""
-    return to.startswith(_API)
-
-
 def target_address(to: str) -> str:
     """``to`` for the spool and for people: without a password, and a path independent of where one stands."""
-    if to.startswith(_STORE) and isinstance(location := parse_dsn(to), EmbeddedStore):
-        return str(location)
+    if is_store(to):
+        from torchperf_ci.store.client import EmbeddedStore, parse_dsn
+
+        if isinstance(location := parse_dsn(to), EmbeddedStore):
+            return str(location)
     if "://" in to or to.startswith("branch:"):
         return _QUERY.sub(r"\1\2***", _PASSWORD.sub(r"\1@", to))
     return str(Path(to).absolute())
@@ -261,7 +260,7 @@ def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
             lambda url: SentRequests(spool / _SENT_REQUESTS, url),
             access.deadline,
         )
-    if to.startswith(_STORE):
+    if is_store(to):
         return StoreTarget(to, access.mask)
     if "://" in to and not to.startswith(_PLACE):
         msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"

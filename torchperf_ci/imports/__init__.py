@@ -1,0 +1,1 @@
+"""Results of other benchmark tools, read as records: a file for each tool."""

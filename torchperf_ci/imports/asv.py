@@ -1,0 +1,162 @@
+"""airspeed velocity's results: ``results/MACHINE/COMMIT-ENVIRONMENT.json``, in the format of asv 0.5 and newer.
+
+What failed is null there, and what was skipped is NaN. The units of ``track_…`` benchmarks stand in another file,
+``benchmarks.json`` in the folder above.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.imports.imported_case import (
+    LONGEST_NAME,
+    MILLISECONDS,
+    TIME,
+    ImportedCase,
+    ImportedFile,
+    UnfitResult,
+    UnfitResultError,
+    commit_stamp,
+    facts,
+    items,
+    machine,
+    members,
+    name_of,
+    number,
+    numbers,
+    status,
+    system_version,
+)
+from torchperf_ci.records.files import checkpoint
+from torchperf_ci.records.record import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TOOL = "asv"
+_VERSION = 2
+_SECONDS = ("time_", "timeraw_")
+_BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
+_MOST_COMBINATIONS = 10_000
+"""Of the parameters of one benchmark."""
+
+
+def recognises(value: object) -> bool:
+    """Whether a JSON document is such a file."""
+    return isinstance(value, dict) and {"commit_hash", "env_name", "results"} <= value.keys()
+
+
+def is_companion(value: object) -> bool:
+    """Whether it is asv's ``machine.json`` or ``benchmarks.json``, which lie among the results and hold none."""
+    if not isinstance(value, dict) or "version" not in value or "results" in value:
+        return False
+    if {"machine", "num_cpu", "arch"} <= value.keys():
+        return True
+    told = [entry for entry in value.values() if isinstance(entry, dict)]
+    return bool(told) and all({"code", "type", "unit"} <= entry.keys() for entry in told)
+
+
+def read(value: Mapping[str, Any], units: Mapping[str, str]) -> ImportedFile:
+    """The cases of such a file. ``units`` are those of the benchmarks, as far as they are known.
+
+    Raises :class:`UnfitResultError`.
+    """
+    columns = value.get("result_columns")
+    named = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
+    if value.get("version") != _VERSION or not named:
+        reason = f"is no file of asv's format {_VERSION}; run `asv update`"
+        raise UnfitResultError(reason, "$.version")
+    results = members(value["results"], "the results of benchmarks", "$.results")
+    date = value.get("date")
+    seconds = int(number(date, "$.date") / 1000) if date is not None else None
+    return ImportedFile(
+        TOOL, _cases(value, results, units), commit_stamp(value["commit_hash"], "", max(seconds or 0, 0))
+    )
+
+
+def _cases(
+    value: Mapping[str, Any], results: Mapping[str, Any], units: Mapping[str, str]
+) -> Iterator[ImportedCase | UnfitResult]:
+    environment = facts({"env_name": value["env_name"]}).get("env_name", "")
+    for name, row in results.items():
+        path = f'$.results["{name[:LONGEST_NAME]}"]'
+        try:
+            columns = dict(zip(value["result_columns"], items(row, "a row of results", path), strict=False))
+            described = _machine(value.get("params"), columns.get("version"))
+            for case, metrics in _combinations(name_of(name, path), columns, units.get(name, ""), path):
+                yield ImportedCase(path, row, case, metrics, environment, machine=described)
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or path, row, str(error))
+
+
+def _combinations(
+    name: str, columns: Mapping[str, Any], unit: str, path: str
+) -> Iterator[tuple[str, Sequence[Metric]]]:
+    """Each combination of the parameters with its metrics; one of no parameters where there are none."""
+    given = items(columns.get("params") or [], "a list of parameters", path)
+    choices = [items(values, "the values of a parameter", path) for values in given]
+    if math.prod(map(len, choices)) > _MOST_COMBINATIONS:
+        reason = f"has more than {_MOST_COMBINATIONS} combinations of its parameters"
+        raise UnfitResultError(reason, path)
+    results, samples = columns.get("result"), columns.get("samples")
+    for index, chosen in enumerate(itertools.product(*choices)):
+        checkpoint()
+        if results is not None and index >= len(items(results, "a list of results", path)):
+            break
+        case = f"{name}({', '.join(map(str, chosen))})" if chosen else name
+        result = None if results is None else results[index]
+        repetitions = samples[index] if isinstance(samples, list) and index < len(samples) else None
+        yield name_of(case, path), _metrics(name, result, repetitions, unit, f"{path}[0][{index}]")
+
+
+def _metrics(name: str, result: object, samples: object, unit: str, path: str) -> Sequence[Metric]:
+    if result is None:
+        return [status("asv says that it failed")]
+    if isinstance(result, float) and math.isnan(result):
+        return [status("asv says that it was skipped", "skipped")]
+    metric, scale = _metric(name, unit)
+    measured = numbers(samples or [result], path, scale)
+    return [Metric(metric, measured), status()]
+
+
+def _metric(name: str, unit: str) -> tuple[str, float]:
+    """The metric of a benchmark, and what its numbers are multiplied by. asv goes by the name, too."""
+    own = name.rpartition(".")[2]
+    if own.startswith(_SECONDS):
+        return TIME, 1e3
+    kind = next((metric for prefix, metric in _BYTES.items() if own.startswith(prefix)), "")
+    if kind:
+        return kind, 1.0
+    if unit in MILLISECONDS:
+        return TIME, MILLISECONDS[unit]
+    return f"{own}({unit})" if unit and unit != "unit" else own, 1.0
+
+
+def _machine(params: object, version: object) -> dict[str, object]:
+    """Benchmarks with another ``version`` have other code, and are not compared either."""
+    told = params if isinstance(params, dict) else {}
+    system, _, release = str(told.get("os", "")).partition(" ")
+    compared = {
+        "system": system_version(system, release),
+        "benchmark_version": str(version or "")[:12],
+    }
+    return machine(
+        told.get("cpu"),
+        told.get("num_cpu"),
+        told.get("arch"),
+        compared,
+        hostname=told.get("machine"),
+        memory=told.get("ram"),
+    )
+
+
+def units_of(value: object) -> dict[str, str]:
+    """The unit of each benchmark in a ``benchmarks.json``."""
+    told = value if is_companion(value) and isinstance(value, dict) else {}
+    return {
+        name: entry["unit"][:LONGEST_NAME]
+        for name, entry in told.items()
+        if isinstance(entry, dict) and isinstance(entry.get("unit"), str)
+    }

@@ -1,0 +1,64 @@
+"""CodSpeed's walltime results: ``.codspeed/results_*.json`` of pytest-codspeed, and the same of its other plugins.
+
+They hold the statistics of the rounds in nanoseconds, not the rounds: the median is the one value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.imports.imported_case import (
+    TIME,
+    ImportedCase,
+    ImportedFile,
+    UnfitResult,
+    UnfitResultError,
+    facts,
+    items,
+    members,
+    name_of,
+    number,
+)
+from torchperf_ci.records.record import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TOOL = "codspeed"
+_OF_ROUNDS = re.compile(r"[0-2]\.|3\.[01]\.")
+"""Versions of pytest-codspeed that wrote how long a round took, of however many iterations."""
+
+
+def recognises(value: object) -> bool:
+    """Whether a JSON document is such a file."""
+    return isinstance(value, dict) and {"creator", "instrument", "benchmarks"} <= value.keys()
+
+
+def read(value: Mapping[str, Any]) -> ImportedFile:
+    """The cases of such a file. Raises :class:`UnfitResultError`."""
+    kind = members(value["instrument"], "an instrument", "$.instrument").get("type")
+    if kind != "walltime":
+        reason = "holds no times: run CodSpeed in walltime mode (--codspeed-mode walltime)"
+        raise UnfitResultError(reason, "$.instrument.type")
+    creator = members(value["creator"], "a creator", "$.creator")
+    if creator.get("name") == "pytest-codspeed" and _OF_ROUNDS.match(str(creator.get("version"))):
+        reason = "pytest-codspeed before 3.2 writes the time of a round, not of an iteration; update it"
+        raise UnfitResultError(reason, "$.creator.version")
+    listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
+    return ImportedFile(TOOL, _cases(listed, facts({"creator": creator.get("name")})))
+
+
+def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult]:
+    for index, entry in enumerate(listed):
+        path = f"$.benchmarks[{index}]"
+        try:
+            result = members(entry, "a benchmark", path)
+            stats = members(result.get("stats"), "the statistics of a benchmark", f"{path}.stats")
+            median = number(stats.get("median_ns"), f"{path}.stats.median_ns") / 1e6
+            kept = ("rounds", "iter_per_round", "min_ns", "max_ns", "mean_ns", "stdev_ns", "q1_ns", "q3_ns")
+            spread = facts({name: stats.get(name) for name in kept})
+            name = name_of(result.get("uri") or result.get("name"), f"{path}.uri")
+            yield ImportedCase(path, entry, name, [Metric(TIME, [median], spread)], about=about)
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or path, entry, str(error))

@@ -1,0 +1,76 @@
+"""The input of github-action-benchmark for tools of one's own: ``customSmallerIsBetter``, ``customBiggerIsBetter``.
+
+Both are a list of ``{"name", "unit", "value"}`` and look alike: somebody has to say which way is better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_ci.imports.imported_case import (
+    MILLISECONDS,
+    TIME,
+    ImportedCase,
+    ImportedFile,
+    UnfitResult,
+    UnfitResultError,
+    facts,
+    members,
+    name_of,
+    number,
+)
+from torchperf_ci.metrics import DOWN, UP
+from torchperf_ci.records.record import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TOOL = "github-action-benchmark"
+DIRECTIONS = {"customSmallerIsBetter": DOWN, "customBiggerIsBetter": UP}
+_NEEDED = {"name", "unit", "value"}
+_LONGEST_UNIT = 40
+
+
+def recognises(value: object) -> bool:
+    """Whether a JSON document is such a file."""
+    if not isinstance(value, list):
+        return False
+    objects = [entry for entry in value if isinstance(entry, dict)]
+    return any(entry.keys() >= _NEEDED for entry in objects) and not any(
+        "metric" in entry for entry in objects
+    )
+
+
+def read(value: Sequence[object], given: str) -> ImportedFile:
+    """The cases of such a file, of the format ``given``. Raises :class:`UnfitResultError` where that is empty."""
+    if given not in DIRECTIONS:
+        reason = (
+            "looks like the input of github-action-benchmark, which does not say whether smaller or bigger is better; "
+            f"give --format {' or --format '.join(DIRECTIONS)}"
+        )
+        raise UnfitResultError(reason)
+    return ImportedFile(TOOL, _cases(value, DIRECTIONS[given]))
+
+
+def _cases(listed: Sequence[object], direction: str) -> Iterator[ImportedCase | UnfitResult]:
+    for index, entry in enumerate(listed):
+        path = f"$[{index}]"
+        try:
+            result = members(entry, "a result", path)
+            name = name_of(result.get("name"), f"{path}.name")
+            value, unit = number(result.get("value"), f"{path}.value"), _unit(result.get("unit"), path)
+            about = {**facts({key: result.get(key) for key in ("range", "extra")}), "direction": direction}
+            if direction == DOWN and unit in MILLISECONDS:
+                metric = Metric(TIME, [value * MILLISECONDS[unit]], about)
+            else:
+                metric = Metric(f"value({unit})" if unit else "value", [value], about)
+            yield ImportedCase(path, entry, name, [metric])
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or path, entry, str(error))
+
+
+def _unit(value: object, path: str) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_UNIT:
+        reason = f"is not a unit of at most {_LONGEST_UNIT} characters"
+        raise UnfitResultError(reason, f"{path}.unit")
+    return value.strip()

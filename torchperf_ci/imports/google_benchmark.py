@@ -1,0 +1,124 @@
+"""Google Benchmark's JSON (``--benchmark_format=json`` or ``--benchmark_out``).
+
+Repetitions are entries of their own under one ``run_name``. Aggregates count only where there is nothing else, as with
+``--benchmark_report_aggregates_only``: the median, else the mean, is the one value then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.imports.imported_case import (
+    MILLISECONDS,
+    TIME,
+    ImportedCase,
+    ImportedFile,
+    UnfitResult,
+    UnfitResultError,
+    facts,
+    items,
+    members,
+    name_of,
+    number,
+    status,
+    unix_seconds,
+)
+from torchperf_ci.metrics import UP
+from torchperf_ci.records.record import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TOOL = "google-benchmark"
+_CPU_TIME = "cpu_time(ms)"
+_AGGREGATES = ("median", "mean")
+_RATES = ("items_per_second", "bytes_per_second")
+"""Counters of Google Benchmark's own: more is better."""
+_NO_COUNTERS = frozenset(
+    {
+        *(
+            "family_index",
+            "per_family_instance_index",
+            "repetitions",
+            "repetition_index",
+            "threads",
+            "iterations",
+        ),
+        *("real_time", "cpu_time", "time_unit", "name", "run_name", "run_type", "label"),
+        *("aggregate_name", "aggregate_unit", "error_occurred", "error_message", "skipped", "skip_message"),
+    }
+)
+
+
+def recognises(value: object) -> bool:
+    """Whether a JSON document is such a file."""
+    if not isinstance(value, dict) or not {"benchmarks", "context"} <= value.keys():
+        return False
+    listed = value["benchmarks"]
+    return isinstance(listed, list) and (
+        not listed or any(isinstance(entry, dict) and "time_unit" in entry for entry in listed)
+    )
+
+
+def read(value: Mapping[str, Any]) -> ImportedFile:
+    """The cases of such a file. Raises :class:`UnfitResultError`."""
+    context = members(value["context"], "a context", "$.context")
+    listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
+    seconds = unix_seconds(context.get("date"))
+    told = ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled", "library_version", "library_build_type")
+    about = facts({name: context.get(name) for name in told})
+    return ImportedFile(TOOL, _cases(listed, about), {"timestamp": seconds} if seconds else {})
+
+
+def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult]:
+    entries: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for index, entry in enumerate(listed):
+        path = f"$.benchmarks[{index}]"
+        try:
+            result = members(entry, "a benchmark", path)
+            entries[name_of(result.get("run_name") or result.get("name"), f"{path}.name")][path] = result
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or path, entry, str(error))
+    for name, runs in entries.items():
+        first = next(iter(runs))
+        try:
+            metrics = list(_metrics(_measured(runs)))
+            if metrics:
+                label = facts({"label": runs[first].get("label")})
+                yield ImportedCase(first, [*runs.values()], name, metrics, about={**about, **label})
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or first, [*runs.values()], str(error))
+
+
+def _measured(runs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """The repetitions; where there is none, the best aggregate."""
+    own = {path: run for path, run in runs.items() if run.get("run_type", "iteration") == "iteration"}
+    if own:
+        return own
+    named = {run.get("aggregate_name"): {path: run} for path, run in runs.items()}
+    return next((named[name] for name in _AGGREGATES if name in named), {})
+
+
+def _metrics(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    for run in runs.values():
+        skipped = run.get("skipped") is True and not run.get("error_occurred")
+        if skipped or run.get("error_occurred"):
+            why = str(run.get("error_message") or run.get("skip_message") or "it says no reason")
+            yield status(why, "skipped" if skipped else "failed")
+            return
+    values: dict[str, list[float]] = defaultdict(list)
+    for path, run in runs.items():
+        unit = run.get("time_unit")
+        if not isinstance(unit, str) or unit not in MILLISECONDS:
+            reason = "is not a unit of time"
+            raise UnfitResultError(reason, f"{path}.time_unit")
+        for metric, member in ((TIME, "real_time"), (_CPU_TIME, "cpu_time")):
+            values[metric].append(number(run.get(member), f"{path}.{member}") * MILLISECONDS[unit])
+        for counter, value in run.items():
+            if counter not in _NO_COUNTERS and not isinstance(value, str):
+                values[name_of(counter, path)].append(number(value, f"{path}.{counter}"))
+    for metric, found in values.items():
+        yield Metric(metric, found, {"direction": UP} if metric in _RATES else {})
+    if runs:
+        yield status()

@@ -1,0 +1,65 @@
+"""hyperfine's ``--export-json``: every run of every command, in seconds.
+
+A command that ended with another code than 0, which hyperfine lets pass with ``--ignore-failure`` alone, has failed:
+what breaks early is fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.imports.imported_case import (
+    TIME,
+    ImportedCase,
+    ImportedFile,
+    UnfitResult,
+    UnfitResultError,
+    facts,
+    items,
+    members,
+    name_of,
+    numbers,
+    parameters,
+    status,
+)
+from torchperf_ci.records.record import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TOOL = "hyperfine"
+
+
+def recognises(value: object) -> bool:
+    """Whether a JSON document is such a file."""
+    if not isinstance(value, dict) or not isinstance(value.get("results"), list):
+        return False
+    return any(isinstance(entry, dict) and {"command", "mean"} <= entry.keys() for entry in value["results"])
+
+
+def read(value: Mapping[str, Any]) -> ImportedFile:
+    """The cases of such a file."""
+    return ImportedFile(TOOL, _cases(value["results"]))
+
+
+def _cases(listed: Sequence[object]) -> Iterator[ImportedCase | UnfitResult]:
+    for index, entry in enumerate(listed):
+        path = f"$.results[{index}]"
+        try:
+            result = members(entry, "the result of a command", path)
+            name = name_of(result.get("command"), f"{path}.command")
+            given = parameters(result.get("parameters"))
+            yield ImportedCase(path, entry, name, list(_metrics(result, path)), about=given)
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or path, entry, str(error))
+
+
+def _metrics(result: Mapping[str, Any], path: str) -> Iterator[Metric]:
+    codes = items(result.get("exit_codes") or [], "a list of exit codes", f"{path}.exit_codes")
+    bad = next((code for code in codes if code != 0), 0)
+    if bad != 0:
+        yield status("it was killed by a signal" if bad is None else f"it ended with exit code {bad}")
+        return
+    about = {f"{name}_seconds": result.get(name) for name in ("user", "system")}
+    yield Metric(TIME, numbers(result.get("times"), f"{path}.times", 1e3), facts(about))
+    yield status()
