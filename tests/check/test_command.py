@@ -147,6 +147,54 @@ def test_what_was_uploaded_to_a_branch_is_a_past(
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["branch", "directory", "store", "config"])
+def test_where_uploads_go_is_the_past_from_the_first_day_on(
+    place: str, history: Path, slow: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the root action, which is told nothing else; the new run is there already."""
+    to = {"branch": f"branch:past@{remote}", "store": f"chdb://{tmp_path}/kept"}.get(
+        place, f"{tmp_path}/kept"
+    )
+    monkeypatch.setenv("TORCHPERF_UPLOAD_TO", "" if place == "config" else to)
+    if place == "config":
+        (tmp_path / "torchperf.yml").write_text(f'version: 1\nupload: {{to: "{to}"}}\n')
+    first = run(tmp_path, "first", [record("latency(ms)", 10, -1)])
+    if place != "store":  # it is made by the upload
+        assert check(first) == 0
+        assert notes(tmp_path) == [f"{to} holds no record yet, so there is no past"]
+    ids = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "0" * 40)
+    for day, folder in enumerate([first, *history.iterdir(), *slow.iterdir()]):
+        job = ("--workflow-id", str(1000 + day), "--job-id", "1")
+        assert cli.main(["upload", str(folder), "--to", to, *ids, *job]) == 0
+        if folder == first:
+            assert check(first) == 0
+            assert words(tmp_path) == ["new"]
+    assert check(slow) == 1
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["verdict"] == "regressed"
+    assert judged(tmp_path)["base"] == to
+
+
+@pytest.mark.parametrize("to", ["", "https://api.example/upload"])
+def test_what_was_kept_where_nothing_can_be_read_is_not_judged_unless_a_past_is_named(
+    to: str,
+    slow: Path,
+    history: Path,
+    dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TORCHPERF_UPLOAD_TO", to)
+    assert check(slow) == 0
+    assert capsys.readouterr().err.startswith(
+        "nothing is judged: the records are kept nowhere that can be read;"
+    )
+    assert not (tmp_path / "verdicts.json").exists()
+    assert check(slow, "--against", history) == 1
+    assert check(slow, "--store", dsn) == 1
+
+
 def test_a_branch_that_is_not_there_yet_is_no_past_and_a_note_says_so(
     slow: Path, remote: Path, tmp_path: Path
 ) -> None:
@@ -286,6 +334,10 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         (["empty"], "empty: holds no record, so there is nothing to do"),
         (["nowhere"], "nowhere: there is no such file or directory"),
         (["fine", "--against", "nowhere"], "--against nowhere: there is no such directory or file"),
+        (
+            ["fine", "--against", "https://api.example"],
+            "https://api.example: an upload API gives nothing back",
+        ),
         (["strange", "--against", "fine"], "1 element is no good record; strange has no other"),
         (["fine"], "there is no store; `torchperf ingest` makes one"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: is no baseline: $"),

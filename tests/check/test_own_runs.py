@@ -48,8 +48,15 @@ def test_runs_that_agree_by_chance_are_others() -> None:
 
 def test_what_says_which_run_it_is_needs_no_numbers() -> None:
     kept = {A: [measured(1.10001, 1.20002, run="77.1")]}
-    fresh = {A: [measured(1.10001, 1.20002, run="78.1", workflow_id=78)]}
+    fresh = {A: [measured(1.10001, 1.20002, run="78.1", workflow_id=78, timestamp=9)]}
     assert without_own_runs(kept, fresh) == kept
+
+
+def test_a_run_that_was_kept_under_another_name_is_told_by_its_time_and_numbers() -> None:
+    """As ``upload --workflow-id`` does."""
+    kept = {A: [*row([1.0, 1.0]), measured(1.10001, 1.20002, run="77.1")]}
+    fresh = {A: [measured(1.10001, 1.20002, run="78.1", workflow_id=78)]}
+    assert without_own_runs(kept, fresh) == {A: row([1.0, 1.0])}
 
 
 JOB = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "2"}

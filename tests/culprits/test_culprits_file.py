@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from torchperf_ci.culprits import culprits_file
 from torchperf_ci.culprits.culprit import (
     OPERATOR_KINDS,
     STATUSES,
@@ -24,6 +23,9 @@ from torchperf_ci.culprits.culprit import (
     SeriesEffect,
     SkippedCommit,
     Suspect,
+    culprits_schema,
+    read_culprits,
+    write_culprits,
 )
 from torchperf_ci.errors import CulpritsError, OutputDirectoryError
 from torchperf_ci.stats.effect import Effect
@@ -140,7 +142,7 @@ def read(tmp_path: Path) -> Callable[[Any], Bisection]:
     def written_and_read(content: Any) -> Bisection:
         path = tmp_path / "c.json"
         path.write_text(json.dumps(content))
-        return culprits_file.read_culprits(path)
+        return read_culprits(path)
 
     return written_and_read
 
@@ -153,15 +155,15 @@ def read(tmp_path: Path) -> Callable[[Any], Bisection]:
 @given(locations(st.sampled_from(STATUSES[1:]), 0) | locations(st.just("found"), 1))
 def test_what_is_written_is_read(tmp_path: Path, location: Bisection) -> None:
     path = tmp_path / "culprits.json"
-    culprits_file.write_culprits(path, location)
-    assert culprits_file.read_culprits(path) == location
+    write_culprits(path, location)
+    assert read_culprits(path) == location
 
 
 def test_the_schema_is_one_and_knows_every_member() -> None:
-    Draft202012Validator.check_schema(culprits_file.culprits_schema())
+    Draft202012Validator.check_schema(culprits_schema())
     members, described = (
-        culprits_file.culprits_schema()["properties"],
-        culprits_file.culprits_schema()["$defs"],
+        culprits_schema()["properties"],
+        culprits_schema()["$defs"],
     )
     assert members["status"]["enum"] == list(STATUSES)
     for kind, properties in (
@@ -181,7 +183,7 @@ def test_the_schema_is_one_and_knows_every_member() -> None:
 
 
 def test_a_culprit_and_a_measurement_are_a_line_each(location: Bisection, tmp_path: Path) -> None:
-    culprits_file.write_culprits(tmp_path / "a/b/culprits.json", location)
+    write_culprits(tmp_path / "a/b/culprits.json", location)
     lines = (tmp_path / "a/b/culprits.json").read_text().splitlines()
     assert sum('"posterior": 0.9971, "effect"' in line for line in lines) == 1
     assert sum('"purpose": ' in line for line in lines) == 3
@@ -269,8 +271,8 @@ def test_what_is_no_file_of_culprits_is_refused_with_the_place(
 def test_what_cannot_be_written_is_told(location: Bisection, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(CulpritsError, match="its directory cannot be made"):
-        culprits_file.write_culprits(tmp_path / "taken/c.json", location)
+        write_culprits(tmp_path / "taken/c.json", location)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):
-        culprits_file.write_culprits(tmp_path / "folder", location)
+        write_culprits(tmp_path / "folder", location)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "taken"]

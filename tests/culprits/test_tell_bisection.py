@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.console import print_document
-from torchperf_ci.culprits import culprits_file
-from torchperf_ci.culprits.culprit import ProfileChange
+from torchperf_ci.culprits.culprit import ProfileChange, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_annotations, bisection_document, tell_bisection
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def test_outside_a_job_there_is_a_table_and_a_file(location: Bisection, tmp_path
     assert "vision/resnet18" in printed.out
     assert printed.err.startswith("1 culprit found: 1a2b3c4d5e ")
     assert printed.err.endswith(f"; culprits in {tmp_path / 'c.json'}\n")
-    assert culprits_file.read_culprits(tmp_path / "c.json") == location
+    assert read_culprits(tmp_path / "c.json") == location
 
 
 def test_as_json_the_file_itself_is_printed(location: Bisection, tmp_path: Path, capsys) -> None:

@@ -166,12 +166,13 @@ def test_what_is_refused_is_told_and_the_rest_taken(tmp_path: Path) -> None:
 
 def test_the_facts_of_the_machine_and_the_batch_size_are_the_fingerprint(tmp_path: Path) -> None:
     facts = {"driver": "550", "governor": "performance", "load": "0.2", "fingerprint_of": "driver,governor"}
-    benchmark = {"name": "suite", "extra_info": {"batch_size": 8, "threads": 1}}
+    benchmark = {"name": "suite", "extra_info": {"batch_size": 8, "threads": 1, "workload_config": "1a"}}
     write(tmp_path, "a.json", record(1, runners=[{"extra_info": facts}], benchmark=benchmark))
     assert only(points_of_records([tmp_path]).points).fingerprint == {
         "driver": "550",
         "governor": "performance",
         "batch_size": "8",
+        "workload_config": "1a",
     }
 
 

@@ -33,6 +33,9 @@ FACTS = {
 H100 = {"name": "cuda", "type": "NVIDIA H100 80GB HBM3", "extra_info": FACTS}
 
 
+CASE_INFO = {"batch_size": 8, "workload_config": "1a2b"}
+
+
 def record(model: str, *values: Any, **changes: Any) -> dict[str, Any]:
     return {
         "timestamp": START,
@@ -44,7 +47,7 @@ def record(model: str, *values: Any, **changes: Any) -> dict[str, Any]:
         "job_id": 2,
         "runners": [H100],
         "dependencies": {"pytorch": {"sha": "cc" * 20, "extra_info": {}}},
-        "benchmark": {"name": "suite", "mode": "inference", "dtype": "bf16", "extra_info": {"batch_size": 8}},
+        "benchmark": {"name": "suite", "mode": "inference", "dtype": "bf16", "extra_info": CASE_INFO},
         "model": {"name": model, "backend": "eager"},
         "metric": {"name": "latency(ms)", "benchmark_values": list(values), "target_value": 1.5},
         **changes,
@@ -163,3 +166,12 @@ def test_only_the_groups_that_are_asked_for_are_read(store: Store) -> None:
 def test_the_points_of_a_series_share_their_facts(store: Store) -> None:
     (daily,) = (row for series, row in points_of_store(store).items() if series.model == "daily")
     assert daily[0].fingerprint is daily[1].fingerprint
+
+
+def test_one_series_alone_is_what_it_is_among_all(store: Store) -> None:
+    everything = points_of_store(store)
+    failed = next(
+        series for series in everything if (series.model, series.metric) == ("failed", "latency(ms)")
+    )
+    assert points_of_store(store, series=[failed]) == {failed: everything[failed]}
+    assert everything[failed][0].info["reason"] == "because", "its status was not read"

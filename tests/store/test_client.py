@@ -12,7 +12,7 @@ from serving import serving
 
 from torchperf_ci import cli
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.store import client
+from torchperf_ci.store import client, lease
 from torchperf_ci.store.client import connect
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SECRET = "pa55word-of-the-store"
 HOLD = """
 import sys
 from torchperf_ci.store.client import connect
-with connect(sys.argv[1]) as store:
+with connect(sys.argv[1]) as store, store.held():
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -46,7 +46,7 @@ def other_process(dsn: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_process_is_told_who_is_in_the_way(
     dsn: str, other_process: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "BUSY_TIMEOUT", 0.2)
+    monkeypatch.setattr(lease, "BUSY_TIMEOUT", 0.2)
     with pytest.raises(StoreUnreachableError, match="in use by another process") as caught:
         connect(dsn)
     assert dsn in str(caught.value)

@@ -123,7 +123,7 @@ def test_a_data_branch_that_is_not_there_yet_is_an_empty_past(
     whose = ["--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f"]
     assert cli.main(["upload", str(folder), *whose]) == 0, "which makes the branch"
     assert cli.main(["ingest", *source]) == 0
-    assert "1 records of 1 objects taken in" in capsys.readouterr().err
+    assert "1 record of 1 object taken in" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("new_repository")
@@ -140,9 +140,7 @@ def test_a_directory_that_uploads_will_make_may_be_missing_yet(
     assert cli.main(["ingest", "--store", dsn, "--if-no-files-found", "error"]) == 2
 
 
-@pytest.mark.parametrize(
-    "there", ["nothing", "an empty folder", "no record", "verdicts only", "a file of none"]
-)
+@pytest.mark.parametrize("there", ["nothing", "an empty folder", "no record"])
 @pytest.mark.parametrize(("how", "code"), [([], 2), (["--if-no-files-found", "ignore"], 0)])
 def test_no_record_is_the_same_to_ingest_as_to_upload(
     tmp_path: Path, dsn: str, there: str, how: list[str], code: int, capsys: pytest.CaptureFixture[str]
@@ -152,14 +150,24 @@ def test_no_record_is_the_same_to_ingest_as_to_upload(
         source.mkdir()
     if there == "no record":
         (source / "a.json").write_text("[]")
-    if there in {"verdicts only", "a file of none"}:
-        (source / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
     for _ in range(2):  # what holds nothing today may hold something tomorrow
         assert cli.main(["upload", str(source), "--to", str(tmp_path / "kept"), *how]) == code
-        named = source / "verdicts.json" if there == "a file of none" else source
-        assert cli.main(["ingest", str(named), "--store", dsn, *how]) == code
+        assert cli.main(["ingest", str(source), "--store", dsn, *how]) == code
         why = "there is no such directory" if there == "nothing" else "holds no record"
         assert capsys.readouterr().err.count(why) == 2
+
+
+@pytest.mark.parametrize("named", [".", "verdicts.json"])
+def test_verdicts_alone_are_something(
+    tmp_path: Path, dsn: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night/verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    for _ in range(2):
+        assert cli.main(["ingest", str(tmp_path / "night" / named), "--store", dsn]) == 0
+        said = capsys.readouterr().err
+        assert "1 file of verdicts or culprits taken in, too" in said
+        assert "holds no record" not in said
 
 
 def test_an_empty_source_does_not_stop_the_others(folder: Path, dsn: str, tmp_path: Path) -> None:
@@ -222,7 +230,7 @@ def test_a_bad_record_is_no_command_to_a_runner(
     assert "planted" in said
     assert not any(line.lstrip().startswith("::error::planted") for line in said.splitlines())
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.startswith("### ❌ Ingest: 1 records of 1 objects")
+    assert summary.startswith("### ❌ Ingest: 1 record of 1 object")
     assert "planted" in summary
 
 

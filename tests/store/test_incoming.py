@@ -78,7 +78,7 @@ def test_at_a_server_somebody_else_may_be_faster(
     store: Store, second: Store, monkeypatch: pytest.MonkeyPatch, theirs: str, is_same: bool
 ) -> None:
     """They publish after we looked and before we publish."""
-    monkeypatch.setattr(loading, "_ALONE", nullcontext())
+    monkeypatch.setattr(loading, "CHANGING", nullcontext())
     slow, fast = Incoming(store, "bucket"), Incoming(second, "bucket")
     store.embedded = False
     for writer, model in ((slow, "ours"), (fast, theirs)):

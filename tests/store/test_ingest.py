@@ -13,7 +13,7 @@ from seaweedfs import BUCKET
 from torchperf_ci import cli
 from torchperf_ci.places import branch, directory, open_place
 from torchperf_ci.places import s3 as s3_place
-from torchperf_ci.records import limits
+from torchperf_ci.records import files
 from torchperf_ci.store import ingest
 from torchperf_ci.store.client import RefusedStatementError, connect
 from torchperf_ci.store.ingest import ingest_place
@@ -224,7 +224,7 @@ def test_the_command_says_what_it_did_and_fails_for_what_it_could_not(
     put(str(folder), {"a.json": lines("a1", "a2"), "b.json": lines("b1") + b"[7]\n"})
     assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
     told = capsys.readouterr().err
-    assert f"3 records of 2 objects taken into {dsn}; 0 objects were there already" in told
+    assert f"3 records of 2 objects taken into {dsn}; 0 objects already there" in told
     assert f"{folder}/b.json:2: " in told
     assert "are in the table torchperf_refused" in told
     assert cli.main(["ingest", str(folder / "a.json"), str(folder), "--store", dsn]) == 0
@@ -271,7 +271,7 @@ def test_objects_that_are_too_large_are_refused_by_name(
     store: Store, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
-    for module in (ingest, directory, s3_place, branch, limits):
+    for module in (ingest, directory, s3_place, branch, files):
         monkeypatch.setattr(module, "MAX_BYTES", 1000)
     outcome = ingest_place(store, open_place(source))
     assert models(store) == ["b"]

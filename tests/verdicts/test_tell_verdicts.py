@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.console import print_document
-from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import tell_verdicts, verdict_annotations, verdicts_document
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_outside_a_job_there_is_a_table_and_a_file(judgement, tmp_path: Path, ca
     assert "vision/resnet18" in shown.out
     assert shown.err.startswith("2 regressed, 1 broken, ")
     assert shown.err.endswith(f"; verdicts in {tmp_path / 'v.json'}\n")
-    assert verdicts_file.read_verdicts(tmp_path / "v.json") == judgement
+    assert read_verdicts(tmp_path / "v.json") == judgement
 
 
 def test_a_first_run_is_one_sentence(judgement, tmp_path: Path, capsys) -> None:

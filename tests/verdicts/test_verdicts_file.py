@@ -13,9 +13,19 @@ from jsonschema import Draft202012Validator
 from torchperf_ci.errors import OutputDirectoryError, VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts import verdict
 from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredPoint, RangeEnd
-from torchperf_ci.verdicts.verdict import VERDICT_WORDS, Judgement, RepeatOptions, SuiteMean, Verdict
+from torchperf_ci.verdicts.verdict import (
+    VERDICT_WORDS,
+    Judgement,
+    RepeatOptions,
+    SuiteMean,
+    Verdict,
+    read_verdicts,
+    verdicts_json,
+    verdicts_schema,
+    write_verdicts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,20 +100,18 @@ def changed(**members: Any) -> dict[str, Any]:
 @given(JUDGEMENTS)
 def test_what_is_written_is_read(tmp_path: Path, judgement: Judgement) -> None:
     path = tmp_path / "verdicts.json"
-    verdicts_file.write_verdicts(path, judgement)
-    assert verdicts_file.read_verdicts(path) == judgement
+    write_verdicts(path, judgement)
+    assert read_verdicts(path) == judgement
 
 
 def test_the_schema_is_one_and_knows_every_word() -> None:
-    Draft202012Validator.check_schema(verdicts_file.verdicts_schema())
-    assert verdicts_file.verdicts_schema()["$defs"]["verdict"]["properties"]["verdict"]["enum"] == list(
-        VERDICT_WORDS
-    )
-    assert verdicts_file.verdicts_schema()["$defs"]["series"]["required"] == list(Series.__dataclass_fields__)
+    Draft202012Validator.check_schema(verdicts_schema())
+    assert verdicts_schema()["$defs"]["verdict"]["properties"]["verdict"]["enum"] == list(VERDICT_WORDS)
+    assert verdicts_schema()["$defs"]["series"]["required"] == list(Series.__dataclass_fields__)
 
 
 def test_a_verdict_is_a_line(judgement: Judgement, tmp_path: Path) -> None:
-    verdicts_file.write_verdicts(tmp_path / "a/b/verdicts.json", judgement)
+    write_verdicts(tmp_path / "a/b/verdicts.json", judgement)
     lines = (tmp_path / "a/b/verdicts.json").read_text().splitlines()
     assert sum('"verdict": ' in line for line in lines) == len(judgement.verdicts)
     assert [path.name for path in (tmp_path / "a/b").iterdir()] == ["verdicts.json"]
@@ -117,7 +125,7 @@ def test_a_number_that_is_not_finite_is_null(verdict: Callable[..., Verdict]) ->
         effect=Effect(1.1, 0.0, inf, 3),
         evidence=Evidence(others={"p": [nan, {"x": -inf}]}),
     )
-    written = json.loads(verdicts_file.verdicts_json(Judgement("check", "", "", [odd])))["verdicts"][0]
+    written = json.loads(verdicts_json(Judgement("check", "", "", [odd])))["verdicts"][0]
     assert (written["old"], written["new"]) == (None, None)
     assert written["effect"] == {"ratio": 1.1, "low": None, "high": None, "pairs": 3}
     assert written["evidence"] == {"p": [None, {"x": None}]}
@@ -126,18 +134,16 @@ def test_a_number_that_is_not_finite_is_null(verdict: Callable[..., Verdict]) ->
 def test_a_name_that_is_no_unicode_does_not_stop_the_file(
     verdict: Callable[..., Verdict], tmp_path: Path
 ) -> None:
-    verdicts_file.write_verdicts(
-        tmp_path / "v.json", Judgement("check", "", "", [verdict(model="caf\udce9")])
-    )
-    assert verdicts_file.read_verdicts(tmp_path / "v.json").verdicts[0].series.model == "caf?"
+    write_verdicts(tmp_path / "v.json", Judgement("check", "", "", [verdict(model="caf\udce9")]))
+    assert read_verdicts(tmp_path / "v.json").verdicts[0].series.model == "caf?"
 
 
 def test_the_core_of_somebody_else_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "v.json"
     path.write_text(json.dumps({**CORE, "future": 1}))
-    (found,) = verdicts_file.read_verdicts(path).verdicts
+    (found,) = read_verdicts(path).verdicts
     assert found.effect == Effect(1.1, 0.0, inf, 0)
-    assert verdicts_file.read_verdicts(path).command == ""
+    assert read_verdicts(path).command == ""
 
 
 @pytest.mark.parametrize(
@@ -169,7 +175,7 @@ def test_what_is_no_file_of_verdicts_is_refused_with_the_place(
     path = tmp_path / "v.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(VerdictsError) as error:
-        verdicts_file.read_verdicts(path)
+        read_verdicts(path)
     assert str(error.value).startswith(f"{path}: ")
     assert told in str(error.value)
     assert len(str(error.value)) < 400
@@ -180,18 +186,18 @@ def test_a_file_that_is_not_there_or_too_large_is_told(
 ) -> None:
     path = tmp_path / "v.json"
     with pytest.raises(VerdictsError, match="cannot be read: No such file"):
-        verdicts_file.read_verdicts(path)
-    monkeypatch.setattr(verdicts_file, "SIZE_LIMIT", 2**20)
+        read_verdicts(path)
+    monkeypatch.setattr(verdict, "SIZE_LIMIT", 2**20)
     path.write_bytes(b" " * (2**20 + 1))
     with pytest.raises(VerdictsError, match="is larger than 1 MiB"):
-        verdicts_file.read_verdicts(path)
+        read_verdicts(path)
 
 
 def test_what_cannot_be_written_is_told_and_leaves_the_old_file(judgement: Judgement, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(VerdictsError, match="its directory cannot be made"):
-        verdicts_file.write_verdicts(tmp_path / "taken/v.json", judgement)
+        write_verdicts(tmp_path / "taken/v.json", judgement)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):
-        verdicts_file.write_verdicts(tmp_path / "folder", replace(judgement, notes=["x"]))
+        write_verdicts(tmp_path / "folder", replace(judgement, notes=["x"]))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "taken"]

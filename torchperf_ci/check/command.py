@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +22,11 @@ from torchperf_ci.check.recorded_past import (
     without_own_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
+from torchperf_ci.console import say
 from torchperf_ci.document import counted
-from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
+from torchperf_ci.places import is_api
 from torchperf_ci.records.files import ARTIFACT_PREFIX, job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances
@@ -56,6 +59,9 @@ def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -
 
 
 _SHOWN = 20
+_UPLOAD_TO = "TORCHPERF_UPLOAD_TO"
+"""Where the root action has uploaded to, empty where nobody has told it; only there is it set."""
+_NAME_A_PAST = "say what the past is with --against (input against) or --store"
 
 
 def check_command(options: CheckOptions) -> int:
@@ -64,14 +70,24 @@ def check_command(options: CheckOptions) -> int:
     Raises :class:`RecordsRefusedError` where some elements are no records, and nothing is red.
     """
     settings = config.find(options.policy)
-    collected = _collected(options.new_dir) if options.new_dir else None
+    if not _against(options, settings):
+        say(f"nothing is judged: the records are kept nowhere that can be read; {_NAME_A_PAST}")
+        return 0
+    given = options.format or ""
+    collected = _collected(options.new_dir, given) if options.new_dir else None
     if options.sensitivity or options.calibrate:
         _gauge(collected.points if collected else {}, options, settings)
         return 0
     if collected is None:
         msg = "say which records are new: torchperf check DIR"
         raise UsageError(msg)
-    judgement = _judgement(collected, options, settings)
+    try:
+        judgement = _judgement(collected, options, settings)
+    except PlaceForbiddenError as error:
+        if options.against or _UPLOAD_TO not in os.environ:
+            raise
+        _warn(f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing")
+        return 0
     _show_refused(collected.refused)
     tell_verdicts(judgement, Path(options.out), json_output=options.json)
     if options.on_failure == "warn":
@@ -87,7 +103,7 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     if not (options.dir and options.reason):
         msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
         raise UsageError(msg)
-    collected = _collected(options.dir)
+    collected = _collected(options.dir, options.format or "")
     path = Path(options.baseline)
     where = ["--baseline", options.baseline] if is_given(options, "baseline") else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
@@ -102,9 +118,14 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     return 0
 
 
-def _collected(folder: str) -> RecordedPoints:
+def _warn(text: str) -> None:
+    say(text)
+    actions.annotate([actions.Annotation("warning", text, title="torchperf check")])
+
+
+def _collected(folder: str, given: str) -> RecordedPoints:
     """What a directory or file holds: at least one good record."""
-    collected = points_of_records([Path(folder)])
+    collected = points_of_records([Path(folder)], given)
     if collected.points:
         return collected
     if collected.refused:
@@ -149,10 +170,26 @@ def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
     show(past, settings.policy, json_output=options.json)
 
 
+def _against(options: CheckOptions, settings: config.Config) -> str:
+    """What is asked for, else the store that is named, else where uploads go if that can be read, else the store.
+
+    Empty where the root action has kept its records nowhere that can be read.
+    """
+    if options.against:
+        return options.against
+    if options.store or settings.store != config.Config().store:
+        return STORE
+    uploads = os.environ.get(_UPLOAD_TO) or settings.upload.destination
+    if uploads and not is_api(uploads):
+        return uploads
+    return "" if _UPLOAD_TO in os.environ else STORE
+
+
 def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
     """The past of what is new, or all of it."""
-    against = options.against
-    knows_branches = against == STORE or is_remote(against)
+    against = _against(options, settings)
+    is_of_uploads = not options.against and against != STORE
+    knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}
     stop = max(times) + 1 if times and all(times) else 0
@@ -160,7 +197,9 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past there.
     is_asked = bool(options.branch) and branch not in {point.branch for row in new.values() for point in row}
-    source = PastSource(against, dsn, branch, stop, settings.upload.role, is_asked)
+    role = options.role or settings.upload.role
+    given = options.format or ""
+    source = PastSource(against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, given)
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},

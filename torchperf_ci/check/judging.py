@@ -13,8 +13,14 @@ from torchperf_ci.check.numbers import beside_luck, judge_numbers
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
 from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
-from torchperf_ci.series.points import differing_facts, runs_of, without_restating
-from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, suited
+from torchperf_ci.series.points import (
+    WORKLOAD_CHANGED,
+    differing_facts,
+    runs_of,
+    without_restating,
+    workload_changed,
+)
+from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import Verdict, VerdictWord
@@ -31,7 +37,8 @@ def rule_of(
 ) -> MetricRule:
     """The metric's rule, as the values have it; the level of the past tells where a target lies."""
     values = numbers(old)
-    rule = rule_of_metric(series.metric, policy, newest.target, median(values) if values else None)
+    level = median(values) if values else None
+    rule = rule_of_metric(series.metric, policy, newest.target, level, said_direction([newest]))
     return suited(rule, old, (newest,))
 
 
@@ -319,10 +326,11 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
     shown = "; ".join(pairing.differs[:SHOWN_DIFFERENCES])
     more = len(pairing.differs) - SHOWN_DIFFERENCES
     why = f"{shown}; and {more} more differences" if more > 0 else shown
+    said = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "the past differs in "
     return Verdict(
         pairing.series,
         "not-comparable",
-        f"the past differs in {why}",
+        f"{said}{why}",
         new=newest.value,
         evidence=Evidence(others={"differs": list(pairing.differs)}),
     )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.baselines import points_of_baselines, read_baselines
 from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
 from torchperf_ci.identity import base_branch, branch_of_job, fields_of_job
+from torchperf_ci.places import is_api, is_store
 from torchperf_ci.records.schema import Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import groups_of_store, points_of_store
 from torchperf_ci.series.points import run_of
-from torchperf_ci.store.migrations import is_remote, open_existing, store_of_place
+from torchperf_ci.store.migrations import is_remote, open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -91,15 +92,22 @@ def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
 
     A run is told by its name. Records that name none are of this job's run, under which ``upload`` keeps them. Only
     where none of these is in the past, such as on somebody's own machine, does a record that names no run take another
-    one with the same numbers for its own.
+    one with the same numbers for its own. One that names a run does so, too, if the other is of the same second:
+    ``upload --workflow-id`` has given it another name.
     """
     own = {point.run for row in new.values() for point in row}
     nameless = {series: [point for point in row if not point.workflow_id] for series, row in new.items()}
     if any(nameless.values()):
         own.add(_run_of_this_job(environ))
-        if own.isdisjoint(point.run for row in old.values() for point in row):
-            own |= _runs_with_the_same_numbers(old, nameless)
+    if own.isdisjoint(point.run for row in old.values() for point in row):
+        own |= _runs_with_the_same_numbers(old, nameless)
+        own |= _runs_with_the_same_numbers(_of_the_same_times(old, new), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
+
+
+def _of_the_same_times(old: Points, new: Points) -> Points:
+    times = {point.timestamp for row in new.values() for point in row} - {0}
+    return {series: [point for point in row if point.timestamp in times] for series, row in old.items()}
 
 
 def _run_of_this_job(environ: Mapping[str, str]) -> str:
@@ -133,6 +141,9 @@ def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
 
 
 STORE = "store"
+_OTHER_PAST = (
+    "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
+)
 NEWEST_POINTS = 200
 """Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
 _SHOWN_BRANCHES = 3
@@ -155,10 +166,10 @@ class RecordedPast:
 
 @dataclass(frozen=True)
 class PastSource:
-    """Where the past is: ``store``, a place, or the path of a directory or a baseline; of one ``branch``, if given.
+    """Where the past is: ``store``, a place, a store's DSN, or the path of a directory or a baseline.
 
-    It ends before ``stop`` (Unix seconds), if that is not 0: an old run can be judged as it was then. A baseline is
-    whatever its file says.
+    It is of one ``branch``, if given, and ends before ``stop`` (Unix seconds), if that is not 0: an old run can be
+    judged as it was then. A baseline is whatever its file says.
     """
 
     against: str
@@ -167,8 +178,14 @@ class PastSource:
     stop: int = 0
     role: str | None = None
     """To assume where a place is a bucket."""
+    region: str | None = None
+    """Of the bucket."""
     is_asked: bool = False
     """Whether somebody has named the branch, so that it has to be there."""
+    may_be_empty: bool = False
+    """Whether nobody has named the past: it is where uploads go, and the first of them is still to come."""
+    given: str = ""
+    """The format of other tools' results where their content does not tell it."""
 
     def read(
         self,
@@ -179,12 +196,16 @@ class PastSource:
 
         Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and what reading raises.
         """
-        if self.against == STORE:
-            return self._of_store(self.dsn, benchmarks, chosen)
+        if self.against == STORE or is_store(self.against):
+            dsn = self.dsn if self.against == STORE else self.against
+            return self._of_store(dsn, benchmarks, chosen)
+        if is_api(self.against):
+            msg = f"--against {self.against}: an upload API gives nothing back; {_OTHER_PAST}"
+            raise UsageError(msg)
         if is_remote(self.against):
             return self._of_place(benchmarks, chosen)
         path = Path(self.against)
-        if path.is_dir():
+        if path.is_dir() or (self.may_be_empty and not path.exists()):
             return self._of_directory(path, chosen)
         if path.is_file():
             return self._of_points(points_of_baselines(read_baselines(path)), chosen)
@@ -211,19 +232,23 @@ class PastSource:
         benchmarks: Collection[str],
         chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
     ) -> RecordedPast:
-        with store_of_place(self.against, self.role) as (dsn, outcome):
+        with store_of_place(self.against, place_access(self.role, self.region), self.given) as (dsn, outcome):
             past = self._of_store(dsn, benchmarks, chosen)
         refused = [
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
         ]
-        note = f"{self.against} holds no record yet, so there is no past" if outcome.is_empty else past.note
+        note = self._nothing_yet() if outcome.is_empty else past.note
         return replace(past, name=self.against, note=note, refused=refused)
 
     def _of_directory(
         self, path: Path, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
     ) -> RecordedPast:
-        collected = points_of_records([path])
+        if self.may_be_empty and not path.exists():
+            return RecordedPast(self.against, (), {}, self._nothing_yet())
+        collected = points_of_records([path], self.given)
         if not collected.points:
+            if self.may_be_empty:
+                return RecordedPast(self.against, (), {}, self._nothing_yet(), collected.refused)
             why = f" ({collected.refused[0]})" if collected.refused else ""
             msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
@@ -248,6 +273,9 @@ class PastSource:
         }
         own = {series: row for series, row in of_branch.items() if row}
         return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
+
+    def _nothing_yet(self) -> str:
+        return f"{self.against} holds no record yet, so there is no past"
 
     def _is_before(self, point: Point) -> bool:
         """Whether it is not known to be newer than what is judged."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.actions import Annotation
 from torchperf_ci.console import print_document, say
-from torchperf_ci.culprits import culprits_file
+from torchperf_ci.culprits.culprit import culprits_json, write_culprits
 from torchperf_ci.culprits.culprit_text import (
     NAME_LENGTH,
     TEXT_LENGTH,
@@ -137,10 +137,10 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
 
     Raises :class:`CulpritsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
     """
-    culprits_file.write_culprits(out, bisection)
+    write_culprits(out, bisection)
     document = bisection_document(bisection, github_server(os.environ))
     if json_output:
-        sys.stdout.write(actions.inert_json(culprits_file.culprits_json(bisection)))
+        sys.stdout.write(actions.inert_json(culprits_json(bisection)))
     else:
         with actions.literal(sys.stdout):
             print_document(document, sys.stdout)

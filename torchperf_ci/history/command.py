@@ -15,20 +15,20 @@ from torchperf_ci import actions, config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.history.history_document import history_document, history_headline, history_json
-from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.points import Point, without_restating
-from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, suited
+from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
+from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.history.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.options.judging_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
+    from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.series.points import Points
 
 
@@ -86,7 +86,7 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
     if not options.records:
         with open_existing(options.store or config.find(options.config).store) as store:
             return points_of_store(store, branch=branch, since=since), ()
-    collected = points_of_records([Path(options.records)])
+    collected = points_of_records([Path(options.records)], options.format or "")
     if not (collected.points or collected.refused):
         msg = f"{options.records}: holds no record, so there is no history; give what `torchperf run` has written"
         raise RecordsError(msg)
@@ -113,7 +113,8 @@ def _rule_of_series(
     if isinstance(name, Path):
         return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
     first = next(iter(numbers(points)), None)
-    return suited(rule_of_metric(name.metric, policy, points[-1].target, first), points)
+    rule = rule_of_metric(name.metric, policy, points[-1].target, first, said_direction(points))
+    return suited(rule, points)
 
 
 def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:

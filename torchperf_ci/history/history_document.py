@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, short
-from torchperf_ci.history.level_changes import SETTLED_RUNS
+from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
 from torchperf_ci.stats.split_evidence import FEWEST
 from torchperf_ci.verdicts.verdict_document import case_text, effect_text
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.document import Words
-    from torchperf_ci.history.level_changes import (
+    from torchperf_ci.series.level_changes import (
         ChangeWord,
         LevelChange,
         MachineChange,

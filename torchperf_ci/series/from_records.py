@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import is_irregular
 from torchperf_ci.records.reading import is_own_file, read_records
 from torchperf_ci.records.record import extra_info_strings
@@ -56,8 +58,10 @@ class RecordedPoints:
         return [problem for problem in self.problems if problem.severity == "refused"]
 
 
-def points_of_records(paths: Iterable[Path]) -> RecordedPoints:
+def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
     """The points of all records in files, and in the ``*.json`` and ``*.json.gz`` of directories and below them.
+
+    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
 
     Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and other
     files of its own, which a command may have written beside the records. Points of a series are in the order of their
@@ -70,7 +74,7 @@ def points_of_records(paths: Iterable[Path]) -> RecordedPoints:
     files: list[Path] = []
     records = duplicates = 0
     for file, folder in _files(paths):
-        reading = read_records(file, folder) if folder else read_records(file)
+        reading = read_records(file, folder, partial(parse_results, given=given, folder=file.parent))
         if is_own_file(reading):
             continue
         problems += reading.problems

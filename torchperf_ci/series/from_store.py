@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import without_failed
 from torchperf_ci.series.points import (
+    KEPT_INFO,
     Point,
     Points,
     Series,
@@ -18,7 +21,6 @@ from torchperf_ci.series.points import (
     measured_values,
     run_of,
 )
-from torchperf_ci.store.client import statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
 
+_ALL = 2**62
+_TOLD = (*KEPT_INFO, "anchor", "benchmark_values_exact")
+
+
 def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
     """What is measured together in the store, of all or of some ``benchmarks``, from ``since`` (Unix seconds) on."""
-    rows = store.rows(statement("groups"), {"benchmarks": list(benchmarks), "since": since})
+    rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks), "since": since})
     return [SeriesGroup(*row) for row in rows]
 
 
@@ -40,8 +46,9 @@ def points_of_store(
     since: int = 0,
     stop: int = 0,
     last: int = 0,
+    series: Collection[Series] = (),
 ) -> Points:
-    """The points of each series in ``groups``, or of all series.
+    """The points of each series in ``groups``, or of all series; of some ``series`` alone where they are given.
 
     ``branch`` leaves out what is known to be of another branch, ``since`` ≤ t < ``stop`` (Unix seconds) what is of
     another time, and ``last`` all but the newest points of a series; 0 and the empty text leave out nothing. A record
@@ -52,10 +59,17 @@ def points_of_store(
     columns = zip(*groups, strict=True) if groups else ((),) * 4
     names = ("repos", "benchmarks", "devices", "archs")
     asked: dict[str, Any] = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    asked |= {"branch": branch, "since": since, "stop": stop, "last": last}
-    reader = _RowReader(dict(map(tuple, store.rows(statement("machines"), {"since": since}))))
-    lines = _lines(store.stream(statement("history"), asked, "JSONCompactEachRow"))
-    return without_failed(dict(map(reader.series, lines)))
+    asked |= {"branch": branch, "since": since, "stop": stop, "last": last or _ALL}
+    asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
+    with store.held():
+        machines = store.rows(store.statement("machines"), {"since": since, "ids": asked["ids"]})
+        lines = list(_lines(store.stream(store.statement("history"), asked, "JSONCompactEachRow")))
+    reader = _RowReader({digest: json.loads(facts) for digest, facts in machines})
+    points = without_failed(dict(map(reader.series, lines)))
+    return {one: row for one, row in points.items() if one in series} if series else points
+
+
+_CASE_COLUMNS = ("batch_size", "threads", "workload_config")
 
 
 class _RowReader:
@@ -74,8 +88,8 @@ class _RowReader:
 
     def _point(self, metric: str, timestamp: int, key: str, *columns: Any) -> Point:
         workflow_id, attempt, job_id, branch, commit, values, target, *about = columns
-        machine, batch_size, threads, pairs, torch = about
-        told = dict(pairs)
+        machine, batch_size, threads, config, info, torch = about
+        told = {name: info[name] for name in _TOLD if name in info}
         repetitions = measured_values(metric, told, values)
         return Point(
             median(repetitions) if repetitions else None,
@@ -87,17 +101,15 @@ class _RowReader:
             attempt,
             job_id,
             float(target),
-            self._comparable(metric, machine, batch_size, threads, told.get("anchor", "")),
+            self._comparable(metric, machine, (batch_size, threads, config), told.get("anchor", "")),
             self._kept(told, torch),
             run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0]),
         )
 
-    def _comparable(
-        self, metric: str, machine: str, batch_size: str, threads: str, anchor: str
-    ) -> Mapping[str, str]:
-        about = (metric, machine, batch_size, threads, anchor)
+    def _comparable(self, metric: str, machine: str, case: tuple[str, ...], anchor: str) -> Mapping[str, str]:
+        about = (metric, machine, *case, anchor)
         if about not in self._facts:
-            benchmark = {"batch_size": batch_size, "threads": threads}
+            benchmark = dict(zip(_CASE_COLUMNS, case, strict=True))
             self._facts[about] = comparable_facts(
                 metric, self._machines.get(machine, {}), benchmark, {"anchor": anchor}
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,11 @@ class Series:
     def case(self) -> Series:
         """The same for all metrics of one case: the series without its metric."""
         return replace(self, metric="")
+
+    @property
+    def id(self) -> str:
+        """A short name, for addresses; ``torchperf_points`` in the store computes the same."""
+        return short_id(*(getattr(self, name) for name in self.__dataclass_fields__))
 
     def __str__(self) -> str:
         how = " ".join(part for part in (self.mode, self.dtype, self.backend, self.device) if part)
@@ -101,6 +107,17 @@ def without_restating(points: Points) -> Points:
     return {series: row for series, row in points.items() if series not in again}
 
 
+def short_id(*names: str) -> str:
+    """Ten hexadecimal digits for names, each behind its length in bytes."""
+    text = b"".join(f"{len(name.encode())}:{name}".encode() for name in names)
+    return hashlib.sha256(text).hexdigest()[:10]
+
+
+def run_id(group: SeriesGroup, run: str) -> str:
+    """A short name of a run on one kind of machine."""
+    return short_id(*group, run)
+
+
 Natural = list[list[tuple[int, int, str]]]
 
 
@@ -130,10 +147,10 @@ def natural(name: str) -> Natural:
     ]
 
 
-CASE_FACTS = ("anchor", "batch_size", "threads")
+CASE_FACTS = ("anchor", "batch_size", "threads", "workload_config")
 """The facts of a case; all others are its machine's."""
-_CASE_OWN = ("batch_size",)
-_ANCHORED_OWN = ("batch_size", "threads")
+_CASE_OWN = ("batch_size", "workload_config")
+_ANCHORED_OWN = ("batch_size", "threads", "workload_config")
 
 
 def comparable_facts(
@@ -158,11 +175,19 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     ]
 
 
+WORKLOAD_CHANGED = "the workload has changed under its name"
+
+
+def workload_changed(differs: Sequence[str]) -> bool:
+    """Whether the facts that differ are of what was measured, and not only of where."""
+    return any(fact.startswith("workload_config: ") for fact in differs)
+
+
 def _named(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dict[str, str]:
     return {name: facts[name] for name in names if facts.get(name)}
 
 
-KEPT_INFO = ("benchmark_values", "disturbed", "not_measured", "reason", "status")
+KEPT_INFO = ("benchmark_values", "direction", "disturbed", "not_measured", "reason", "status")
 """What a verdict may need; the rest are samples, by the hundred."""
 
 

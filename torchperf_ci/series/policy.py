@@ -1,7 +1,8 @@
 """When a change of a metric matters: which way is better, from what size on, and how it is compared.
 
-The project's configuration goes first, then what :mod:`torchperf_ci.metrics` knows, then the record's target. A metric
-of which none of them tells the direction is judged both ways, and no change of it is a regression.
+The project's configuration goes first, then what the record says, what :mod:`torchperf_ci.metrics` knows, and the
+record's target. A metric of which none of them tells the direction is judged both ways, and no change of it is a
+regression.
 """
 
 from __future__ import annotations
@@ -37,15 +38,27 @@ class MetricRule:
 
 
 def rule_of_metric(
-    metric: str, policy: Mapping[str, config.Rule], target: float = 0.0, level: float | None = None
+    metric: str,
+    policy: Mapping[str, config.Rule],
+    target: float = 0.0,
+    level: float | None = None,
+    said: str = "",
 ) -> MetricRule:
     """The rule of a metric. ``policy`` is the configuration's, by the metric's whole name.
+
+    ``said`` is the direction that its records say themselves, if they do.
 
     A ``target`` other than 0 tells the direction from where the metric was, its ``level``, where nothing else does.
     """
     given = policy.get(metric)
-    direction = (given.direction if given else "") or direction_of(metric) or _towards(target, level)
+    direction = (given.direction if given else "") or said or direction_of(metric) or _towards(target, level)
     return MetricRule(direction, given.min_effect if given else MIN_EFFECT, kind_of(metric))
+
+
+def said_direction(points: Sequence[Point]) -> str:
+    """Which way is better, as the newest point's record says in the ``direction`` of its metric; else empty."""
+    said = points[-1].info.get("direction", "") if points else ""
+    return said if said in (UP, DOWN) else ""
 
 
 def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] = ()) -> MetricRule:

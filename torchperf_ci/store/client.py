@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
-import time
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.records.files import make_own_folder
+from torchperf_ci.store.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 
+CHANGING = threading.Lock()
+"""Whose thread brings results in, or makes again what follows from them, which must not see half of the other. It is
+taken within :meth:`Store.held`. This process is the only one at an embedded store; a server has its own ways."""
 DATABASE = "benchmark"
 PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
 DSN_FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
@@ -114,11 +118,12 @@ def _is_secure(url: SplitResult) -> bool:
 CONNECT_TIMEOUT = 10
 STATEMENT_TIMEOUT = 600
 """Most seconds that one statement may take."""
-BUSY_TIMEOUT = 60.0
-"""Most seconds to wait for another process to let go of an embedded database, which has one user at a time."""
 
 _QUERIES = Path(__file__).with_name("queries")
+_INCLUDED = re.compile(r"/\* (points|values|outcomes|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
+_SPOOLED = 16 << 20
+"""Bytes of an answer that stay in memory."""
 _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
@@ -128,8 +133,16 @@ _ACCESS_DENIED = {497}
 
 @cache
 def statement(name: str) -> str:
-    """The text of ``queries/NAME.sql``."""
-    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
+    """The text of ``queries/NAME.sql``, with what it includes."""
+    return included((_QUERIES / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def included(text: str) -> str:
+    """``text`` with other queries in the places that name them: ``/* points */``."""
+    return _INCLUDED.sub(lambda match: statement(match[1]).rstrip(), text)
+
+
+_RESULTS = f"({statement('values')})"
 
 
 class RefusedStatementError(StoreError):
@@ -140,14 +153,35 @@ class RefusedStatementError(StoreError):
         self.code = code
 
 
-class Store:
-    """An open store. ``name`` says which, without a password. Close it: an embedded database has one user at a time."""
+class ServerClient:
+    """A server, which has room for all: a :class:`Lease` that never waits."""
 
-    def __init__(self, client: Client, location: EmbeddedStore | StoreServer) -> None:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @contextmanager
+    def held(self) -> Iterator[Client]:
+        """The connection."""
+        yield self._client
+
+    def use(self, database: str) -> None:
+        """Unqualified names mean those of ``database`` from now on."""
+        self._client.database = database
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+
+class Store:
+    """A store. ``name`` says which, without a password. An embedded one is open only while it computes."""
+
+    def __init__(self, client: Lease | ServerClient, location: EmbeddedStore | StoreServer) -> None:
         self._client = client
         self._location = location
         self.name = str(location)
         self.embedded = isinstance(location, EmbeddedStore)
+        self._source = "torchperf_values"
 
     def __enter__(self) -> Store:
         return self
@@ -159,34 +193,72 @@ class Store:
         """Let go of it."""
         self._client.close()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep an embedded database to this process: temporary tables last, and nobody comes between statements.
+
+        Others wait meanwhile, so this is for some seconds of work.
+        """
+        with self._explained(), self._client.held():
+            yield
+
     def use(self, database: str) -> None:
         """Unqualified names mean those of ``database`` from now on."""
-        self._client.database = database
+        self._client.use(database)
 
     @property
     def database(self) -> str:
         """The database that holds the results, whether it is there yet or not."""
         return self._location.database if isinstance(self._location, StoreServer) else DATABASE
 
+    def read_results_alone(self) -> None:
+        """Ask the results themselves from now on, because the tables that answer are not there."""
+        self._source = _RESULTS
+
+    def statement(self, name: str, *, by_time: bool = False) -> str:
+        """The text of ``queries/NAME.sql``, which reads ``/* answers */`` of this store.
+
+        They lie there series by series. ``by_time`` is for a question about all series of some time.
+        """
+        return statement(name).replace("/* answers */", _RESULTS if by_time else self._source)
+
     def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         """The rows that a query gives. Parameters are bound by the engine: ``{name:Type}``."""
-        with self._explained():
-            return self._client.query(sql, parameters=dict(parameters or {})).result_rows
+        with self._explained(), self._client.held() as client:
+            return client.query(sql, parameters=dict(parameters or {})).result_rows
 
     def run(self, sql: str, parameters: Mapping[str, Any] | None = None, query_id: str = "") -> None:
         """Run a statement that gives no rows. A server refuses a second one under a ``query_id`` still running."""
         settings = {"query_id": query_id} if query_id else None
-        with self._explained():
-            self._client.command(sql, parameters=dict(parameters or {}), settings=settings)
+        with self._explained(), self._client.held() as client:
+            client.command(sql, parameters=dict(parameters or {}), settings=settings)
 
     def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
         """Insert JSONEachRow."""
-        with self._explained():
-            self._client.raw_insert(table, columns, lines, fmt="JSONEachRow")
+        with self._explained(), self._client.held() as client:
+            client.raw_insert(table, columns, lines, fmt="JSONEachRow")
 
     def stream(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
-        """What a query gives, in one of ClickHouse's formats, piece by piece."""
-        with self._explained(), self._client.raw_stream(sql, dict(parameters), fmt=form) as stream:
+        """What a query gives, in one of ClickHouse's formats, piece by piece.
+
+        An embedded store's answer is complete before the first piece: whoever reads slowly keeps nobody waiting.
+        """
+        if not self.embedded:
+            yield from self._pieces(sql, parameters, form)
+            return
+        with SpooledTemporaryFile(_SPOOLED) as answer:
+            for piece in self._pieces(sql, parameters, form):
+                answer.write(piece)
+            answer.seek(0)
+            while piece := answer.read(_CHUNK_SIZE):
+                yield piece
+
+    def _pieces(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
+        with (
+            self._explained(),
+            self._client.held() as client,
+            client.raw_stream(sql, dict(parameters), fmt=form) as stream,
+        ):
             while piece := stream.read(_CHUNK_SIZE):
                 yield piece
 
@@ -223,8 +295,6 @@ def connect(dsn: str) -> Store:
 
 
 def _connect_embedded(location: EmbeddedStore) -> Store:
-    """The engine itself keeps a second process out; how often to try is ours."""
-    import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
@@ -232,51 +302,15 @@ def _connect_embedded(location: EmbeddedStore) -> Store:
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
         raise StoreError(msg) from error
-    deadline = time.monotonic() + BUSY_TIMEOUT
-    failures = 0
-    while True:
-        try:
-            client = clickhouse_connect.get_client(
-                interface="chdb", path=str(location.path), show_clickhouse_errors="scrub"
-            )
-            return Store(client, location)
-        except ImportError as error:
-            msg = (
-                "the embedded store needs a package that is not installed: pip install 'torchperf-ci[store]'"
-            )
-            raise UsageError(msg) from error
-        except ClickHouseError as error:
-            # The engine does not say why. Whoever was in the way may have gone in this moment, so one is not counted.
-            failures += not _wait_for_other(location, deadline, error)
-            if failures > 1:
-                raise _refusal(location, error) from error
-
-
-def _wait_for_other(location: EmbeddedStore, deadline: float, error: Exception) -> bool:
-    """Wait until no other process has the database, and tell whether one had it. Raises where that takes too long."""
-    was_held = False
-    while _is_held(location.path):
-        was_held = True
-        if time.monotonic() > deadline:
-            msg = (
-                f"{location} is in use by another process, and was for {BUSY_TIMEOUT:.0f} s; an embedded store has one "
-                "user at a time: wait for it to end, or keep results on a ClickHouse server"
-            )
-            raise StoreUnreachableError(msg) from error
-        time.sleep(0.05)
-    return was_held
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a process has the engine's own lock. It is asked silently here: the engine complains on stderr."""
+    lease = Lease(location.path, str(location))
     try:
-        with (path / "status").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
+        with lease.held():
+            return Store(lease, location)
+    except ImportError as error:
+        msg = "the embedded store needs a package that is not installed: pip install 'torchperf-ci[store]'"
+        raise UsageError(msg) from error
+    except ClickHouseError as error:
+        raise _refusal(location, error) from error
 
 
 def _connect_server(location: StoreServer) -> Store:
@@ -300,7 +334,7 @@ def _connect_server(location: StoreServer) -> Store:
         raise StoreUnreachableError(msg) from error
     except ClickHouseError as error:
         raise _refusal(location, error) from error
-    return Store(client, location)
+    return Store(ServerClient(client), location)
 
 
 def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:

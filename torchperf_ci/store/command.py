@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.actions import SUMMARY_LIMIT
-from torchperf_ci.console import UNLIMITED, print_document, print_table, say
-from torchperf_ci.document import Column, Document, Note, counted
+from torchperf_ci.console import UNLIMITED, is_terminal, print_document, print_table, say, width_of
+from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import open_place
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.store.client import StoreServer, parse_dsn, statement
+from torchperf_ci.store.client import StoreServer, parse_dsn
+from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
+from torchperf_ci.store.judged import take_commits
 from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> 
     Raises :class:`StoreUnreachableError` or :class:`StoreError`.
     """
     lists = {"models": list(question.models), "metrics": list(question.metrics)}
-    pieces = store.stream(statement("series"), asdict(question) | lists, FORMATS[form])
+    sql = store.statement("series", by_time=not (question.models or question.metrics))
+    pieces = store.stream(sql, asdict(question) | lists, FORMATS[form])
     return _as_json_list(pieces) if form == "json" else pieces
 
 
@@ -89,15 +92,22 @@ def ingest_command(options: IngestOptions) -> int:
     """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
     settings = config.find(options.config)
     dsn = options.store or settings.store
-    if not options.src and isinstance(location := parse_dsn(dsn), StoreServer):
+    if not (options.src or options.git) and isinstance(location := parse_dsn(dsn), StoreServer):
         say(f"{location} is a server, which records reach by themselves: nothing is taken in")
         return 0
-    sources = options.src or [_uploaded(settings)]
+    sources = options.src or ([] if options.git else [_uploaded(settings)])
     with open_store(dsn) as store:
-        outcomes = [(source, _ingest(store, source, settings.upload.role)) for source in sources]
+        outcomes = [
+            (source, _ingest(store, source, settings.upload.role, options.format or "")) for source in sources
+        ]
+        if options.git:
+            say(
+                f"{counted(take_commits(store, Path(options.git)), 'commit')} of {options.git} taken into {store.name}"
+            )
+        refresh(store)
         name = store.name
     _report_ingested(sum((outcome for _, outcome in outcomes), IngestOutcome()), name)
-    for source in (source for source, outcome in outcomes if outcome.is_empty):
+    for source in (source for source, outcome in outcomes if outcome.is_empty and not outcome.judged):
         may_be_new = not options.src or is_remote(source)
         _report_missing(source, options.if_no_files_found or ("warn" if may_be_new else "error"))
     return 0
@@ -142,14 +152,18 @@ def _uploaded(settings: Config) -> str:
     raise UsageError(msg)
 
 
-def _ingest(store: Store, source: str, role: str | None) -> IngestOutcome:
+def _ingest(store: Store, source: str, role: str | None, given: str) -> IngestOutcome:
     """A directory is known by its real path, so that it is the same from wherever it is taken in."""
     if is_remote(source):
-        return ingest_place(store, open_place(source, place_access(role)))
+        return ingest_place(store, open_place(source, place_access(role)), given)
     path = Path(source).resolve()
     if not path.exists():
         return IngestOutcome()
-    return ingest_file(store, path) if path.is_file() else ingest_place(store, open_place(str(path)))
+    return (
+        ingest_file(store, path, given)
+        if path.is_file()
+        else ingest_place(store, open_place(str(path)), given)
+    )
 
 
 def _report_missing(source: str, how: str) -> None:
@@ -167,10 +181,17 @@ def _report_missing(source: str, how: str) -> None:
 def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     """Say what was taken in. Raises :class:`RecordsRefusedError` for what was not."""
     counts = (
-        f"{outcome.records} records of {outcome.objects} objects taken into {store}; "
-        f"{outcome.known} objects were there already"
+        f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} taken into {store}; "
+        f"{counted(outcome.known, 'object')} already there"
     )
-    say(counts)
+    say(
+        counts,
+        *(
+            [f"{counted(outcome.judged, 'file')} of verdicts or culprits taken in, too"]
+            if outcome.judged
+            else []
+        ),
+    )
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is" for key in outcome.conflicts
     ]
@@ -197,9 +218,15 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _print_table(points: Iterable[Mapping[str, Any]]) -> None:
     """One line a point where programs read it, so that they can cut and sort."""
-    rows = [list(_cells(point)) for point in points]
-    print_table(_COLUMNS, rows, sys.stdout, width=None if sys.stdout.isatty() else UNLIMITED)
-    say(counted(len(rows), "point"))
+    table = points_table(points)
+    width = width_of(sys.stdout) if is_terminal(sys.stdout) else UNLIMITED
+    print_table(table.columns, [[*map(text_of, row)] for row in table.rows], sys.stdout, width=width)
+    say(counted(len(table.rows), "point"))
+
+
+def points_table(points: Iterable[Mapping[str, Any]]) -> Table:
+    """A row a point."""
+    return Table(_COLUMNS, [tuple(_cells(point)) for point in points])
 
 
 def _cells(point: Mapping[str, Any]) -> Iterator[str]:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
+from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import check_keys
-from torchperf_ci.records.limits import MAX_BYTES
-from torchperf_ci.records.reading import RefusedElement, is_own_file, parse_records, refused_file
+from torchperf_ci.records.files import MAX_BYTES
+from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.judged import keep_judged
 from torchperf_ci.store.loading import Incoming, ListedObject, S3Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from torchperf_ci.places.place import RecordPlace
     from torchperf_ci.records.reading import LocatedRecord, RecordsReading
@@ -43,11 +45,13 @@ class IngestOutcome:
     """Objects that were there already, with the same content."""
     conflicts: tuple[str, ...] = field(default=())
     refused: tuple[RefusedElement, ...] = field(default=())
+    judged: int = 0
+    """Files of verdicts and of culprits."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing at all: neither a record nor anything that was meant to be one."""
-        return self == IngestOutcome()
+        """Whether there was nothing that is a record, or was meant to be one."""
+        return replace(self, judged=0) == IngestOutcome()
 
     def __add__(self, other: IngestOutcome) -> IngestOutcome:
         return IngestOutcome(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -102,21 +106,23 @@ def _object(place: RecordPlace, key: str, prefix: str = "") -> IncomingObject:
         return IncomingObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
-def ingest_place(store: Store, place: RecordPlace) -> IngestOutcome:
+def ingest_place(store: Store, place: RecordPlace, given: str = "") -> IngestOutcome:
     """Take in all objects of a place that hold records; torchperf's own files, such as verdicts, are none.
+
+    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
     kept then, and the same call goes on from there.
     """
     if place.name.startswith("s3://"):
-        return _S3Ingest(store, place).run()
-    return _ingest_objects(store, place.name, _objects(place))
+        return _S3Ingest(store, place, given).run()
+    return _ingest_objects(store, place.name, _objects(place), given)
 
 
-def ingest_file(store: Store, path: Path) -> IngestOutcome:
+def ingest_file(store: Store, path: Path, given: str = "") -> IngestOutcome:
     """Take in one file as an object of the directory that it is in."""
     folder = str(path.absolute().parent)
-    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)])
+    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], given)
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
@@ -124,21 +130,27 @@ def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes
     return _ingest_objects(store, bucket, (IncomingObject.of(key, body) for key, body in objects))
 
 
-def _ingest_objects(store: Store, bucket: str, objects: Iterable[IncomingObject]) -> IngestOutcome:
-    taking = _BatchIngest(store, bucket)
+def _ingest_objects(
+    store: Store, bucket: str, objects: Iterable[IncomingObject], given: str = ""
+) -> IngestOutcome:
+    taking = _BatchIngest(store, bucket, given)
     outcome = IngestOutcome()
     for batch in _batches(objects):
-        outcome += taking.take(batch)
+        with store.held():
+            outcome += taking.take(batch)
     return outcome
 
 
 class _BatchIngest:
     """Takes batches of objects of one bucket."""
 
-    def __init__(self, store: Store, bucket: str) -> None:
+    def __init__(self, store: Store, bucket: str, given: str) -> None:
         self._store = store
         self._bucket = bucket
+        self._given = given
+        self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
         self.incoming = Incoming(store, bucket)
+        self._judged: dict[str, str] = {}
 
     def take(self, batch: Sequence[IncomingObject]) -> IngestOutcome:
         """Take in objects whose bodies are at hand."""
@@ -149,7 +161,12 @@ class _BatchIngest:
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
             outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
-        return outcome
+        return outcome + IngestOutcome(judged=self._keep_judged())
+
+    def _keep_judged(self) -> int:
+        """Keep the verdicts and culprits that were among the objects, and count them."""
+        files, self._judged = self._judged, {}
+        return keep_judged(self._store, self._bucket, files)
 
     def _parts(
         self, objects: Iterable[IncomingObject]
@@ -159,8 +176,11 @@ class _BatchIngest:
         size = 0
         for item in objects:
             name = f"{self._bucket}/{item.key}"
-            reading = refused_file(name, item.unfit) if item.unfit else parse_records(item.body, name)
-            if is_own_file(reading) or not (reading.records or _all_refused(reading)):
+            reading = refused_file(name, item.unfit) if item.unfit else self._read(item, name)
+            if is_own_file(reading):
+                self._judged[item.key] = reading.refused[0].text
+                continue
+            if not (reading.records or _all_refused(reading)):
                 continue
             part.append((item, reading))
             size += reading.size
@@ -170,11 +190,17 @@ class _BatchIngest:
         if part:
             yield part
 
+    def _read(self, item: IncomingObject, name: str) -> RecordsReading:
+        folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
+        return parse_results(item.body, name, self._given, folder)
+
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
         """Which of the keys need not be read again, with the tags under which that holds."""
         sql = "SELECT key, tag FROM torchperf_ingested WHERE bucket = {bucket:String} AND key IN {keys:Array(String)}"
         return {
-            (key, tag) for key, tag in self._store.rows(sql, {"bucket": self._bucket, "keys": list(keys)})
+            (key, tag.removesuffix(self._read_as))
+            for key, tag in self._store.rows(sql, {"bucket": self._bucket, "keys": list(keys)})
+            if tag.endswith(self._read_as)
         }
 
     def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
@@ -238,7 +264,9 @@ class _BatchIngest:
 
     def remember(self, tags: Mapping[str, str]) -> None:
         """That these objects need not be read again."""
-        self._insert("torchperf_ingested", [{"key": key, "tag": tags[key]} for key in sorted(tags)])
+        self._insert(
+            "torchperf_ingested", [{"key": key, "tag": tags[key] + self._read_as} for key in sorted(tags)]
+        )
 
     def _insert(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         if rows:
@@ -251,11 +279,11 @@ class _BatchIngest:
 class _S3Ingest:
     """Takes the objects of a bucket: the engine reads the clean ones by itself, batch by batch."""
 
-    def __init__(self, store: Store, place: RecordPlace) -> None:
+    def __init__(self, store: Store, place: RecordPlace, given: str) -> None:
         self._store = store
         self._place = place
         self._reader = S3Reader(place.name, embedded=store.embedded)
-        self._taking = _BatchIngest(store, self._reader.bucket)
+        self._taking = _BatchIngest(store, self._reader.bucket, given)
 
     def run(self) -> IngestOutcome:
         try:
@@ -264,9 +292,10 @@ class _S3Ingest:
             return self._through_us()
         outcome = IngestOutcome()
         for batch in _batches(listed):
-            known = self._taking.known([item.key for item in batch])
-            new = [item for item in batch if (item.key, item.tag) not in known]
-            outcome += self._take(new) + IngestOutcome(known=len(batch) - len(new))
+            with self._store.held():
+                known = self._taking.known([item.key for item in batch])
+                new = [item for item in batch if (item.key, item.tag) not in known]
+                outcome += self._take(new) + IngestOutcome(known=len(batch) - len(new))
         return outcome
 
     def _through_us(self) -> IngestOutcome:
@@ -274,7 +303,8 @@ class _S3Ingest:
         prefix = self._reader.prefix
         outcome = IngestOutcome()
         for batch in _batches(_objects(self._place, prefix)):
-            outcome += self._taking.take(batch)
+            with self._store.held():
+                outcome += self._taking.take(batch)
         return outcome
 
     def _take(self, batch: Sequence[ListedObject]) -> IngestOutcome:
@@ -288,7 +318,7 @@ class _S3Ingest:
             return self._take(batch[:middle]) + self._take(batch[middle:])
         item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
         outcome = self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
-        if outcome.is_empty:  # nobody needs to fetch what holds nothing again
+        if outcome.is_empty:  # nobody needs to fetch what holds no record again
             self._taking.remember({item.key: item.tag})
         return outcome
 

@@ -7,14 +7,13 @@ the results hold whole objects only. From there one block, which is kept whole o
 from __future__ import annotations
 
 import os.path
-import threading
 import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError
-from torchperf_ci.store.client import STATEMENT_TIMEOUT, RefusedStatementError, statement
+from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,8 +120,6 @@ def _s3_settings(bucket: str) -> tuple[str, Credentials | None]:
 
 
 _ALREADY_RUNNING = 216  # ClickHouse's QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING
-_ALONE = threading.Lock()
-"""One publication at a time in this process, which is the only one at an embedded store."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +153,9 @@ class Incoming:
 
     def clear(self) -> None:
         """Begin a batch, with nothing in it. A server forgets the table where it heard nothing for a minute."""
-        self._store.run(self._create)
-        self._store.run("TRUNCATE TABLE torchperf_incoming")
+        with self._store.held():  # an embedded store that is let go in between forgets it, too
+            self._store.run(self._create)
+            self._store.run("TRUNCATE TABLE torchperf_incoming")
 
     def add_lines(self, lines: Sequence[bytes]) -> None:
         """Add records that name their object in ``_meta``; all or, when one is refused, none of the batch is in."""
@@ -177,7 +175,7 @@ class Incoming:
 
     def publish(self) -> list[Arrival]:
         """Bring into the results what they do not have, and tell what became of each object."""
-        with _ALONE:
+        with CHANGING:
             before = self._compare()
             if all(arrival.is_kept for arrival in before):
                 return before

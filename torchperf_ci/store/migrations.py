@@ -12,10 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
+from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.store.client import EmbeddedStore, connect, parse_dsn
+from torchperf_ci.store.client import EmbeddedStore, RefusedStatementError, connect, included, parse_dsn
+from torchperf_ci.store.derived_tables import VALUES, refresh
 from torchperf_ci.store.ingest import ingest_place
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci.store.ingest import IngestOutcome
 
 
+_MAY_NOT = {164, 497}  # ClickHouse's READONLY and ACCESS_DENIED
 _FOLDER = Path(__file__).with_name("migrations")
 _END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
 _APPLIED = """\
@@ -53,6 +56,8 @@ def open_store(dsn: str) -> Store:
     store = connect(dsn)
     try:
         migrate(store)
+        if store.embedded:
+            refresh(store, VALUES)
     except BaseException:
         store.close()
         raise
@@ -60,12 +65,24 @@ def open_store(dsn: str) -> Store:
 
 
 def open_existing(dsn: str) -> Store:
-    """The same for whoever only asks: an embedded store that is not there is not made. Raises :class:`StoreError`."""
+    """The same for whoever only asks: an embedded store that is not there is not made. Raises :class:`StoreError`.
+
+    On a server where this user may make no tables, the results alone are asked, and that is said.
+    """
     location = parse_dsn(dsn)
     if isinstance(location, EmbeddedStore) and not (location.path / "metadata").exists():
         msg = f"{location}: there is no store; `torchperf ingest` makes one, or name another with --store"
         raise StoreError(msg)
-    return open_store(dsn)
+    try:
+        return open_store(dsn)
+    except RefusedStatementError as error:
+        if error.code not in _MAY_NOT:
+            raise
+        say(f"{error}; until then its results are asked as they lie there, which takes longer")
+    store = connect(dsn)
+    store.use(store.database)
+    store.read_results_alone()
+    return store
 
 
 def migrate(store: Store) -> None:
@@ -103,6 +120,8 @@ def _exists_in_system(store: Store, kind: str, name: str) -> bool:
 def _apply(store: Store, migration: Migration) -> None:
     for statement in migration.statements:
         store.run(statement)
+    if migration.name == "answers":  # what was there before is in them before anybody asks them
+        refresh(store, VALUES)
     store.run(
         "INSERT INTO torchperf_migrations (version, name) SELECT {version:UInt32}, {name:String}",
         {"version": migration.version, "name": migration.name},
@@ -111,7 +130,7 @@ def _apply(store: Store, migration: Migration) -> None:
 
 def _read_migration(path: Path) -> Migration:
     version, _, name = path.stem.partition("_")
-    statements = _END_OF_STATEMENT.split(path.read_text(encoding="utf-8"))
+    statements = map(included, _END_OF_STATEMENT.split(path.read_text(encoding="utf-8")))
     return Migration(int(version), name, tuple(s.strip() for s in statements if s.strip()))
 
 
@@ -120,17 +139,18 @@ def is_remote(source: str) -> bool:
     return "://" in source or source.startswith("branch:")
 
 
-def place_access(role: str | None) -> PlaceAccess:
+def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
     """As an upload has it: who may write may read. Nowhere but in a job is there a token to assume a role with."""
     role = role if actions.in_actions() else None
-    return PlaceAccess(role=role, git_token=os.environ.get("GITHUB_TOKEN", ""), mask=actions.mask)
+    token = os.environ.get("GITHUB_TOKEN", "")
+    return PlaceAccess(region=region, role=role, git_token=token, mask=actions.mask)
 
 
 @contextmanager
-def store_of_place(place: str, role: str | None) -> Iterator[tuple[str, IngestOutcome]]:
+def store_of_place(place: str, access: PlaceAccess, given: str = "") -> Iterator[tuple[str, IngestOutcome]]:
     """The DSN of an embedded store with all records of ``place``, which is gone afterwards, and what was taken in."""
     with TemporaryDirectory(prefix="torchperf-past-") as folder:
         dsn = f"chdb://{folder}/store"
         with open_store(dsn) as store:
-            outcome = ingest_place(store, open_place(place, place_access(role)))
+            outcome = ingest_place(store, open_place(place, access), given)
         yield dsn, outcome

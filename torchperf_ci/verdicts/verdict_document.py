@@ -27,7 +27,6 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.metrics import name_and_unit
-from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -43,6 +42,7 @@ from torchperf_ci.verdicts.headline import (
     what_it_takes,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
+from torchperf_ci.verdicts.verdict import verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -118,10 +118,10 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
 
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
     """
-    verdicts_file.write_verdicts(out, judgement)
+    write_verdicts(out, judgement)
     document = verdicts_document([judgement])
     if json_output:
-        sys.stdout.write(actions.inert_json(verdicts_file.verdicts_json(judgement)))
+        sys.stdout.write(actions.inert_json(verdicts_json(judgement)))
     else:
         with actions.literal(sys.stdout):
             print_document(document, sys.stdout)

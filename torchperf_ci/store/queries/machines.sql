@@ -1,5 +1,5 @@
--- What machines say of themselves, by the digest of their fingerprints.
-SELECT machine_info['fingerprint'] AS digest, any(machine_info)
-FROM torchperf_points
-WHERE timestamp >= {since:UInt64} AND digest != ''
-GROUP BY digest
+-- The comparable facts of machines, by the digest of their fingerprints.
+SELECT fingerprint, any(machine)
+FROM /* answers */
+WHERE (empty({ids:Array(String)}) OR series IN {ids:Array(String)}) AND timestamp >= {since:UInt64} AND fingerprint != ''
+GROUP BY fingerprint

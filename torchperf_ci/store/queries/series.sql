@@ -2,7 +2,7 @@
 SELECT
     timestamp, repo, branch, commit, workflow_id, run_attempt, job_id, benchmark, model, mode, dtype, backend, device, arch,
     metric, value, repetitions, target_value
-FROM torchperf_points
+FROM /* answers */
 WHERE timestamp >= {start:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
     AND ({repo:String} = '' OR repo = {repo:String})
     AND ({benchmark:String} = '' OR benchmark = {benchmark:String})

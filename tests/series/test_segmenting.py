@@ -9,13 +9,13 @@ import pytest
 from made_points import MACHINE, noisy, point, row, series
 
 from torchperf_ci.config import default_policy
-from torchperf_ci.history.segmenting import segment_all
 from torchperf_ci.series.policy import rule_of_metric
+from torchperf_ci.series.segmenting import segment_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.history.level_changes import SeriesHistory
+    from torchperf_ci.series.level_changes import SeriesHistory
     from torchperf_ci.series.points import Point
 
 OTHER = {"driver": "560", "governor": "performance"}

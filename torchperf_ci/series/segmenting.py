@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
-from torchperf_ci.history.level_changes import (
+from torchperf_ci.metrics import UP
+from torchperf_ci.series.level_changes import (
     ChangeWord,
     LevelChange,
     LevelStep,
@@ -24,7 +25,6 @@ from torchperf_ci.history.level_changes import (
     ratio_steps,
     settled_steps,
 )
-from torchperf_ci.metrics import UP
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.stats.segmentation import MIN_EFFECT
 

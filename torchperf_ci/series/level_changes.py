@@ -13,7 +13,8 @@ import numpy as np
 
 from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.series.points import Series, differing_facts
-from torchperf_ci.stats.effect import Effect, shift_effect
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import BASELINE, NEWEST
 from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides

@@ -1,0 +1,111 @@
+"""Verdicts, culprits and commits beside the results: each content once, and every text as it was."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from hostile import ATTACKS
+
+from torchperf_ci import cli
+from torchperf_ci.places import open_place
+from torchperf_ci.series.points import Series
+from torchperf_ci.store.ingest import IngestOutcome, ingest_place
+from torchperf_ci.store.judged import judged_texts
+from torchperf_ci.store.migrations import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torchperf_ci.store.client import Store
+
+    from .conftest import Objects
+
+SERIES = Series("octo/perf", "nightly", "resnet", "inference", "bf16", "eager", "cuda", "H100", "latency(ms)")
+
+
+def verdicts(*named: str) -> str:
+    found = [
+        {
+            "series": {**vars(SERIES), "model": name},
+            "verdict": "regressed",
+            "why": name,
+            "effect": {"ratio": 1.25, "low": 1.2, "high": 1.3},
+            "old": 10.0,
+            "new": 12.5,
+            "evidence": {"note": name},
+        }
+        for name in named
+    ]
+    return json.dumps({"version": 1, "command": "check", "verdicts": found})
+
+
+def culprits(*subjects: str) -> str:
+    found = [
+        {
+            "commit": f"{number:040x}",
+            "set": [f"{number:040x}"],
+            "posterior": 0.97,
+            "effect": {"ratio": 1.1, "low": 1.05, "high": 1.2},
+            "series": [str(SERIES)],
+            "author": subject,
+            "date": "2026-11-01",
+            "subject": subject,
+            "pull_request": None,
+        }
+        for number, subject in enumerate(subjects)
+    ]
+    return json.dumps({"version": 1, "status": "found", "good": "a", "bad": "b", "culprits": found})
+
+
+def test_hostile_texts_come_back_as_they_were(store: Store, tmp_path: Path) -> None:
+    files = {"judged/verdicts.json": verdicts(*ATTACKS), "judged/culprits.json": culprits(*ATTACKS)}
+    for name, text in files.items():
+        (tmp_path / "kept" / "judged").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kept" / name).write_text(text)
+    outcome = ingest_place(store, open_place(str(tmp_path / "kept")))
+    assert outcome == IngestOutcome(judged=2)
+    rows: list[Any] = [
+        *store.rows(
+            "SELECT model, why, series, ratio, old, detectable FROM torchperf_verdicts ORDER BY number"
+        )
+    ]
+    ids = [Series(**{**vars(SERIES), "model": name}).id for name in ATTACKS]
+    assert rows == [(name, name, series, 1.25, 10.0, None) for name, series in zip(ATTACKS, ids, strict=True)]
+    assert store.rows("SELECT subject, suspects[1] = commit FROM torchperf_culprits ORDER BY number") == [
+        (name, True) for name in ATTACKS
+    ]
+    assert store.rows("SELECT subject, author FROM torchperf_commits ORDER BY commit") == [
+        (n, n) for n in ATTACKS
+    ]
+    assert judged_texts(store, "verdicts") == [files["judged/verdicts.json"]]
+
+
+def test_each_content_is_there_once_by_whichever_ways_it_came(
+    store: Store, tmp_path: Path, objects: Objects
+) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "v.json").write_text(verdicts("resnet"))
+        (tmp_path / folder / "costs.json").write_text('{"version": 1, "costs": {}}')
+    objects.put("judged/v.json.gz", gzip.compress(verdicts("resnet").encode()))
+    for place in (*map(str, (tmp_path / "one", tmp_path / "two", tmp_path / "one")), objects.target):
+        ingest_place(store, open_place(place))
+    assert store.rows("SELECT kind, count() FROM torchperf_judged GROUP BY kind") == [("verdicts", 1)]
+    assert store.rows("SELECT model, verdict FROM torchperf_verdicts") == [("resnet", "regressed")]
+
+
+def test_commits_of_a_clone(dsn: str, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git = ["git", "-C", str(clone), "-c", "user.name=Ann", "-c", "user.email=ann@octo.example"]
+    subprocess.run(["git", "init", "-q", str(clone)], check=True)
+    for subject in ("First", "<script> & more", "Zähler"):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", f"{subject}\n\nbody"], check=True)
+    for _ in range(2):
+        assert cli.main(["ingest", "--git", str(clone), "--store", dsn]) == 0
+    with open_store(dsn) as store:
+        found = store.rows("SELECT subject, author, length(date) FROM torchperf_commits ORDER BY subject")
+    assert found == [("<script> & more", "Ann", 25), ("First", "Ann", 25), ("Zähler", "Ann", 25)]
+    assert cli.main(["ingest", "--git", str(tmp_path), "--store", dsn]) == 2

@@ -1,0 +1,184 @@
+"""Many processes at one embedded store: each has it for a while, and none is told to come back later."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from torchperf_ci.store import lease
+from torchperf_ci.store.client import connect
+from torchperf_ci.store.ingest import ingest_objects
+from torchperf_ci.store.migrations import open_store
+
+if TYPE_CHECKING:
+    import pytest
+
+USERS = 4
+BUSY = """
+import sys, threading
+from torchperf_ci.store.client import connect
+with connect(sys.argv[1]) as store:
+    print("there", flush=True)
+    stopped = threading.Event()
+    threads = [
+        threading.Thread(target=lambda: [store.rows("SELECT sleep(0.05)") for _ in iter(stopped.is_set, True)])
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    sys.stdin.readline()
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    print("done", flush=True)
+"""
+
+
+def other_process(dsn: str, sql: str) -> None:
+    code = "import sys; from torchperf_ci.store.client import connect; connect(sys.argv[1]).run(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", code, dsn, sql], check=True, timeout=60)
+
+
+def test_whoever_is_idle_lets_go_and_comes_back(dsn: str) -> None:
+    with connect(dsn) as idle:
+        idle.run("CREATE DATABASE one")
+        idle.use("one")
+        other_process(dsn, "CREATE DATABASE two")
+        assert idle.rows("SELECT currentDatabase()") == [("one",)]
+        assert idle.rows("SELECT count() FROM system.databases WHERE name IN ('one', 'two')") == [(2,)]
+
+
+def test_what_is_held_stays(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "TENURE", 0.05)
+    with connect(dsn) as store, store.held():
+        store.run("CREATE TEMPORARY TABLE mine (x UInt8) ENGINE = Memory")
+        time.sleep(0.3)
+        assert store.rows("SELECT count() FROM mine") == [(0,)]
+
+
+def test_a_busy_one_makes_room_for_whoever_waits(dsn: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY, dsn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as busy:
+        assert busy.stdout
+        assert busy.stdout.readline() == "there\n"
+        for _ in range(3):
+            with connect(dsn) as store:
+                assert store.rows("SELECT 1") == [(1,)]
+        assert busy.communicate("\n", timeout=60) == ("done\n", None)
+
+
+def test_threads_share_a_store(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "TENURE", 0.01)
+    with connect(dsn) as store:
+        answers: list[object] = []
+
+        def ask() -> None:
+            for number in range(10):
+                answers.append(store.rows("SELECT {x:UInt8}", {"x": number})[0][0])
+                time.sleep(0.02)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(map(str, answers)) == sorted(map(str, [*range(10)] * 4))
+
+
+def test_an_answer_that_is_read_slowly_keeps_nobody_waiting(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BUSY_TIMEOUT", 20.0)
+    with connect(dsn) as store:
+        pieces = store.stream("SELECT number FROM numbers(3000000)", {}, "JSONEachRow")
+        read = len(next(pieces))
+        code = (
+            "import sys; from torchperf_ci.store.client import connect; connect(sys.argv[1]).rows('SELECT 1')"
+        )
+        subprocess.run([sys.executable, "-c", code, dsn], check=True, timeout=60)
+        assert read + sum(map(len, pieces)) > 40_000_000
+
+
+def test_ingest_check_and_query_side_by_side(dsn: str, tmp_path: Path) -> None:
+    for user in range(USERS):
+        (tmp_path / str(user)).mkdir()
+        (tmp_path / str(user) / "r.json").write_text(json.dumps(_night(user)))
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "r.json").write_text(json.dumps(_night(99)))
+    with open_store(dsn) as opened:  # as a server has it open, idle
+        verbs = [["ingest", str(tmp_path / str(user))] for user in range(USERS)]
+        verbs += [
+            ["query", "--format", "csv"],
+            ["check", str(new), "--out", str(tmp_path / "verdicts.json")],
+        ] * 2
+        command = [sys.executable, "-m", "torchperf_ci"]
+        running = [
+            subprocess.Popen(
+                [*command, *verb, "--store", dsn], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for verb in verbs
+        ]
+        said = [process.communicate(timeout=300) for process in running]
+        assert [process.returncode for process in running] == [0] * len(running), said
+        assert opened.rows("SELECT count(), uniqExact(commit) FROM torchperf_values") == [(USERS * 20, USERS)]
+
+
+def _night(user: int) -> list[dict[str, object]]:
+    return [
+        {
+            "timestamp": 1_790_000_000 + 86_400 * user,
+            "repo": "octo/perf",
+            "head_branch": "main",
+            "head_sha": f"{user:040x}",
+            "workflow_id": 1 + user,
+            "runners": [{"name": "cuda", "type": "H100"}],
+            "benchmark": {"name": "nightly"},
+            "model": {"name": f"m{number}"},
+            "metric": {"name": "latency(ms)", "benchmark_values": [1.0]},
+        }
+        for number in range(20)
+    ]
+
+
+def test_everything_is_taken_in_where_somebody_waits_after_each_statement(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table in memory ends with the handle, so what needs it lets nobody in between."""
+    with open_store(dsn) as store:
+        monkeypatch.setattr(lease, "TENURE", 1e-9)
+        monkeypatch.setattr(lease.Lease, "_is_awaited", lambda _: True)
+        record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1]}}).encode()
+        assert ingest_objects(store, "bucket", [("a.json", record)]).objects == 1
+
+
+def test_who_looks_for_waiters_is_not_taken_for_one(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(file: IO[bytes]) -> bool:
+        got = try_lock(file)
+        time.sleep(0.02)
+        return got
+
+    try_lock = lease._try_lock
+    with connect(dsn) as store, store.held(), ThreadPoolExecutor(4) as pool:
+        monkeypatch.setattr(lease, "_try_lock", slowly)
+        looking = lease.Lease(Path(dsn.removeprefix("chdb://")), dsn)
+        assert not any(pool.map(lambda _: looking._is_awaited(), range(8)))
+
+
+def test_an_engine_that_ends_late_opens_the_database_to_nobody(dsn: str) -> None:
+    """It removes its file when it has unlocked it; the file may be that of the one who came next."""
+    code = "import sys; from torchperf_ci.store import client, lease; lease.BUSY_TIMEOUT = 0.5; "
+    code += "client.connect(sys.argv[1])"
+    with connect(dsn) as store, store.held():
+        Path(dsn.removeprefix("chdb://"), "status").unlink()
+        other = subprocess.run(
+            [sys.executable, "-c", code, dsn], capture_output=True, timeout=60, check=False
+        )
+    assert b"is in use by another process" in other.stderr

@@ -1,0 +1,82 @@
+"""Verdicts, culprits and commits: what was found out of the results, kept beside them as it was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import UsageError
+from torchperf_ci.git import Git, GitError
+from torchperf_ci.records.reading import kind_of_judged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.store.client import Store
+
+VERDICTS, CULPRITS = "verdicts", "culprits"
+_GIT_SECONDS = 120
+_FIELDS = ("commit", "author", "date", "subject")
+_FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
+_COMMITS_OF_CULPRITS = """\
+INSERT INTO torchperf_commits (commit, date, author, subject)
+SELECT commit, date, author, subject FROM torchperf_culprits WHERE commit != '' AND digest IN {digests:Array(String)}"""
+
+
+def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
+    """Keep those of ``files``, texts by their keys, that are verdicts or culprits, and count them.
+
+    What is there already is not kept a second time.
+    """
+    rows = {
+        hashlib.sha256(text.encode()).hexdigest(): {"kind": kind, "bucket": bucket, "key": key, "text": text}
+        for key, text in files.items()
+        if (kind := kind_of_judged(text))
+    }
+    if not rows:
+        return 0
+    known = store.rows(
+        "SELECT digest FROM torchperf_judged WHERE digest IN {digests:Array(String)}", {"digests": list(rows)}
+    )
+    there = {str(digest) for (digest,) in known}
+    new = {digest: row for digest, row in rows.items() if digest not in there}
+    _insert(store, "torchperf_judged", [{"digest": digest, **row} for digest, row in new.items()])
+    if new:
+        store.run(_COMMITS_OF_CULPRITS, {"digests": list(new)})
+    return len(rows)
+
+
+def judged_texts(store: Store, kind: str) -> Sequence[str]:
+    """The files of a kind as they were written, in the order in which they were taken in, each content once."""
+    sql = "SELECT text FROM torchperf_judged WHERE kind = {kind:String} ORDER BY taken_at, key LIMIT 1 BY digest"
+    return [text for (text,) in store.rows(sql, {"kind": kind})]
+
+
+def take_commits(store: Store, clone: Path) -> int:
+    """Keep subject, author and date of all commits that a clone has, and return how many were new.
+
+    Raises :class:`UsageError` where it is no repository.
+    """
+    git = Git(clone, Deadline.after(_GIT_SECONDS))
+    try:
+        told = git("log", "--all", "-z", "--no-show-signature", "--encoding=UTF-8", _FORMAT)
+    except GitError as error:
+        msg = f"--git {clone}: its commits cannot be read: {error}"
+        raise UsageError(msg) from error
+    texts = told.decode(errors="replace").split("\0")[:-1]
+    known = {str(commit) for (commit,) in store.rows("SELECT commit FROM torchperf_commits")}
+    rows = [
+        dict(zip(_FIELDS, texts[at : at + len(_FIELDS)], strict=True))
+        for at in range(0, len(texts), len(_FIELDS))
+    ]
+    new = [row for row in rows if row["commit"] not in known]
+    _insert(store, "torchperf_commits", new)
+    return len(new)
+
+
+def _insert(store: Store, table: str, rows: Sequence[Mapping[str, str]]) -> None:
+    if rows:
+        store.insert(table, list(rows[0]), "\n".join(map(json.dumps, rows)).encode())
