@@ -1,0 +1,73 @@
+"""Forty nights on two machines, in a real store, as a site that a browser reads."""
+
+from __future__ import annotations
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from chromium import chromium
+from dashboard_nights import NIGHTS, put_culprit, put_nights
+from serving import serving
+
+from torchperf_ci.places import open_place
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.documents import Documents
+from torchperf_ci.web.site import write_site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a store that has them."""
+    folder = tmp_path_factory.mktemp("nights")
+    put_nights(folder / "records", 0, NIGHTS)
+    put_culprit(folder / "records/culprits.json")
+    dsn = f"chdb://{folder}/store"
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(folder / "records")))
+    return dsn
+
+
+@pytest.fixture(scope="session")
+def site(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the whole site."""
+    folder = tmp_path_factory.mktemp("site")
+    with open_store(nights) as store:
+        write_site(Documents(store, {}), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """Where a plain web server has it."""
+    handler = partial(_Silent, directory=str(site))
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/"
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe, to be evaluated: a script element would be against the pages' policy."""
+    path = Path(__file__).parents[2] / ".cache/npm/node_modules/axe-core/axe.min.js"
+    assert path.exists(), "axe is missing: `make .cache/npm`"
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,303 @@
+"""Documents of a real store: what they say of nights of which all is known."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dashboard_nights import DAY, HOSTILE, NIGHTS, START, STEP, put_nights
+from jsonschema import Draft202012Validator
+
+from torchperf_ci import cli
+from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
+from torchperf_ci.places import open_place
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.judged import keep_judged
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.documents import Documents, UnknownDocumentError
+from torchperf_ci.web.known_culprits import bisections_of_store, culprit_entries
+from torchperf_ci.web.site import PAGES, write_site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def document(site: Path, path: str) -> Any:
+    return json.loads((site / "data" / path).read_text())
+
+
+def series_id(site: Path, model: str, metric: str = "latency(ms)", device: str = "cuda") -> str:
+    index = document(site, "index.json")
+    for row in index["series"]:
+        names = dict(zip(index["fields"], row[1:10], strict=True))
+        told = {field: index["names"][field][place] for field, place in names.items()}
+        if (told["model"], told["metric"], told["device"]) == (model, metric, device):
+            return str(row[0])
+    raise AssertionError(model)
+
+
+def test_the_overview_says_what_is_wrong(site: Path) -> None:
+    overview = document(site, "overview.json")
+    assert overview["sentence"] == (
+        "2 regressions are open; 2 of 8 cases failed in the newest runs; 2 cases did not run."
+    )
+    assert overview["time"] == START + (NIGHTS - 1) * DAY
+    cuda = next(group for group in overview["groups"] if group["run"]["device"] == "cuda")
+    assert cuda["counts"] == {"pass": 3, "oom": 1}
+    assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
+    assert len(cuda["trend"]["day"]) == NIGHTS
+    assert cuda["trend"]["n"][-2:] == [5, 3]
+
+
+def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
+    slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
+    assert slow["points"]["run"] == list(range(NIGHTS))
+    assert set(slow["points"]["after"]) == {0}
+    (change,) = slow["changes"]
+    assert (change["word"], change["time"], change["recovered"]) == ("regressed", START + STEP * DAY, None)
+    assert change["low"] < 1.08 < change["high"]
+    assert (change["last_commit"], change["first_commit"]) == ("29" * 20, "30" * 20)
+    assert slow["machine_changes"] == [{"time": START + 20 * DAY, "differs": ["driver: 550 → 560"]}]
+    assert [level["value"] for level in slow["levels"]] == pytest.approx([50, 50, 54], rel=0.01)
+    assert 0 < slow["noise"] < 0.01
+    assert slow["noise"] < slow["detectable"] < 0.08
+    assert (slow["unit"], slow["direction"], slow["min_effect"]) == ("ms", "down", 0.03)
+
+
+def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path) -> None:
+    tiny = document(site, f"series/{series_id(site, 'tiny')}/2026.json")
+    assert tiny["points"]["value"][0] == pytest.approx(0.0041, rel=0.02)
+    assert all(len(f"{value:g}") >= 5 for value in tiny["points"]["value"][:3])
+    failing = document(site, f"series/{series_id(site, 'failing', 'status')}/2026.json")
+    assert failing["points"]["value"][-1] == 0
+    gone = document(site, f"series/{series_id(site, 'gone')}/2026.json")
+    assert len(gone["points"]["run"]) == NIGHTS - 1
+
+
+def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
+    index = document(site, "index.json")
+    newest = next(run for run in index["runs"] if run["device"] == "cuda")
+    told = document(site, f"run/{newest['id']}.json")
+    assert told["counts"] == {"pass": 3, "oom": 1}
+    assert [case["model"] for case in told["not_run"]] == ["gone"]
+    failed = told["cases"][0]
+    assert (failed["name"]["model"], failed["status"], failed["reason"]) == ("failing", "oom", HOSTILE)
+    assert told["run"]["url"] == f"https://github.com/pytorch/pytorch/actions/runs/{1000 + NIGHTS - 1}"
+    assert told["previous"]["time"] == newest["time"] - DAY
+    assert told["machine"]["driver"] == "560"
+
+
+def test_two_runs_are_compared_by_the_noise_of_each_series(nights: str, site: Path) -> None:
+    runs = [run for run in document(site, "index.json")["runs"] if run["device"] == "cuda"]
+    by_night = {(run["time"] - START) // DAY: run["id"] for run in runs}
+    with open_store(nights) as store:
+        documents = Documents(store, {})
+        compared = json.loads(documents.document(f"compare/{by_night[29]}/{by_night[31]}.json"))
+        across = json.loads(documents.document(f"compare/{by_night[10]}/{by_night[31]}.json"))
+    words = {
+        row["name"]["model"]: row["word"] for row in compared["rows"] if row["name"]["metric"] != "status"
+    }
+    assert words == {
+        **dict.fromkeys(["tiny", "failing", "gone", HOSTILE], "within noise"),
+        "slow": "beyond noise",
+    }
+    assert compared["rows"][0]["name"]["model"] == "slow"
+    assert compared["rows"][0]["worse"] == 1
+    (mean,) = compared["means"]
+    assert (mean["metric"], mean["n"]) == ("latency(ms)", 5)
+    assert across["differs"] == ["driver: 550 → 560"]
+    assert {row["word"] for row in across["rows"]} == {"not comparable"}
+    assert across["means"] == []
+
+
+def test_what_regressed_is_told_with_its_commits(site: Path) -> None:
+    changes = document(site, "regressions.json")["changes"]
+    slow = [entry for entry in changes if entry["name"]["model"] == "slow"]
+    assert [entry["name"]["device"] for entry in slow] in (["cuda", "cpu"], ["cpu", "cuda"])
+    assert {entry["change"]["word"] for entry in slow} == {"regressed"}
+
+
+def test_a_culprit_that_was_proven_stands_at_its_change(nights: str, tmp_path: Path) -> None:
+    """It is that of the bisection between the commits on both sides of the change, and of no other."""
+    shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
+    culprit = Culprit(
+        "30" * 20, ("30" * 20,), 0.998, Effect(1.08, 1.07, 1.09, 12), subject="Check <b>all</b> inputs"
+    )
+    found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
+    other = Bisection("found", "01" * 20, "02" * 20, culprits=(culprit,))
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        keep_judged(store, "b", {"judged/1": culprits_json(found), "judged/2": culprits_json(other)})
+        documents = Documents(store, {})
+        changes = json.loads(documents.document("regressions.json"))["changes"]
+    (told,) = next(one["change"]["culprits"] for one in changes if one["name"]["model"] == "slow")
+    assert (told["commit"], told["posterior"], told["pairs"]) == ("30" * 20, 0.998, 12)
+    assert told["subject"] == "Check <b>all</b> inputs"
+
+
+def test_a_culprit_stands_with_its_evidence_wherever_the_change_does(site: Path) -> None:
+    told = document(site, "regressions.json")
+    (entry,) = told["culprits"]
+    assert (entry["inside"], entry["series"], entry["author"]) == (
+        ["aten::mm: +4 ms"],
+        ["slow latency(ms)"],
+        "Ada",
+    )
+    culprit = entry["culprit"]
+    assert (culprit["subject"], culprit["pairs"], culprit["low"], culprit["high"]) == (
+        HOSTILE,
+        12,
+        1.07,
+        None,
+    )
+    assert culprit["issues"] == f"https://github.com/pytorch/pytorch/issues?q=is%3Aissue+{'30' * 20}"
+    slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
+    assert slow["changes"][0]["culprits"] == document(site, "overview.json")["culprits"] == [culprit]
+    open_changes = [one["change"] for one in told["changes"] if one["name"]["model"] == "slow"]
+    assert [change["culprits"] for change in open_changes] == [[culprit], [culprit]]
+
+
+def test_issues_are_looked_for_where_they_are_opened(nights: str) -> None:
+    with open_store(nights) as store:
+        (entry,) = culprit_entries(bisections_of_store(store), "https://github.com/octo/perf")
+    assert str(entry.culprit.issues).startswith("https://github.com/octo/perf/issues?q=")
+
+
+SCHEMA = json.loads(PAGES.with_name("documents.schema.json").read_text())
+
+
+def mistakes(path: str, content: Any) -> list[str]:
+    """What the definition of the kind of document that is at ``path`` has against this one."""
+    kind = path.partition("/")[0].removesuffix(".json")
+    schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
+    return [error.json_path for error in Draft202012Validator(schema).iter_errors(content)]
+
+
+def test_every_document_fits_the_published_schema(site: Path) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    paths = [str(path.relative_to(site / "data")) for path in sorted((site / "data").rglob("*.json"))]
+    assert len({path.split("/")[0] for path in paths}) == 6
+    assert [(path, found) for path in paths if (found := mistakes(path, document(site, path)))] == []
+
+
+def test_the_schema_knows_every_field(site: Path) -> None:
+    """What is added to an object of a document, or taken from it, is a mistake."""
+    compared = next((site / "data/compare").rglob("*.json")).relative_to(site / "data")
+    index = document(site, "index.json")
+    paths = (
+        *("index.json", "overview.json", "regressions.json", str(compared)),
+        *(f"series/{series_id(site, 'slow')}/2026.json", f"run/{index['runs'][0]['id']}.json"),
+    )
+    for path in paths:
+        for place in objects(document(site, path)):
+            for spoil in (lambda found: found.update(planted=1), lambda found: found.pop(min(found))):
+                content = document(site, path)
+                found = content
+                for step in place:
+                    found = found[step]
+                spoil(found)
+                assert mistakes(path, content), (path, place)
+
+
+FREE = ("metrics", "counts", "machine", "machines", "why")
+"""Objects with a member for each name that there is."""
+
+
+def objects(content: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The places of all objects with fields, of a list those of its first item."""
+    if isinstance(content, list):
+        return objects(content[0], (*place, 0)) if content and isinstance(content[0], dict | list) else []
+    if not isinstance(content, dict):
+        return []
+    inner = [one for name, value in content.items() for one in objects(value, (*place, name))]
+    is_free = {*place[-1:]} & {*FREE} or "machines" in place[-2:]
+    return inner if is_free else [place, *inner]
+
+
+def test_every_document_of_the_site_is_the_one_that_is_asked_for(nights: str, site: Path) -> None:
+    """In another order, so that nothing depends on what was read before."""
+    with open_store(nights) as store:
+        documents = Documents(store, {})
+        paths = sorted(documents.paths(), reverse=True)
+        assert all(documents.document(path) == (site / "data" / path).read_bytes() for path in paths)
+    written = {str(path.relative_to(site / "data")) for path in (site / "data").rglob("*.json")}
+    assert written == set(paths)
+
+
+UNKNOWN = (
+    *(
+        "",
+        "x.json",
+        "series/0000000000/2026.json",
+        "run/0000000000.json",
+        "compare/0000000000/0000000000.json",
+    ),
+    *("../secret", "series/' OR 1/2026.json", "run/%2e%2e.json", "index.json\n"),
+)
+
+
+@pytest.mark.parametrize("path", UNKNOWN)
+def test_what_is_not_there_is_told(nights: str, path: str) -> None:
+    with open_store(nights) as store, pytest.raises(UnknownDocumentError, match="no such document"):
+        Documents(store, {}).document(path)
+
+
+def test_a_new_night_changes_what_it_is_about_and_nothing_else(tmp_path: Path) -> None:
+    dsn, site = f"chdb://{tmp_path}/store", tmp_path / "site"
+    put_nights(tmp_path / "records", 0, 8)
+    _take_in(dsn, tmp_path / "records")
+    with open_store(dsn) as store:
+        _, files = write_site(Documents(store, {}), site)
+        assert write_site(Documents(store, {}), site) == (0, files)
+    stale = site / "data" / "run" / "0123456789.json"
+    stale.write_text("{}")
+    put_nights(tmp_path / "records", 8, 9)
+    _take_in(dsn, tmp_path / "records")
+    before = _times(site)
+    with open_store(dsn) as store:
+        written, _ = write_site(Documents(store, {}), site)
+    changed = {path for path, time in _times(site).items() if before.get(path) != time}
+    assert len(changed) == written
+    assert {path.split("/")[1] for path in changed} == {
+        "compare",
+        "index.json",
+        "overview.json",
+        "run",
+        "series",
+    }
+    assert len([path for path in changed if path.startswith("data/run/")]) == 2
+    assert not stale.exists()
+
+
+def _times(site: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(site)): path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()
+    }
+
+
+def _take_in(dsn: str, records: Path) -> None:
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(records)))
+
+
+def test_the_command_writes_the_site_of_an_empty_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn = f"chdb://{tmp_path}/store"
+    with open_store(dsn):
+        pass
+    assert cli.main(["site", str(tmp_path / "out"), "--store", dsn]) == 0
+    assert "python3 -m http.server" in capsys.readouterr().err
+    overview = json.loads((tmp_path / "out" / "data" / "overview.json").read_text())
+    assert overview == {
+        "sentence": "There are no results yet.",
+        "time": 0,
+        "groups": [],
+        "culprits": [],
+        "version": 1,
+    }
+    (tmp_path / "file").write_text("")
+    assert cli.main(["site", str(tmp_path / "file"), "--store", dsn]) == 2
+    assert "the site cannot be written: Not a directory" in capsys.readouterr().err

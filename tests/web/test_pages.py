@@ -1,0 +1,253 @@
+"""The pages of the static site in a real browser: what they show, that they last, that nothing gets in or out."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from dashboard_nights import HOSTILE, NIGHTS
+
+from torchperf_ci.web.site import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+
+def test_the_chart_library_is_the_published_one() -> None:
+    """uPlot 1.6.32, as the package index of npm has it."""
+    vendor = PAGES / "vendor"
+    for line in (vendor / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split()
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest
+    assert "1.6.32" in (vendor / "uPlot.iife.min.js").read_text()[:300]
+
+
+def test_a_first_visit_is_light() -> None:
+    """Less than 60 kB, compressed, without data; and there is no more script than a person reads in an hour."""
+    of_all_pages = [
+        *PAGES.glob("js/*.js"),
+        *PAGES.glob("*.css"),
+        *PAGES.glob("vendor/uPlot*.*s"),
+        PAGES / "index.html",
+    ]
+    assert sum(len(gzip.compress(path.read_bytes())) for path in of_all_pages) < 60_000
+    assert sum(path.read_text().count("\n") for path in PAGES.glob("js/*.js")) <= 1300
+
+
+class Watched:
+    """A page, and whatever a browser complains of meanwhile."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.complaints: list[str] = []
+        self.foreign: list[str] = []
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective))"
+        )
+        page.on("console", lambda told: self.complaints.append(told.text) if told.type == "error" else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda asked: self._look_at(asked.url))
+
+    def _look_at(self, url: str) -> None:
+        if not url.startswith((self.address, "blob:")):
+            self.foreign.append(url)
+
+    def open(self, path: str) -> Page:
+        """Go there, and wait until it is drawn."""
+        self.page.goto(self.address + path)
+        self.drawn()
+        return self.page
+
+    def drawn(self) -> None:
+        self.page.wait_for_selector("main:not([aria-busy]) > *")
+
+
+@pytest.fixture
+def watched(browser: Browser, address: str) -> Iterator[Watched]:
+    """A new page; in the end nobody has complained, nothing hostile is an element, and nobody else was asked."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    found = Watched(context.new_page(), address)
+    yield found
+    assert found.complaints == []
+    assert found.foreign == []
+    assert found.page.locator("#injected, main script, main img").count() == 0
+    context.close()
+
+
+def identities(site: Path, model: str) -> list[str]:
+    index = json.loads((site / "data" / "index.json").read_text())
+    place = index["names"]["model"].index(model)
+    metric = index["names"]["metric"].index("latency(ms)")
+    return [row[0] for row in index["series"] if row[3] == place and row[9] == metric]
+
+
+def comparison(site: Path) -> tuple[str, str]:
+    base, head = json.loads((site / "data" / "index.json").read_text())["comparisons"][0]
+    return base, head
+
+
+def test_the_overview_answers_first(watched: Watched) -> None:
+    page = watched.open("")
+    assert page.locator("h1").inner_text().endswith("2 cases did not run.")
+    assert page.locator(".card").count() == 2
+    assert page.locator(".card").first.get_by_text("1 oom").is_visible()
+    page.locator(".card").first.get_by_role("link", name="1 open").click()
+    watched.drawn()
+    assert page.locator("h1").inner_text() == "Regressions"
+    assert "state=open" in page.url
+    assert page.locator("table").last.locator("tbody tr").count() == 1
+
+
+def test_a_culprit_is_named_wherever_its_change_is(watched: Watched, site: Path) -> None:
+    evidence = "+8.0% (+7.0% or more), >99.9% sure, 12 pairs, issues that name it"
+    for path in ("", "regressions/", f"series/?s={identities(site, 'slow')[0]}"):
+        page = watched.open(path)
+        assert evidence in page.locator("main").inner_text(), path
+        link = page.get_by_role("link", name="3030303030").first
+        assert link.get_attribute("href") == f"https://github.com/pytorch/pytorch/commit/{'30' * 20}"
+
+
+def test_a_series_is_found_by_typing_drawn_and_walked(watched: Watched) -> None:
+    page = watched.open("series/")
+    page.get_by_label("Find series").fill("slow latency")
+    assert page.locator(".found li").count() == 2
+    page.locator(".found a").last.click()
+    page.wait_for_selector(".canvas canvas")
+    assert page.locator("h1").inner_text() == "slow inference bf16 inductor: latency(ms)"
+    assert page.get_by_text("+8.", exact=False).first.is_visible()
+    page.locator(".canvas").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    said = page.locator(".said").inner_text()
+    assert said.startswith("2026-09-23 00:00: slow inference bf16 inductor latency(ms): ")
+    assert "3 repetitions" in said
+    address = page.url
+    page.reload()
+    page.wait_for_selector(".canvas canvas")
+    assert page.url == address
+    page.get_by_label("Find series").fill("slow nonsense")
+    assert "No series matches all of these words" in page.locator("[role=status]").inner_text()
+
+
+def test_going_back_draws_what_was_there(watched: Watched, site: Path) -> None:
+    slow, tiny = identities(site, "slow")[0], identities(site, "tiny")[0]
+    page = watched.open(f"series/?s={slow},{tiny}&scale=relative")
+    page.wait_for_selector(".canvas canvas")
+    assert page.locator(".legend li").count() == 2
+    page.get_by_label("Time").select_option("30")
+    page.wait_for_url("**from=30**")
+    watched.drawn()
+    assert page.get_by_label("Scale").input_value() == "relative"
+    page.go_back()
+    watched.drawn()
+    assert page.get_by_label("Time").input_value() == ""
+    assert page.locator(".legend li").count() == 2
+
+
+def test_small_numbers_are_not_rounded_away(watched: Watched, site: Path) -> None:
+    page = watched.open(f"series/?s={identities(site, 'tiny')[0]}")
+    value = page.locator("table").last.locator("tbody tr").first.locator("td").nth(1).inner_text()
+    assert value.startswith("0.004")
+    assert value.endswith(" ms")
+    assert len(value.split()[0]) >= len("0.0041")
+
+
+def test_two_runs_are_chosen_and_compared(watched: Watched, site: Path) -> None:
+    base, head = comparison(site)
+    page = watched.open(f"compare/?base={base}&head={head}")
+    assert page.get_by_text("not in the new run").first.is_visible()
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_url("**show=all**")
+    watched.drawn()
+    assert page.get_by_text("within noise").first.is_visible()
+    other = watched.open(f"compare/?base={head}&head={base}")
+    assert "torchperf serve compares any two runs" in other.locator(".problem").inner_text()
+    watched.complaints.clear()  # that document is missing, which the console tells
+
+
+def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Path) -> None:
+    page = watched.open(f"run/?id={comparison(site)[1]}")
+    assert page.get_by_text("1 did not run").is_visible()
+    reason = page.locator("table").first.locator("td.prose").first.inner_text()
+    assert "<b id=injected>" in reason
+    runs = watched.open("run/")
+    assert runs.locator("tbody tr").count() == 2 * NIGHTS
+
+
+def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
+    page = watched.open("regressions/")
+    with page.expect_download() as asked:
+        page.get_by_role("button", name="CSV").last.click()
+    text = asked.value.path().read_text()
+    assert text.splitlines()[0].startswith("since,state,series,metric,change,95% interval,old,new")
+    assert "\n=" not in text
+    page.get_by_role("button", name="since").click()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    page.get_by_label("device").select_option("cuda")
+    page.wait_for_url("**device=cuda**")
+    watched.drawn()
+    assert page.locator("tbody tr").count() < 10
+
+
+def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:
+    page = watched.open("regressions/?device=cuda&year=1999")
+    assert "Without year = 1999 there are some" in page.locator("main").inner_text()
+    unknown = watched.open("series/?s=0000000000")
+    assert "1 series of this address is not in the store" in unknown.locator(".problem").inner_text()
+
+
+PATHS = ("", "series/?s={slow}", "compare/?base={base}&head={head}", "regressions/", "run/?id={head}")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_accessible_and_fits_a_telephone(
+    browser: Browser, address: str, site: Path, axe: str, path: str, scheme: str
+) -> None:
+    base, head = comparison(site)
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 360, "height": 800})
+    watched = Watched(context.new_page(), address)
+    page = watched.open(path.format(slow=identities(site, "slow")[0], base=base, head=head))
+    if "series" in path:
+        page.wait_for_selector(".canvas canvas")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert watched.complaints == []
+    context.close()
+
+
+def test_every_link_and_button_is_reached_by_keyboard(watched: Watched) -> None:
+    page = watched.open("")
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.outerHTML"))
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a, button, select, input')].map((one) => one.outerHTML)"
+    )
+    assert set(wanted) <= reached
+
+
+@pytest.mark.parametrize("attack", [HOSTILE, "'\"><img src=x onerror=alert(1)>", "javascript:alert(1)"])
+def test_addresses_are_text(watched: Watched, attack: str) -> None:
+    from urllib.parse import quote
+
+    for path in (
+        "series/?q={}",
+        "series/?s={}",
+        "regressions/?device={}",
+        "run/?device={}",
+        "compare/?device={}",
+    ):
+        watched.open(path.format(quote(attack)))
+    watched.open(f"run/?id={quote(attack, safe='')}")
+    watched.complaints.clear()  # such a run is missing, which the console tells

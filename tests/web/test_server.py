@@ -1,0 +1,221 @@
+"""The server for real: the same bytes as the site, the wiki's query, and whatever clients do wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from dashboard_nights import HOSTILE, NIGHTS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchperf_ci.web import serve as web_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+READER = {"TORCHPERF_READER_USERNAME": "reader", "TORCHPERF_READER_PASSWORD": "pa:ss ü"}
+AUTH = ("reader", "pa:ss ü".encode())
+SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def url(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where ``torchperf serve`` listens, with a store of its own; SIGTERM ends it well."""
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(nights.removeprefix("chdb://"), folder / "store", symlinks=True)
+    command = [
+        sys.executable,
+        "-m",
+        "torchperf_ci",
+        "serve",
+        "--store",
+        "chdb://store",
+        "--bind",
+        "127.0.0.1:0",
+    ]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), **READER}
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        first = process.stderr.readline()
+        try:
+            found = re.search(r"the dashboard is at (http://\S+/)", first)
+            assert found, first
+            yield found[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            rest = process.stderr.read()
+    assert (process.returncode, rest) == (0, "")
+
+
+def get(url: str, path: str, **more: Any) -> requests.Response:
+    return requests.get(f"{url}{path}", auth=AUTH, timeout=SECONDS, **more)
+
+
+def ask(url: str, variables: Any, form: str = "JSONEachRow") -> requests.Response:
+    question = {"format": form, "queryVariables": variables}
+    return requests.post(f"{url}run/84649f4e-52c4", json=question, auth=AUTH, timeout=SECONDS)
+
+
+WIKI = {
+    "repo": "pytorch/pytorch",
+    "benchmark": "nightly",
+    "startTime": "2026-09-22T00:00:00",
+    "stopTime": "2027-01-01T00:00:00",
+    "models": ["slow"],
+    "metrics": ["latency(ms)"],
+    "device": "",
+    "arch": "",
+    "branch": "",
+    "commit": "",
+}
+
+
+def test_each_document_is_the_file_of_the_site(url: str, site: Path) -> None:
+    for path in sorted((site / "data").rglob("*.json")):
+        assert get(url, str(path.relative_to(site))).content == path.read_bytes()
+    assert get(url, "js/dom.js").content == (site / "js" / "dom.js").read_bytes()
+
+
+def test_who_has_a_document_gets_nothing_twice(url: str) -> None:
+    first = get(url, "data/index.json")
+    assert first.headers["content-encoding"] == "gzip"
+    again = get(url, "data/index.json", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert get(url, "data/index.json", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_the_query_of_the_wiki_is_answered(url: str) -> None:
+    answer = ask(url, WIKI)
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert len(lines) == 2 * NIGHTS
+    assert {line["model"] for line in lines} == {"slow"}
+    assert ask(url, {**WIKI, "device": "cuda"}, "JSON").json()[0]["device"] == "cuda"
+    assert ask(url, WIKI, "CSV").text.startswith('"timestamp","repo"')
+    assert ask(url, WIKI, "Parquet").content.startswith(b"PAR1")
+    assert ask(url, {**WIKI, "models": [HOSTILE]}, "JSON").json()[0]["model"] == HOSTILE
+    assert len(ask(url, {**WIKI, "startTime": "1990-01-01", "models": []}, "JSON").json()) > 300
+    parameters = [(name, value) for name, value in WIKI.items() if isinstance(value, str)]
+    by_get = get(url, "run/x", params=[*parameters, ("models", "slow"), ("metrics", "latency(ms)")])
+    assert by_get.text == answer.text
+
+
+def test_the_script_of_the_documentation_asks_this_server(url: str) -> None:
+    """Only the address and who asks are others."""
+    page = (Path(__file__).parents[2] / "docs/dashboard.md").read_text()
+    script = page.partition("```python\n")[2].partition("```")[0]
+    for old, new in (
+        ("http://127.0.0.1:8000/", url),
+        ('("reader", "password")', repr(AUTH)),
+    ):
+        assert old in script
+        script = script.replace(old, new)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    assert done.stdout.splitlines().count("slow") == 2 * NIGHTS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"repo": ""}, "repo is missing"),
+        ({"stopTime": "2020-01-01"}, "stopTime is not after startTime"),
+        ({"startTime": "yesterday"}, "startTime must be a time such as"),
+        ({"startTime": "9" * 400, "stopTime": "9" * 401}, "stopTime is not after startTime"),
+        ({"models": "slow"}, "models must be a list"),
+        ({"models": [1]}, "models must be a text"),
+        ({"device": ["cuda"]}, "device must be a text"),
+        ({"modles": []}, "'modles' is no variable; there are repo"),
+    ],
+)
+def test_a_question_that_is_none_is_told(url: str, changes: dict[str, Any], message: str) -> None:
+    answer = ask(url, {**WIKI, **changes})
+    assert answer.status_code == 400
+    assert message in answer.json()["message"]
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text(), max_size=3)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(WIKI)), VALUES, max_size=4), st.text(max_size=12))
+def test_no_question_is_a_bug(url: str, changes: dict[str, Any], form: str) -> None:
+    body = json.dumps({"format": form or "JSON", "queryVariables": {**WIKI, **changes}})
+    posted = requests.post(f"{url}run/x", data=body.encode("utf-8", "replace"), auth=AUTH, timeout=SECONDS)
+    assert posted.status_code in (200, 400)
+    texts = {name: str(value).encode("utf-8", "replace") for name, value in {**WIKI, **changes}.items()}
+    assert get(url, "run/x", params=texts).status_code in (200, 400)
+
+
+def test_what_is_no_question_is_told(url: str) -> None:
+    for body in (b"{", b"[]", b'{"queryVariables": []}', b"[" * 100_000, b"\xff"):
+        answer = requests.post(f"{url}run/x", data=body, auth=AUTH, timeout=SECONDS)
+        assert answer.status_code == 400, body[:20]
+    large = requests.post(f"{url}run/x", data=b" " * (web_server.MOST_BODY + 1), auth=AUTH, timeout=SECONDS)
+    assert large.status_code == 413
+    assert get(url, "data/run/0000000000.json").status_code == 404
+    assert get(url, "data/%2e%2e/%2e%2e/etc/passwd").status_code == 404
+    assert get(url, "nothing").status_code == 404
+
+
+@pytest.mark.parametrize("auth", [None, ("reader", "wrong"), ("", ""), ("réader", "x")])
+def test_who_has_no_password_reads_nothing(url: str, auth: tuple[str, str] | None) -> None:
+    given_auth = auth and (auth[0].encode(), auth[1].encode())
+    for path in ("", "data/index.json", "run/x", "metrics", "readyz"):
+        answer = requests.get(f"{url}{path}", auth=given_auth, timeout=SECONDS)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Basic")
+    assert requests.get(f"{url}healthz", timeout=SECONDS).text == "alive\n"
+
+
+def test_those_who_run_it_see_how_it_does(url: str) -> None:
+    assert get(url, "readyz").text == "ready\n"
+    get(url, "data/nothing.json")
+    text = get(url, "metrics").text
+    assert re.search(r'^torchperf_requests_total\{route="data",status="404"\} \d+$', text, re.MULTILINE)
+    assert re.search(r'^torchperf_request_seconds_total\{route="data"\} [\d.]+$', text, re.MULTILINE)
+    assert get(url, "").headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_client_that_never_ends_its_question_keeps_nobody_waiting(url: str) -> None:
+    port = int(url.rstrip("/").rpartition(":")[2])
+    token = "cmVhZGVyOnBhOnNzIMO8"
+    head = f"POST /run/x HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {token}\r\nContent-Length: 100\r\n\r\n{{"
+    with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as slow:
+        slow.sendall(head.encode())
+        assert get(url, "readyz").status_code == 200
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_the_pages_are_drawn_from_the_server(url: str, browser: Browser) -> None:
+    context = browser.new_context(http_credentials={"username": AUTH[0], "password": AUTH[1].decode()})
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("main:not([aria-busy]) .card")
+    assert page.locator("h1").inner_text().startswith("2 regressions are open")
+    context.close()
+
+
+def test_only_half_of_a_password_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torchperf_ci", "serve", "--store", f"chdb://{tmp_path}/store"]
+    half = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "TORCHPERF_READER_USERNAME": "u",
+    }
+    done = subprocess.run(command, env=half, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stderr.count("set both of")) == (2, 1)

@@ -1,0 +1,253 @@
+"""What stands where: the list of all there is, the state of each kind of machine, and everything that regressed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from math import exp, log
+from statistics import median
+from typing import TYPE_CHECKING
+
+from torchperf_ci.document import counted
+from torchperf_ci.metrics import LATENCY, direction_of, kind_of, name_and_unit
+from torchperf_ci.series.points import Series, without_restating
+from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.web.run_documents import run_document
+from torchperf_ci.web.series_document import change_entry, of_trunk, rounded, rule_of_series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci import config
+    from torchperf_ci.series.level_changes import SeriesName
+    from torchperf_ci.series.points import Points, SeriesGroup
+    from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+    from torchperf_ci.web.known_culprits import CulpritEntry, KnownCulprit
+    from torchperf_ci.web.series_document import ChangeEntry
+
+
+TREND_DAYS = 90
+NEWEST_CULPRITS = 5
+_DAY = 86_400
+_NAMES = tuple(Series.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The geometric mean of latencies by day, each relative to the median of its own series: 1.1 is 10% slower.
+
+    ``n`` counts the series that were measured on each ``day`` (Unix seconds).
+    """
+
+    day: Sequence[int]
+    ratio: Sequence[float]
+    n: Sequence[int]
+
+
+@dataclass(frozen=True)
+class GroupEntry:
+    """One kind of machine: its newest run, what did not run in it, and how many regressions are open there."""
+
+    run: RunFacts
+    previous: RunFacts | None
+    counts: Mapping[str, int]
+    not_run: int
+    differs: Sequence[str]
+    trend: Trend
+    series: int
+    open: int
+    recovered: int
+
+
+@dataclass(frozen=True)
+class RegressionEntry:
+    """A change of level of a series, with the names of both."""
+
+    series: str
+    name: Mapping[str, str]
+    unit: str
+    change: ChangeEntry
+
+
+@dataclass(frozen=True)
+class IndexDocument:
+    """All series and runs.
+
+    A series is its id, a place in ``names`` for each of ``fields``, its first and last time, and its number of points.
+    """
+
+    fields: Sequence[str]
+    names: Mapping[str, Sequence[str]]
+    series: Sequence[Sequence[str | int]]
+    metrics: Mapping[str, Mapping[str, str]]
+    runs: Sequence[RunFacts]
+    comparisons: Sequence[tuple[str, str]]
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class OverviewDocument:
+    """``sentence`` answers whether anything is wrong; ``time`` is that of the newest point.
+
+    ``culprits`` are the newest commits that bisections have proven, whichever series they are of.
+    """
+
+    sentence: str
+    time: int
+    groups: Sequence[GroupEntry]
+    culprits: Sequence[KnownCulprit]
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class RegressionsDocument:
+    """Every commit that is proven to be a culprit, and every change of level, the newest first."""
+
+    culprits: Sequence[CulpritEntry]
+    changes: Sequence[RegressionEntry]
+    version: int = 1
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """What both documents take from one kind of machine."""
+
+    entry: GroupEntry
+    changes: Sequence[RegressionEntry]
+
+
+def summary_of_group(
+    catalogue: StoreCatalogue,
+    group: SeriesGroup,
+    points: Points,
+    policy: Mapping[str, config.Rule],
+    culprits: Sequence[CulpritEntry],
+) -> GroupSummary:
+    """``points`` are all of the group, of which there is one at least."""
+    trunk = {series: of_trunk(row) for series, row in points.items()}
+    judged = without_restating(trunk)
+    rules = {series: rule_of_series(series, row, policy) for series, row in judged.items()}
+    rules_of_names: Mapping[SeriesName, MetricRule] = dict(rules.items())
+    histories = segment_all(dict(judged.items()), lambda name, _: rules_of_names[name])
+    changes = [
+        RegressionEntry(
+            series.id,
+            asdict(series),
+            name_and_unit(series.metric)[1],
+            change_entry(change, rules[series], culprits),
+        )
+        for series, history in zip(judged, histories, strict=True)
+        for change in history.changes
+    ]
+    newest = _newest(catalogue.runs[group], trunk)
+    previous = catalogue.before(newest)
+    told = run_document(newest, previous, points)
+    regressed = [one.change for one in changes if one.change.word == "regressed"]
+    entry = GroupEntry(
+        newest,
+        previous,
+        told.counts,
+        len(told.not_run),
+        told.differs,
+        _trend(trunk),
+        len(points),
+        sum(change.recovered is None for change in regressed),
+        sum(change.recovered is not None for change in regressed),
+    )
+    return GroupSummary(entry, changes)
+
+
+def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> IndexDocument:
+    """The list of all series and runs; ``comparisons`` are the pairs of runs that a static site has documents of."""
+    names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
+    places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
+    runs = [run for some in catalogue.runs.values() for run in some]
+    return IndexDocument(
+        _NAMES,
+        names,
+        [
+            [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *vars(span).values()]
+            for series, span in sorted(catalogue.series.items(), key=lambda item: item[0])
+        ],
+        {
+            metric: {
+                "unit": name_and_unit(metric)[1],
+                "direction": direction_of(metric),
+                "kind": kind_of(metric),
+            }
+            for metric in names["metric"]
+        },
+        sorted(runs, key=lambda run: -run.time),  # those of one kind of machine stay in their order
+        comparisons,
+    )
+
+
+def overview_document(
+    summaries: Sequence[GroupSummary], culprits: Sequence[CulpritEntry]
+) -> OverviewDocument:
+    """The state of every kind of machine, those with open regressions first."""
+    groups = sorted(
+        (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
+    )
+    newest = max((group.run.end for group in groups), default=0)
+    return OverviewDocument(
+        _sentence(groups), newest, groups, [entry.culprit for entry in culprits[:NEWEST_CULPRITS]]
+    )
+
+
+def regressions_document(
+    summaries: Sequence[GroupSummary], culprits: Sequence[CulpritEntry]
+) -> RegressionsDocument:
+    """The changes of all kinds of machines."""
+    changes = [entry for summary in summaries for entry in summary.changes]
+    return RegressionsDocument(
+        culprits, sorted(changes, key=lambda entry: (-entry.change.time, entry.series))
+    )
+
+
+def _sentence(groups: Sequence[GroupEntry]) -> str:
+    if not groups:
+        return "There are no results yet."
+    lasting = sum(group.open for group in groups)
+    failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
+    missing = sum(group.not_run for group in groups)
+    cases = sum(sum(group.counts.values()) for group in groups)
+    regressions = (
+        f"{counted(lasting, 'regression is', 'regressions are')} open" if lasting else "No regression is open"
+    )
+    rest = [
+        *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
+        *([f"{counted(missing, 'case')} did not run"] if missing else []),
+    ]
+    fine = f"{counted(cases, 'case')} passed in the newest runs"
+    return f"{regressions}; {'; '.join(rest) or fine}."
+
+
+_FINE = ("pass", "passed", "unsupported", "skipped", "no status")
+
+
+def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:
+    """The newest run of what is judged."""
+    judged = {point.run for row in trunk.values() for point in row}
+    return next(run for run in runs if run.name in judged)
+
+
+def _trend(trunk: Points) -> Trend:
+    latencies = {series: row for series, row in trunk.items() if series.metric == LATENCY}
+    last = max((row[-1].timestamp for row in latencies.values()), default=0)
+    days: dict[int, list[float]] = defaultdict(list)
+    for row in latencies.values():
+        by_day: dict[int, list[float]] = defaultdict(list)
+        for point in row:
+            if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY:
+                by_day[point.timestamp // _DAY * _DAY].append(log(point.value))
+        level = median(value for values in by_day.values() for value in values) if by_day else 0.0
+        for day, values in by_day.items():
+            days[day].append(median(values) - level)
+    ordered = sorted(days)
+    return Trend(
+        ordered,
+        [rounded(exp(sum(days[day]) / len(days[day]))) or 1.0 for day in ordered],
+        [len(days[day]) for day in ordered],
+    )

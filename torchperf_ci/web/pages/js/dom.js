@@ -1,0 +1,118 @@
+// Elements from data. Text is always text: nothing here, or anywhere else, reads markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for a picture. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** A link within the dashboard: a page and its state. */
+export function link(page, state, ...children) {
+  return h("a", { href: address(page, state) }, ...children);
+}
+
+export function address(page, state = {}) {
+  const query = new URLSearchParams(Object.entries(state).filter(([, value]) => value !== "" && value != null));
+  const root = document.documentElement.dataset.root;
+  return `${root}${page ? `${page}/` : root ? "" : "./"}${query.size ? `?${query}` : ""}`;
+}
+
+/** A link to somewhere else, if that is on the web; else plain text. */
+export function outward(url, text) {
+  return /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
+}
+
+/** A value as people read it: four significant digits, never rounded to zero; missing is a dash. */
+export function number(value, unit = "") {
+  if (value === null || value === undefined) return "–";
+  const digits = Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
+  return unit ? `${digits} ${unit}` : digits;
+}
+
+function plain(value) {
+  if (Math.abs(value) >= 1000) return value.toLocaleString("en", { maximumFractionDigits: 0 });
+  return Number.isInteger(value) ? String(value) : value.toPrecision(4);
+}
+
+/** A value of a series: of the metric `status` the word. */
+export function reading(value, names, unit = "") {
+  return names.metric === "status" && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
+}
+
+/** A ratio as a change in percent: 1.031 is +3.1%. */
+export function change(ratio) {
+  if (ratio === null || ratio === undefined) return "–";
+  const percent = (ratio - 1) * 100;
+  const digits = Math.abs(percent) >= 100 ? 0 : Math.abs(percent) >= 1 ? 1 : 2;
+  return `${percent > 0 ? "+" : percent < 0 ? "−" : "±"}${Math.abs(percent).toFixed(digits)}%`;
+}
+
+export function interval(low, high) {
+  if (low === null || low === undefined) return "";
+  return high === null || high === undefined ? `${change(low)} or more` : `${change(low)} to ${change(high)}`;
+}
+
+export const day = (time) => (time ? new Date(time * 1000).toISOString().slice(0, 10) : "no date");
+export const minute = (time) => (time ? new Date(time * 1000).toISOString().slice(0, 16).replace("T", " ") : "no date");
+export const short = (commit) => (commit || "").slice(0, 10) || "no commit";
+export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
+
+/** What a series is called, from the most telling name on. */
+export function seriesName(names) {
+  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ");
+}
+
+export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
+
+/** A command line to copy. */
+export function command(line) {
+  const button = h("button", { type: "button", onclick: () => copy(line, button) }, "Copy");
+  return h("div", { class: "command" }, h("code", {}, line), button);
+}
+
+async function copy(text, button) {
+  await navigator.clipboard?.writeText(text).catch(() => {});
+  button.textContent = "Copied";
+}
+
+/** One word of a shell's command line, whatever is in it. */
+export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** The command that measures a series again. */
+export function measureAgain(names) {
+  const flags = { filter: names.model, mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
+  const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
+  return `torchperf run --suite all ${given.join(" ")}`;
+}
+
+/** Who did it, and how sure that is: links to the commit and to the issues that name it. */
+export function evidence(culprit) {
+  return h("div", {}, outward(culprit.url, `${short(culprit.commit)} ${culprit.subject}`),
+    ` ${change(culprit.ratio)} (${interval(culprit.low, culprit.high)}), ${percent(culprit.posterior)} sure, ${plural(culprit.pairs, "pair")}`,
+    culprit.issues ? [", ", outward(culprit.issues, "issues that name it")] : "");
+}
+
+/** A probability as a percentage; nothing is certain. */
+const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
+
+/** A word with a sign, so that colour is never alone. */
+export function badge(tone, text) {
+  const sign = { bad: "▲", good: "▼", warning: "◆", none: "●" }[tone];
+  return h("span", { class: `badge ${tone}` }, `${sign} ${text}`);
+}

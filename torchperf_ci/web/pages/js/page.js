@@ -1,0 +1,89 @@
+// What every page has: its header, its state in the query string, and what it says while there is nothing to draw.
+
+import { command, h, link } from "./dom.js";
+
+const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], ["regressions", "Regressions"], ["run", "Runs"]];
+
+/** Draw a page: `draw(state, main)` fills the main part from the state; it is drawn anew when the state changes. */
+export function page(name, title, draw) {
+  document.title = `${title} · torchperf`;
+  const main = h("main", { id: "main", tabindex: "-1" });
+  document.body.append(header(name), main, h("footer", {}, "Times are UTC. Intervals are 95%."));
+  const redraw = () => drawn(main, () => draw(state(), main));
+  addEventListener("popstate", redraw);
+  addEventListener("statechange", redraw);
+  redraw();
+}
+
+let turn = 0;
+
+async function drawn(main, draw) {
+  turn += 1;
+  const mine = turn;
+  main.setAttribute("aria-busy", "true");
+  try {
+    const parts = await draw();
+    if (mine !== turn) return;
+    main.replaceChildren(...[parts].flat(2).filter(Boolean));
+    document.dispatchEvent(new Event("drawn"));
+  } catch (error) {
+    if (mine !== turn) return;
+    main.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
+  } finally {
+    if (mine === turn) main.removeAttribute("aria-busy");
+  }
+}
+
+function header(name) {
+  const links = PAGES.map(([page, text]) => {
+    const made = link(page, {}, text);
+    if (page === name) made.setAttribute("aria-current", "page");
+    return made;
+  });
+  return h("header", {}, h("a", { class: "skip", href: "#main" }, "Skip to content"), h("strong", {}, "torchperf"), h("nav", { "aria-label": "Pages" }, ...links));
+}
+
+/** The state of the page, from its address. */
+export const state = () => Object.fromEntries(new URLSearchParams(location.search));
+
+/** Change the state: a new entry in the history, and the page is drawn anew. Empty values leave the address. */
+export function setState(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === "" || value === null || value === undefined) query.delete(name);
+    else query.set(name, value);
+  }
+  history.pushState(null, "", query.size ? `?${query}` : location.pathname);
+  dispatchEvent(new Event("statechange"));
+}
+
+/** A choice that is part of the state; the empty value is `all`. */
+export function choice(name, label, values, current, all = "all") {
+  const options = values.map((value) => {
+    const [key, text] = Array.isArray(value) ? value : [value, value];
+    return h("option", { value: key, selected: key === current }, text);
+  });
+  const none = all === null ? null : h("option", { value: "", selected: !current }, all);
+  const select = h("select", { onchange: () => setState({ [name]: select.value }) }, none, ...options);
+  return h("label", {}, `${label} `, select);
+}
+
+/** Choices of the names of some rows, by `picks`: what is called how, and where it is found. Of a single name none. */
+export function filters(rows, picks, current) {
+  const choices = Object.entries(picks).map(([name, pick]) => [name, [...new Set(rows.map(pick))].filter(Boolean).sort()]);
+  const useful = choices.filter(([name, values]) => values.length > 1 || current[name]);
+  return h("div", { class: "filters" }, ...useful.map(([name, values]) => choice(name, LABELS[name] ?? name, values, current[name] ?? "")));
+}
+
+const LABELS = { arch: "hardware" };
+
+/** How the first data get in. */
+export function nothingYet() {
+  return [
+    h("h1", {}, "There are no results yet"),
+    h("p", {}, "Measure something, take it in, and look again:"),
+    command("torchperf run --suite quick --out records"),
+    command("torchperf ingest records"),
+    command("torchperf serve"),
+  ];
+}

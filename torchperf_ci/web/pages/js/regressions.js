@@ -1,0 +1,70 @@
+// What regressed, and where does it stand?
+
+import { load } from "./data.js";
+import { badge, change, day, evidence, h, interval, link, machineName, plural, reading, seriesName, short } from "./dom.js";
+import { filters, page } from "./page.js";
+import { table } from "./table.js";
+
+page("regressions", "Regressions", async (state) => {
+  const { changes, culprits } = await load("regressions.json");
+  const all = changes.map((entry) => ({ ...entry, ...entry.change, state: stateOf(entry.change), year: day(entry.change.time).slice(0, 4) }));
+  const picks = { year: (row) => row.year, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
+  const shown = all.filter((row) => Object.entries(picks).every(([name, pick]) => !state[name] || pick(row) === state[name]));
+  return [
+    h("h1", {}, "Regressions"),
+    culprits.length ? table("culprits", `${plural(culprits.length, "commit")} proven to be a culprit`, CULPRITS, culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all) }))) : null,
+    filters(all, picks, state),
+    shown.length ? table("regressions", summary(shown), COLUMNS, shown) : h("p", {}, none(all, picks, state)),
+  ];
+});
+
+const CULPRITS = [
+  { head: "date", value: (row) => row.date.slice(0, 10) },
+  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state] ?? "none", row.state) },
+  { head: "commit", prose: true, value: (row) => `${row.commit} ${row.subject}`, cell: evidence },
+  { head: "author", value: (row) => row.author },
+  { head: "what got slower", prose: true, value: (row) => row.series.join("; ") },
+  { head: "what moved inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
+  { head: "machine", prose: true, rare: true, value: (row) => row.machine },
+  { head: "to repeat it", rare: true, value: (row) => row.command, cell: (row) => h("code", {}, row.command) },
+];
+
+/** That of the changes that it is behind: open where one of them lasts. */
+function culpritState(entry, all) {
+  const states = all.filter((row) => row.culprits.some((one) => one.commit === entry.culprit.commit)).map((row) => row.state);
+  return states.includes("open") ? "open" : states[0] ?? "no series here";
+}
+
+const COLUMNS = [
+  { head: "since", value: (row) => day(row.time) },
+  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state) },
+  { head: "series", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.series }, seriesName(row.name)) },
+  { head: "metric", value: (row) => row.name.metric },
+  { head: "change", number: true, value: (row) => row.ratio, cell: (row) => change(row.ratio) },
+  { head: "95% interval", value: (row) => interval(row.low, row.high) },
+  { head: "old", number: true, value: (row) => row.old, cell: (row) => reading(row.old, row.name, row.unit) },
+  { head: "new", number: true, value: (row) => row.new, cell: (row) => reading(row.new, row.name, row.unit) },
+  { head: "machine", wrapped: true, value: (row) => machineName(row.name) },
+  { head: "commits", value: (row) => `${short(row.last_commit)}..${short(row.first_commit)}` },
+  { head: "culprit", prose: true, rare: true, value: (row) => row.culprits.map((culprit) => `${short(culprit.commit)} ${culprit.subject}`).join("; "), cell: (row) => (row.culprits.length ? h("div", {}, ...row.culprits.map(evidence)) : "not bisected") },
+];
+
+function stateOf(entry) {
+  if (entry.word !== "regressed") return entry.word;
+  return entry.recovered ? "recovered" : "open";
+}
+
+const TONES = { open: "bad", recovered: "none", improved: "good", changed: "warning" };
+
+function summary(rows) {
+  const open = rows.filter((row) => row.state === "open").length;
+  return `${plural(rows.length, "change")} of level, ${open} of them regressions that last`;
+}
+
+/** Which filter to give up. */
+function none(all, picks, state) {
+  if (!all.length) return "No series has changed its level yet.";
+  const given = Object.entries(picks).filter(([name]) => state[name]);
+  const loose = given.find(([name]) => all.some((row) => given.every(([other, pick]) => other === name || pick(row) === state[other])));
+  return loose ? `No change matches. Without ${loose[0]} = ${state[loose[0]]} there are some.` : "No change matches these filters.";
+}

@@ -1,0 +1,274 @@
+"""A year of one series as a document: its points, its levels, what changed them, and how small a change is seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from itertools import pairwise
+from math import expm1, log1p
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from torchperf_ci.metrics import name_and_unit
+from torchperf_ci.series.outcomes import outcome_word, passed
+from torchperf_ci.series.policy import numbers, rule_of_metric, suited
+from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.past import MIN_HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci import config
+    from torchperf_ci.series.level_changes import LevelChange, SeriesHistory
+    from torchperf_ci.series.points import Point, Series
+    from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.known_culprits import CulpritEntry, KnownCulprit
+
+
+@dataclass(frozen=True)
+class PointColumns:
+    """The points, oldest first, a list for each column. ``value`` is None where there is no number; ``why`` says why.
+
+    ``run`` counts the runs of the series' kind of machine in ``index.json``, the oldest is 0: it has the commit, the
+    branch and the time, ``after`` which the point came by so many seconds. ``low`` and ``high`` are the extremes of
+    ``n`` repetitions, ``machine`` counts in the document's list, ``why`` is by the place of the point in the columns.
+    """
+
+    run: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    value: list[float | None] = field(default_factory=list)
+    low: list[float | None] = field(default_factory=list)
+    high: list[float | None] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+    machine: list[int] = field(default_factory=list)
+    why: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangeEntry:
+    """A change of level. ``ratio``, new over old, with its 95% interval, is None where there is none.
+
+    ``last_commit`` is the last that was measured at the old level, ``first_commit`` the first at the new one;
+    ``recovered`` is when a regression was over, None while it lasts.
+    """
+
+    time: int
+    word: str
+    old: float | None
+    new: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    last_commit: str
+    first_commit: str
+    recovered: int | None
+    culprits: Sequence[KnownCulprit]
+
+
+@dataclass(frozen=True)
+class MachineEntry:
+    """From ``time`` on the series is measured on another machine: nothing is compared across it."""
+
+    time: int
+    differs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LevelEntry:
+    """The median of a stretch without a change, from its first to its last point."""
+
+    start: int
+    end: int
+    value: float
+
+
+@dataclass(frozen=True)
+class SeriesDocument:
+    """``years`` are all that the series has.
+
+    ``noise`` and ``detectable`` are shares of the value, as ``check`` sees them. ``detectable`` is the smallest change
+    that would be seen within two runs with a probability of 80%; it and ``noise`` are None where the past is too short
+    or the metric is no ratio. ``min_effect`` is the smallest that matters.
+    """
+
+    id: str
+    series: Mapping[str, str]
+    unit: str
+    direction: str
+    kind: str
+    year: int
+    years: Sequence[int]
+    points: PointColumns
+    machines: Sequence[Mapping[str, str]]
+    levels: Sequence[LevelEntry]
+    changes: Sequence[ChangeEntry]
+    machine_changes: Sequence[MachineEntry]
+    noise: float | None
+    detectable: float | None
+    min_effect: float
+    version: int = 1
+
+
+def series_document(
+    series: Series,
+    points: Sequence[Point],
+    runs: Sequence[RunFacts],
+    year: int,
+    policy: Mapping[str, config.Rule],
+    culprits: Sequence[CulpritEntry] = (),
+) -> SeriesDocument:
+    """``points`` are all of the series, oldest first: levels are those of the whole past, of which one year is told.
+
+    ``runs`` are all of its kind of machine, newest first.
+    """
+    trunk = of_trunk(points)
+    rule = rule_of_series(series, trunk, policy)
+    (history,) = segment_all({series: trunk}, lambda *_: rule)
+    noise, detectable = sensitivity_of_series(trunk, rule)
+    shown = [point for point in points if year_of(point.timestamp) == year]
+    machines = _machines(shown)
+    return SeriesDocument(
+        series.id,
+        asdict(series),
+        name_and_unit(series.metric)[1],
+        rule.direction,
+        rule.kind,
+        year,
+        sorted({year_of(point.timestamp) for point in points}),
+        _columns(series, shown, runs, machines),
+        machines,
+        [level for level in _levels(trunk, history, rule) if _overlaps(level, year)],
+        [
+            change_entry(change, rule, culprits)
+            for change in history.changes
+            if year_of(change.first.timestamp) == year
+        ],
+        [
+            MachineEntry(change.first.timestamp, change.differs)
+            for change in history.machines
+            if year_of(change.first.timestamp) == year
+        ],
+        noise,
+        detectable,
+        rule.min_effect,
+    )
+
+
+def year_of(timestamp: int) -> int:
+    """The year in UTC; 1970 where the time is unknown."""
+    return datetime.fromtimestamp(timestamp, timezone.utc).year
+
+
+def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
+    """The points of the branch that has most of them, which are what is judged; a branch of a pull request is not."""
+    counts = Counter(point.branch for point in points)
+    trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
+    return [point for point in points if point.branch == trunk]
+
+
+def rule_of_series(series: Series, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
+    """When a change matters; a target lies where it does from the first level."""
+    first = next(iter(numbers(points)), None)
+    target = points[-1].target if points else 0.0
+    return suited(rule_of_metric(series.metric, policy, target, first), points)
+
+
+def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[float | None, float | None]:
+    """Noise between runs and the smallest change that ``check`` would see on the newest machine, as shares."""
+    if rule.kind != "ratio" or not points:
+        return None, None
+    machine = points[-1].fingerprint
+    values = [value for value in numbers(p for p in points if p.fingerprint == machine) if value > 0]
+    if len(values) < MIN_HISTORY:
+        return None, None
+    row = np.array([[*np.log(values), np.nan]])
+    judged = judge(row, np.array([log1p(rule.min_effect)]))
+    return _share(judged.sigma[0]), _share(judged.detectable[0])
+
+
+def change_entry(change: LevelChange, rule: MetricRule, culprits: Iterable[CulpritEntry]) -> ChangeEntry:
+    """A change of level, with the culprits that a bisection found between the commits on its two sides."""
+    effect = change.effect if rule.kind == "ratio" else None
+    last, first = commit_of(change.last), commit_of(change.first)
+    return ChangeEntry(
+        change.first.timestamp,
+        change.word,
+        rounded(change.old),
+        rounded(change.new),
+        rounded(effect.ratio) if effect else None,
+        rounded(effect.low) if effect else None,
+        rounded(effect.high) if effect else None,
+        last,
+        first,
+        change.recovered.timestamp if change.recovered else None,
+        [entry.culprit for entry in culprits if last and first and (entry.good, entry.bad) == (last, first)],
+    )
+
+
+def commit_of(point: Point) -> str:
+    """The commit of PyTorch where the record says it, since it is PyTorch that is measured."""
+    return point.info.get("torch") or point.commit
+
+
+def why_without_number(series: Series, point: Point) -> str:
+    """Why a point has no number, in words; empty where it has one."""
+    if point.value is not None:
+        return ""
+    reason = point.info.get("reason", "")
+    word = outcome_word(point) if passed(point) is not None or "status" in point.info else "no number"
+    return f"{word}: {reason}" if reason else word or series.metric
+
+
+def rounded(value: float | None) -> float | None:
+    """Six significant digits: more than any clock tells, and half the bytes."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _columns(
+    series: Series, points: Sequence[Point], runs: Sequence[RunFacts], machines: Sequence[Mapping[str, str]]
+) -> PointColumns:
+    places = {run.name: (place, run.time) for place, run in enumerate(reversed(runs))}
+    columns = PointColumns()
+    for place, point in enumerate(points):
+        run, time = places[point.run]
+        columns.run.append(run)
+        columns.after.append(point.timestamp - time)
+        columns.value.append(rounded(point.value))
+        columns.low.append(rounded(min(point.repetitions, default=None)))
+        columns.high.append(rounded(max(point.repetitions, default=None)))
+        columns.n.append(len(point.repetitions))
+        columns.machine.append(machines.index(point.fingerprint))
+        if why := why_without_number(series, point):
+            columns.why[place] = why
+    return columns
+
+
+def _machines(points: Iterable[Point]) -> list[Mapping[str, str]]:
+    machines: list[Mapping[str, str]] = []
+    for point in points:
+        if not any(point.fingerprint is known or point.fingerprint == known for known in machines):
+            machines.append(point.fingerprint)
+    return machines
+
+
+def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -> Iterable[LevelEntry]:
+    """Between changes of level and of machine; an outcome has no level to draw."""
+    if rule.kind == "outcome":
+        return
+    edges = {0, len(points), *(c.index for c in history.changes), *(c.index for c in history.machines)}
+    for start, end in pairwise(sorted(edges)):
+        if values := numbers(points[start:end]):
+            value = rounded(float(np.median(values)))
+            yield LevelEntry(points[start].timestamp, points[end - 1].timestamp, value or 0.0)
+
+
+def _overlaps(level: LevelEntry, year: int) -> bool:
+    return year_of(level.start) <= year <= year_of(level.end)
+
+
+def _share(log: float) -> float | None:
+    return rounded(expm1(log)) if np.isfinite(log) else None

@@ -1,0 +1,73 @@
+"""``torchperf site``: the pages and all documents as files, for any web server and for GitHub Pages."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from torchperf_ci import config
+from torchperf_ci.console import say
+from torchperf_ci.document import counted
+from torchperf_ci.errors import OutputDirectoryError
+from torchperf_ci.records.files import replace_by
+from torchperf_ci.store.migrations import open_existing
+from torchperf_ci.web.documents import documents_of_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_ci.options.keeping_commands import SiteOptions
+    from torchperf_ci.web.documents import Documents
+
+PAGES = Path(__file__).with_name("pages")
+
+
+def site_command(options: SiteOptions) -> int:
+    """Write the site; of one that is there already, only what has changed."""
+    settings = config.find(options.config)
+    with open_existing(options.store or settings.store) as store:
+        written, files = write_site(documents_of_store(store, settings), Path(options.dir))
+    say(
+        f"{counted(files, 'file')} in {options.dir}, {written} of them new or changed; "
+        f"look at them: python3 -m http.server --directory {options.dir} 8000"
+    )
+    return 0
+
+
+def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
+    """Write pages and documents; how many were new or changed, and how many there are.
+
+    Documents of what is no longer in the store go. Raises :class:`OutputDirectoryError`.
+    """
+    written = files = 0
+    kept = set()
+    try:
+        for path, content in _contents(documents):
+            target = folder / path
+            kept.add(target)
+            files += 1
+            if not target.exists() or target.read_bytes() != content:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                replace_by(target, partial(_write, content))
+                written += 1
+        for old in (folder / "data").rglob("*.json"):
+            if old not in kept:
+                old.unlink()
+    except OSError as error:
+        msg = f"{folder}: the site cannot be written: {error.strerror}; name a directory that is writable"
+        raise OutputDirectoryError(msg) from error
+    return written, files
+
+
+def _contents(documents: Documents) -> Iterator[tuple[str, bytes]]:
+    """The documents first, so that a page never finds less than it was made for."""
+    for path, content in documents.everything():
+        yield f"data/{path}", content
+    for page in sorted(PAGES.rglob("*")):
+        if page.is_file():
+            yield str(page.relative_to(PAGES)), page.read_bytes()
+
+
+def _write(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)
