@@ -1,13 +1,12 @@
-"""docs/workloads.md is true: its table, its list of operators, and its example."""
+"""docs/workloads.md is true: its table, its list of operators, and its examples."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import pytest
 import torch
 
 from torchperf_ci.suite.registry import catalogue
@@ -15,7 +14,8 @@ from torchperf_ci.suite.registry import catalogue
 if TYPE_CHECKING:
     from torchperf_ci.suite import Task
 
-PAGE = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
 
 
 def test_the_table_names_every_workload_and_its_task():
@@ -38,44 +38,39 @@ def train(example: str, path: Path) -> Task:
     (name,) = found.suites[str(path)]
     entry = found.workloads[name]
     torch.manual_seed(0)
-    task = entry.task_of(entry.batch_size("training", "cpu"))
+    task = entry.task_of(entry.batch_size("training", "cpu"), "training")
     task.loss(task.call(task.model)).backward()
     task.optimizer(task.model.parameters()).step()
     return task
 
 
 def test_the_example_loads_and_runs(tmp_path):
-    assert len(EXAMPLES[0].splitlines()) <= 11
-    assert train(EXAMPLES[0], tmp_path / "example.py").inputs[0].shape[0] == 8
+    (example,) = (text for text in EXAMPLES if "my_net" in text)
+    assert len(example.splitlines()) <= 11
+    assert train(example, tmp_path / "example.py").inputs[0].shape[0] == 8
 
 
-class BertConfig:
-    """What the example asks of the library's, whose vocabulary is as large as this by default."""
-
-    vocab_size = 30522
-
-    def __init__(self, **sizes: object) -> None:
-        assert sizes["hidden_size"] % sizes["num_attention_heads"] == 0
-        self.hidden_size = sizes["hidden_size"]
-
-
-class BertForMaskedLM(torch.nn.Module):
-    """Arguments and attributes are named as the library's are."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.embedding = torch.nn.Embedding(config.vocab_size, config.hidden_size)
-
-    def forward(
-        self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None, labels=None
-    ):
-        logits = self.embedding(input_ids) * attention_mask.unsqueeze(-1)
-        return SimpleNamespace(
-            loss=torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten() % 128)
-        )
+@pytest.mark.filterwarnings("default")  # a library's are its own
+def test_a_model_of_hugging_face_takes_three_lines(tmp_path):
+    example, by_name = (text for text in EXAMPLES if "huggingface" in text)
+    assert PAGE.index(example) < 100
+    assert len([*filter(None, example.splitlines())]) == 3
+    path = tmp_path / "gpt2.py"
+    path.write_text(example)
+    assert catalogue([path]).suites[str(path)] == ("language/gpt2",)
+    assert set(train(by_name, tmp_path / "bert.py").inputs) == {"input_ids", "labels"}
 
 
-def test_the_example_for_models_of_hugging_face_loads_and_runs(tmp_path, monkeypatch):
-    library = SimpleNamespace(BertConfig=BertConfig, BertForMaskedLM=BertForMaskedLM)
-    monkeypatch.setitem(sys.modules, "transformers", library)
-    assert set(train(EXAMPLES[1], tmp_path / "named.py").inputs) == {"input_ids", "attention_mask", "labels"}
+def test_the_example_of_a_step_is_that_of_the_examples():
+    (example,) = (text for text in EXAMPLES if "my_gan" in text)
+    body = example[example.index("    generator = ") :].replace("def step(mark, noise, images)", "")
+    original = (ROOT / "examples/gan.py").read_text()
+    for line in filter(None, body.splitlines()):
+        assert line.strip() in original
+
+
+def test_what_needs_a_library_loads_without_it(tmp_path):
+    (example,) = (text for text in EXAMPLES if "requires" in text)
+    path = tmp_path / "needs.py"
+    path.write_text(example)
+    assert catalogue([path]).workloads["vision/torchvision_resnet18"].requires == ("torchvision",)

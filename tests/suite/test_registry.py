@@ -35,13 +35,15 @@ def write(tmp_path):
 
 def test_the_built_in_suites_cover_the_domains_and_operators():
     found = catalogue()
-    core, operators = found.suites["core"], found.suites["operators"]
+    core, operators, models = (found.suites[name] for name in ("core", "operators", "transformers"))
     assert found.unavailable == {}
     assert len(core) >= 18
     assert len(operators) >= 32
     assert {name.split("/")[0] for name in core} == DOMAINS
     assert {name.split("/")[0] for name in operators} == {"operators"}
-    assert sorted(found.suites["all"]) == sorted((*core, *operators)) == sorted(found.workloads)
+    assert sorted(found.suites["all"]) == sorted((*core, *operators, *models)) == sorted(found.workloads)
+    assert len(models) >= 30
+    assert all(found.workloads[name].requires for name in models)
 
 
 def test_every_name_of_every_suite_is_a_workload_of_that_name():
@@ -64,14 +66,23 @@ def test_the_quick_suite_is_whole():
     assert 2 <= len(operators) <= 3
 
 
-def test_a_provider_whose_library_is_missing_is_listed_with_the_reason(monkeypatch, tmp_path):
-    (tmp_path / "models_of_a_missing_library.py").write_text("import a_library_that_is_missing\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "PROVIDERS", ("torchperf_ci.suite.vision", "models_of_a_missing_library"))
+def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write):
+    path = write(
+        GOOD.format(name="one").replace('"nothing"', '"nothing", requires=("a-library-that-is-missing",)')
+    )
+    found = catalogue([path])
+    assert found.suites[str(path)] == ("mine/one",)
+    (reason,) = found.unavailable.values()
+    assert reason.startswith("needs a-library-that-is-missing: ")
+    assert reason.endswith(" -m pip install a-library-that-is-missing")
+
+
+def test_all_is_what_can_be_built_here(monkeypatch):
+    missing = property(lambda entry: "needs it" if entry.requires else "")
+    monkeypatch.setattr(registry.Workload, "unavailable", missing)
     found = catalogue()
-    reason = "No module named 'a_library_that_is_missing'"
-    assert found.unavailable == {"models_of_a_missing_library": reason}
-    assert set(found.suites["all"]) == {name for name in found.workloads if name.startswith("vision/")}
+    assert found.suites["all"] == (*found.suites["core"], *found.suites["operators"])
+    assert set(found.unavailable) == set(found.suites["transformers"])
 
 
 def test_a_file_is_a_suite_named_like_its_path(write):

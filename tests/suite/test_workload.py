@@ -35,6 +35,17 @@ def test_per_device_tells_the_device_classes_apart_in_both_modes():
         assert entry.batch_size(mode, "accelerator") == 128
 
 
+def test_without_a_batch_the_function_gets_none_and_a_step_is_one_sample():
+    entry = workload("a/b", "t", batch=None)(lambda: Task(torch.neg, (torch.ones(3),)))
+    assert entry.batch_size("training", "accelerator") == 1
+    assert entry.task_of(1).inputs[0].shape == (3,)
+
+
+def test_a_requirement_that_is_no_tuple_is_refused():
+    with pytest.raises(ValueError, match=r'write a tuple, such as \("transformers",\)'):
+        workload("a/b", "t", requires="transformers")(build)
+
+
 @pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", "vision/ré", ""])
 def test_a_malformed_name_is_refused(name):
     with pytest.raises(ValueError, match="write domain/model"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-# A provider is a module whose workloads join the catalogue; one that cannot be imported is unavailable.
+# Modules whose workloads join the catalogue. Each is a static table: model libraries are imported by ``build`` alone.
 PROVIDERS = (
     "torchperf_ci.suite.vision",
     "torchperf_ci.suite.language",
@@ -27,6 +27,7 @@ PROVIDERS = (
     "torchperf_ci.suite.speech",
     "torchperf_ci.suite.scientific",
     "torchperf_ci.suite.operators",
+    "torchperf_ci.suite.transformers_models",
 )
 
 # Cheap to build and to run, and together of every kind: convolution, attention, recurrence, embeddings, many
@@ -44,13 +45,13 @@ QUICK = (
 )
 
 
-SUITES = ("quick", "core", "operators", "all")
+SUITES = ("quick", "core", "operators", "transformers", "all")
 """The built-in suites."""
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All workloads by name, the names in each suite, and why a provider's workloads are missing."""
+    """All workloads by name, the names in each suite, and by name why a workload cannot be built here."""
 
     workloads: Mapping[str, Workload]
     suites: Mapping[str, tuple[str, ...]]
@@ -72,7 +73,7 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
 
     A file's workloads form a suite named like the path. Raises BadSuiteFileError for a file that is no use.
     """
-    workloads, unavailable = _built_in(PROVIDERS)
+    workloads = _built_in(PROVIDERS)
     suites = _built_in_suites(workloads)
     sources = dict.fromkeys(workloads, "the built-in suite")
     for path in dict.fromkeys(files):
@@ -81,26 +82,22 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
         workloads |= {entry.name: entry for entry in found}
         sources |= {entry.name: str(path) for entry in found}
         suites[str(path)] = tuple(entry.name for entry in found)
+    unavailable = {name: why for name, entry in workloads.items() if (why := entry.unavailable)}
     return Catalogue(workloads, suites, unavailable)
 
 
-def _built_in(providers: Sequence[str]) -> tuple[dict[str, Workload], dict[str, str]]:
-    workloads, unavailable = dict[str, Workload](), dict[str, str]()
-    for provider in providers:
-        try:
-            module = importlib.import_module(provider)
-        except ImportError as error:
-            unavailable[provider] = str(error)
-            continue
-        workloads |= {entry.name: entry for entry in _workloads_of(module)}
-    return workloads, unavailable
+def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
+    modules = map(importlib.import_module, providers)
+    return {entry.name: entry for module in modules for entry in _workloads_of(module)}
 
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
-    core = tuple(name for name in workloads if name not in operators)
+    models = tuple(name for name, entry in workloads.items() if entry.requires)
+    core = tuple(name for name in workloads if name not in (*operators, *models))
     quick = tuple(name for name in QUICK if name in workloads)
-    return dict(zip(SUITES, (quick, core, operators, tuple(workloads)), strict=True))
+    available = tuple(name for name, entry in workloads.items() if not entry.unavailable)
+    return dict(zip(SUITES, (quick, core, operators, models, available), strict=True))
 
 
 def _workloads_of(module: ModuleType) -> Iterator[Workload]:

@@ -1,0 +1,173 @@
+"""Models of the transformers library, made from a config: random weights, nothing downloaded.
+
+The library is imported when a workload is built, never when it is listed.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchperf_ci.suite.workload import MODES, Task, Workload, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Inputs = dict[str, torch.Tensor]
+
+_HEADS = (
+    *("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "IMAGE_CLASSIFICATION"),
+    *("AUDIO_CLASSIFICATION", "VIDEO_CLASSIFICATION", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION"),
+)
+"""The library's tables of models, the one that says most of an architecture first."""
+_AUDIO_SAMPLES = 16_000
+_TRANSCRIBED = 32
+"""Tokens of a transcription."""
+
+
+def huggingface(
+    name: str,
+    config: object,
+    *,
+    model: str = "",
+    task: str = "transformers model",
+    batch: int | Mapping[str, int] | None = 1,
+    modes: tuple[str, ...] = MODES,
+    tokens: int = 128,
+    inputs: Callable[[int], Mapping[str, torch.Tensor]] | None = None,
+    **settings: object,
+) -> Workload:
+    """A workload from a config of the transformers library, or from the name of an architecture and its settings.
+
+    ``model`` is a class of the library, such as ``GPT2ForSequenceClassification``; by default it is the architecture
+    with the head that it is best known for. ``tokens`` is the length of texts; ``inputs`` gives other inputs by name
+    for a batch size, with labels, if training needs them. Dropout is 0, there is no cache and no random masking, so
+    that eager and compiled steps can be compared.
+    """
+
+    if settings and not isinstance(config, str):
+        msg = f"huggingface({name!r}): {', '.join(settings)}: write the settings of a config into the config"
+        raise TypeError(msg)
+
+    def build(batch_size: int, mode: str) -> Task:
+        made = _prepared(config, settings)
+        kind = _model_class(made, model)
+        given = inputs(batch_size) if inputs else _inputs(kind, made, batch_size, tokens, mode)
+        facts = {**_facts(made), "class": kind.__name__, "tokens": tokens}
+        return Task(kind(made), given, loss=_loss, optimizer=_optimizer, config=facts)
+
+    decorate = workload(
+        name, task, batch=batch, modes=modes, origin="transformers", requires=("transformers",)
+    )
+    return decorate(build)
+
+
+def _optimizer(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-5, eps=1e-3)
+
+
+def _loss(output: Any) -> torch.Tensor:
+    """The model's own, or, of one that has none, the mean square of what it returns first."""
+    loss = getattr(output, "loss", None)
+    if loss is None:
+        loss = output[0].float().square().mean()
+    return loss.float()  # type: ignore[no-any-return]  # of a library that need not be here
+
+
+def _prepared(config: object, settings: Mapping[str, object]) -> Any:
+    """A config of our own, without what draws at random or remembers the last call."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
+    transformers = importlib.import_module("transformers")
+    named = isinstance(config, str)
+    made: Any = transformers.AutoConfig.for_model(config, **settings) if named else copy.deepcopy(config)
+    for part in (made, *(getattr(made, name) for name in made.sub_configs)):
+        for key, value in part.to_dict().items():
+            if "drop" in key and isinstance(value, float):
+                setattr(part, key, 0.0)
+        for switch in ("use_cache", "apply_spec_augment"):
+            if hasattr(part, switch):
+                setattr(part, switch, False)
+    return made
+
+
+def _model_class(config: Any, name: str) -> Any:
+    transformers = importlib.import_module("transformers")
+    if name:
+        return getattr(transformers, name)
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    tables = [getattr(auto, f"MODEL_FOR_{head}_MAPPING_NAMES", {}) for head in _HEADS]
+    known = (
+        table[config.model_type]
+        for table in (*tables, auto.MODEL_MAPPING_NAMES)
+        if config.model_type in table
+    )
+    found = next(known)
+    return getattr(transformers, found if isinstance(found, str) else found[0])
+
+
+def _inputs(kind: Any, config: Any, batch: int, tokens: int, mode: str) -> Inputs:
+    """Random ones of the shape that the model's main input has; in training with labels."""
+    name = kind.main_input_name
+    makers: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
+        "input_ids": _texts,
+        "pixel_values": _images,
+        "input_values": _sounds,
+        "input_features": _spectrograms,
+    }
+    if name not in makers:
+        msg = f"{kind.__name__} takes {name}: give huggingface() the inputs, as inputs=lambda batch: {{...}}"
+        raise ValueError(msg)
+    found = {name: makers[name](config, batch, tokens)}
+    labels = _labels(kind.__name__, config, found[name], batch)
+    if labels is not None and config.is_encoder_decoder:
+        found["decoder_input_ids"] = labels
+    if labels is not None and mode == "training":
+        found["labels"] = labels
+    return found
+
+
+def _texts(config: Any, batch: int, tokens: int) -> torch.Tensor:
+    return torch.randint(config.get_text_config().vocab_size, (batch, tokens))
+
+
+def _images(config: Any, batch: int, _: int) -> torch.Tensor:
+    part = getattr(config, "vision_config", config)
+    size = getattr(part, "image_size", 224)
+    height, width = (size, size) if isinstance(size, int) else size
+    return torch.randn(batch, getattr(part, "num_channels", 3), height, width)
+
+
+def _sounds(_config: Any, batch: int, _: int) -> torch.Tensor:
+    return torch.randn(batch, _AUDIO_SAMPLES)
+
+
+def _spectrograms(config: Any, batch: int, _: int) -> torch.Tensor:
+    return torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions)
+
+
+def _labels(kind: str, config: Any, given: torch.Tensor, batch: int) -> torch.Tensor | None:
+    """What the head learns: the text itself, a transcription, a class; None where we know of nothing."""
+    if kind.endswith(("LMHeadModel", "ForMaskedLM", "ForCausalLM")):
+        return given
+    if kind.endswith("ForConditionalGeneration"):
+        length = given.shape[1] if given.ndim == 2 and not given.is_floating_point() else _TRANSCRIBED
+        return torch.randint(config.get_text_config().vocab_size, (batch, length))
+    if kind.endswith(("ForImageClassification", "ForSequenceClassification", "ForAudioClassification")):
+        return torch.randint(config.num_labels, (batch,))
+    if kind.endswith("ForTokenClassification"):
+        return torch.randint(config.num_labels, given.shape)
+    return None
+
+
+def _facts(config: Any) -> dict[str, object]:
+    """What the config says, less what a later release of the library adds and leaves at nothing."""
+    told = config.to_dict()
+    return {
+        key: value
+        for key, value in told.items()
+        if key != "transformers_version" and value not in (None, False, [], {}, "")
+    }
