@@ -1,35 +1,43 @@
 #!/usr/bin/env bash
 # Install the toolkit that this file is a part of into a virtual environment of its own.
 #
-# PYTHON           the interpreter to make it with
-# RUNNER_TEMP      the folder to make it in, which the runner empties after the job
-# TORCHPERF_EXTRA  an extra of the package to install as well, if any
+#     install.sh plan    say which wheels that takes, so that the runner's cache can be asked for them
+#     install.sh         install
+#
+# PYTHON             the interpreter to make it with
+# RUNNER_TEMP        the folder to make it in, which the runner empties after the job
+# RUNNER_TOOL_CACHE  the folder that keeps downloaded wheels, if it is writable: a self-hosted runner keeps it
+# TORCHPERF_EXTRA    an extra of the package to install as well, if any
 #
 # Outputs: command, the toolkit's command, and python, its interpreter. Nothing else of the job changes: not PATH, not
-# the caller's Python, not the folder of the action, which is copied before it is built. A later use in the same job
-# finds what the first one made.
+# the caller's Python, not the folder of the action. A later use in the same job finds what the first one made.
+# Outputs of the plan: extra, as it was given; wheels, their folder; key, a name for its content; and missing, true where
+# it has to be filled.
 set -euo pipefail
 
 readonly deadline=600
-readonly project=(LICENSE README.md pyproject.toml torchperf_ci)
 readonly requirements=actions/setup/requirements${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}.txt
+readonly installer=actions/setup/requirements-uv.txt
 
 # The caller's index, proxy, certificates and cache stay. This would change where pip installs to, or what: containers
 # of PyTorch, for one, come with PIP_CONSTRAINT for the packages that are under test here.
 unset PYTHONHOME PYTHONPATH PYTHONWARNINGS
 unset PIP_BUILD_CONSTRAINT PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_NO_BINARY PIP_NO_BUILD_ISOLATION PIP_NO_DEPS
 unset PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV PIP_REQUIREMENT PIP_ROOT PIP_TARGET PIP_USER
+while read -r name; do
+  unset "$name" # uv takes wheels that are here, and nothing from anywhere else
+done < <(compgen -A export UV_ || true)
 
 fail() {
   printf '::error title=torchperf cannot be installed::%s\n' "$1"
   exit 1
 }
 
-# The project as it is here, and the Python that it is installed for.
+# What "$1" tells of the Python that they are installed for, and the files after it.
 fingerprint() {
   {
-    find "${project[@]}" "$requirements" -type f ! -name '*.pyc' -exec cksum {} + | LC_ALL=C sort
-    "$PYTHON" -c 'import sys; print(sys.executable, sys.version)'
+    "$PYTHON" -I -c "import sys, sysconfig; print($1)"
+    find "${@:2}" -type f ! -name '*.pyc' -exec cksum {} + | LC_ALL=C sort
   } | cksum | cut -d ' ' -f 1
 }
 
@@ -42,42 +50,100 @@ sys.exit(subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode)
 ' "$deadline" "$@"
 }
 
-# Uncompiled, in half the time: most modules of the dependencies are never imported in this job.
-pip_install() {
-  with_deadline "$home/venv/bin/python" -I -m pip install --quiet --no-compile --no-user \
-    --disable-pip-version-check --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" "$@"
+# The wheels are exactly those that lock.sh has seen, whatever the index serves today. A cache appears at once and whole,
+# so that two jobs of one machine may fill it.
+download() {
+  "$PYTHON" -I -m venv "$home/pip" || fail "$PYTHON -m venv failed, see the log above. Does the runner's disk have room?"
+  mkdir -p "${wheels%/*}"
+  local new
+  new=$(mktemp -d "$wheels.XXXXXX")
+  with_deadline "$home/pip/bin/python" -I -m pip download --quiet --disable-pip-version-check \
+    --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" --require-hashes --only-binary :all: \
+    --requirement "$requirements" --requirement "$installer" --dest "$new" ||
+    fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
+  rm -rf "$home/pip" "$wheels"
+  mv "$new" "$wheels" 2>/dev/null || wheels=$new
 }
 
-# The dependencies are exactly the files that lock.sh has seen, whatever the index serves today, and none of them is
-# built here. So is what builds the toolkit, for which nothing more is fetched.
+# Every file has a hash of the lock: a cache is written by jobs that run what is measured, so it is not believed.
+is_good() {
+  [[ -d $wheels ]] && "$PYTHON" -I - "$wheels" "$requirements" "$installer" <<'PY'
+import hashlib, pathlib, re, sys
+folder, *locks = map(pathlib.Path, sys.argv[1:])
+known = {hash for lock in locks for hash in re.findall("sha256:([0-9a-f]{64})", lock.read_text())}
+files = list(folder.iterdir())
+found = {hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file() and not file.is_symlink()}
+sys.exit(not files or len(found) < len(files) or not found <= known)
+PY
+}
+
+# uv takes a second where pip takes twenty. It is one of the wheels, and none of the job.
+unpack_installer() {
+  "$PYTHON" -I - "$wheels" "$home/uv" <<'PY'
+import pathlib, sys, zipfile
+(wheel,) = pathlib.Path(sys.argv[1]).glob("uv-*.whl")
+with zipfile.ZipFile(wheel) as file:
+    (name,) = (name for name in file.namelist() if name.endswith(".data/scripts/uv"))
+    pathlib.Path(sys.argv[2]).write_bytes(file.read(name))
+PY
+  chmod +x "$home/uv"
+}
+
+run_uv() {
+  with_deadline "$home/uv" "$@" --quiet --no-config --offline --no-python-downloads --cache-dir "$home/cache"
+}
+
+# Uncompiled: most modules of the dependencies are never imported in this job.
+install_wheels() {
+  unpack_installer &&
+    run_uv venv --clear --no-project --python "$PYTHON" "$home/venv" &&
+    run_uv pip install --python "$home/venv/bin/python" --no-index --find-links "$wheels" --require-hashes \
+      --only-binary :all: --requirement "$requirements"
+}
+
+# A cache that is not good, or not whole, is as if there were none. The toolkit itself needs no build.
 install() {
   rm -rf "$home"
-  mkdir -p "$home/source"
-  cp -R "${project[@]}" "$home/source"
-  "$PYTHON" -I -m venv "$home/venv" ||
-    fail "$PYTHON -m venv failed, see the log above. Does the runner's disk have room?"
-  pip_install --require-hashes --only-binary :all: --requirement "$requirements" ||
-    fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
-  pip_install --no-index --no-deps --no-build-isolation "$home/source" ||
-    fail "pip failed or took more than ${deadline} s, see the log above. Is the action's folder complete?"
-  rm -rf "$home/source"
+  mkdir -p "$home"
+  if ! is_good || ! install_wheels; then
+    download
+    install_wheels ||
+      fail "uv failed or took more than ${deadline} s, see the log above. Does the runner's disk have room?"
+  fi
+  packages=$("$home/venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  cp -R torchperf_ci "$packages"
+  cp -R workflows-templates "$packages/torchperf_ci/init" # as the wheel has them
+  rm -rf "$home/cache" "$home/uv"
 }
 
 # -I: the job's PYTHONPATH and working directory are for the Python under test, and are handed on to it untouched.
 write_command() {
-  cat >"$home/unchecked" <<'SH'
+  cat >"$home/unchecked" <<'SH2'
 #!/bin/sh
 exec "${0%/*}/venv/bin/python" -I -m torchperf_ci "$@"
-SH
+SH2
   chmod +x "$home/unchecked"
-  "$home/unchecked" --help >/dev/null ||
-    fail "the installed command does not start, see the log above. Does pip's configuration install elsewhere?"
+  "$home/unchecked" --help >/dev/null || fail "the installed command does not start, see the log above."
   mv "$home/unchecked" "$home/torchperf"
 }
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ -f $requirements ]] || fail "there is no extra '${TORCHPERF_EXTRA:-}': give store, or none"
-home=$RUNNER_TEMP/torchperf-$(fingerprint)${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}
+home=$RUNNER_TEMP/torchperf-$(fingerprint 'sys.executable, sys.version' torchperf_ci "$requirements")${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}
+keep=$RUNNER_TEMP
+if [[ -n ${RUNNER_TOOL_CACHE:-} ]] && mkdir -p "$RUNNER_TOOL_CACHE" 2>/dev/null && [[ -w $RUNNER_TOOL_CACHE ]]; then
+  keep=$RUNNER_TOOL_CACHE
+fi
+key=torchperf-wheels-$(fingerprint 'sys.version_info[:2], sysconfig.get_platform()' "$requirements" "$installer")
+wheels=$keep/$key
+if [[ ${1:-} == plan ]]; then
+  missing=true
+  if [[ -x $home/torchperf || -d $wheels ]]; then
+    missing=
+  fi
+  printf 'extra=%s\nwheels=%s\nkey=%s\nmissing=%s\n' "${TORCHPERF_EXTRA:-}" "$wheels" "$key" "$missing" >>"$GITHUB_OUTPUT"
+  exit
+fi
 if [[ ! -x $home/torchperf ]]; then
   install
   write_command

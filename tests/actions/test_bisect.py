@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fast_import import Stream
 
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import read_culprits
 
 if TYPE_CHECKING:
     from conftest import Act, Hostile, Runner

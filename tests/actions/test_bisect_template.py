@@ -13,7 +13,7 @@ from copied import copied
 from planted_changes import quadratic
 from slowed_repository import Repository, make_repository
 
-from torchperf_ci.culprits.culprits_file import read_culprits
+from torchperf_ci.culprits.culprit import read_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

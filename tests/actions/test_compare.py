@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.verdicts.verdicts_file import read_verdicts
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

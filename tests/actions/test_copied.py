@@ -14,7 +14,7 @@ import pytest
 from act_runner import standing_in
 from copied import REPLACED, copied, workflows
 from past_nights import remember
-from seaweedfs import BUCKET
+from seaweedfs import BUCKET, JUDGE, ROLE
 
 from torchperf_ci.places import open_place
 from torchperf_ci.store.migrations import open_store
@@ -158,6 +158,12 @@ def test_the_workflow_that_keeps_records_in_a_bucket(user: User, role: dict[str,
     assert done.results == {"measure": "success"}, done.log
     (model,) = {record["model"]["name"] for record in kept(f"s3://{BUCKET}/granted/benchmarks")}
     assert model == "caller/library"
+    warnings = "".join(event["raw"] for event in done.commands("measure", "warning"))
+    assert "nothing is judged: s3://records/granted/benchmarks: s3:ListBucket was refused" in warnings
+    shutil.rmtree(user.folder / ".github")
+    judged = user.run(copied("docs/actions.md: Benchmarks").replace(ROLE, JUDGE), "schedule", **role)
+    assert judged.results == {"measure": "success"}, judged.log
+    assert "1 comparable run before; 5 tell what is noise" in judged.log
 
 
 def test_the_workflow_of_another_harness_sends_what_is_pushed_and_shows_what_is_proposed(

@@ -11,14 +11,14 @@ import yaml
 
 from torchperf_ci.options import options_of
 from torchperf_ci.options.judging_commands import CheckOptions, PlanOptions, ReportOptions, WatchOptions
-from torchperf_ci.options.keeping_commands import UploadOptions
+from torchperf_ci.options.keeping_commands import IngestOptions, SiteOptions, UploadOptions
 from torchperf_ci.options.measuring_commands import BisectOptions, CompareOptions, RunOptions
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option
 
 PROJECT = Path(__file__).parents[2]
-ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH, SETUP = (
+ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SITE, WATCH, SETUP = (
     "action.yml",
     "actions/plan/action.yml",
     "actions/run/action.yml",
@@ -27,12 +27,13 @@ ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH, SETUP = (
     "actions/compare/action.yml",
     "actions/bisect/action.yml",
     "actions/report/action.yml",
+    "actions/site/action.yml",
     "actions/watch/action.yml",
     "actions/setup/action.yml",
 )
 ACTIONS: dict[str, dict[str, Any]] = {
     file: yaml.safe_load((PROJECT / file).read_text())
-    for file in (ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, WATCH, SETUP)
+    for file in (ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SITE, WATCH, SETUP)
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another
 # name, or decides by itself.
@@ -186,10 +187,11 @@ def test_the_root_action_hands_each_input_on() -> None:
     }
     assert {key: value for key, value in checks.items() if "inputs." in value} == {
         "GITHUB_TOKEN": "${{ inputs.github-token }}",
+        "TORCHPERF_UPLOAD_TO": "${{ inputs.upload-to }}",
         OPTIONS[CHECK]["policy"].env: "${{ inputs.config }}",
         **{
             OPTIONS[CHECK][name].env: f"${{{{ inputs.{name} }}}}"
-            for name in ("against", "store", "on-failure")
+            for name in ("against", "store", "role", "region", "on-failure")
         },
     }
     assert inputs == of_run | {"upload-to", "role", "region", "github-token", "against", "store"}
@@ -197,12 +199,20 @@ def test_the_root_action_hands_each_input_on() -> None:
 
 @pytest.mark.parametrize("action", [ROOT, CHECK])
 def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_one(action) -> None:
-    extra = step(action, "toolkit")["env"]["TORCHPERF_EXTRA"]
+    extra = step(action, "wheels")["env"]["TORCHPERF_EXTRA"]
     for past in (
         "inputs.against == 'store'",
-        *(f"startsWith(inputs.against, '{x}')" for x in ("branch:", "s3://")),
+        *(f"startsWith(inputs.against, '{x}')" for x in ("branch:", "s3://", "chdb://", "clickhouse://")),
     ):
         assert past in extra
+
+
+def test_what_a_store_needs_is_installed_where_uploads_are_the_past() -> None:
+    extra = step(ROOT, "wheels")["env"]["TORCHPERF_EXTRA"]
+    assert all(
+        f"startsWith(inputs.upload-to, '{x}')" in extra
+        for x in ("branch:", "s3://", "chdb://", "clickhouse://")
+    )
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -212,11 +222,22 @@ def test_no_expression_reaches_a_shell(action) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-@pytest.mark.parametrize("action", [ROOT, PLAN, RUN, UPLOAD, COMPARE, BISECT, REPORT, WATCH])
+def test_what_a_site_is_given_reaches_both_commands_as_its_variable() -> None:
+    known = {option.env for command in (IngestOptions, SiteOptions) for option in options_of(command)}
+    inputs = {key: value for key, value in step(SITE, "site")["env"].items() if "inputs." in value}
+    token = inputs.pop("GITHUB_TOKEN")
+    assert inputs.keys() <= known
+    given = {*inputs.values(), token}
+    assert given == {f"${{{{ inputs.{name} }}}}" for name in ACTIONS[SITE]["inputs"]}
+    assert {declared["default"] for declared in ACTIONS[SITE]["inputs"].values()} == {"", *TOKEN.values()}
+
+
+@pytest.mark.parametrize("action", [ROOT, PLAN, RUN, UPLOAD, COMPARE, BISECT, REPORT, SITE, WATCH])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
-    assert [shared(action, name) for name in ("host", "fetched", "toolkit")] == [
-        shared(SETUP, name) for name in ("host", "fetched", "toolkit")
-    ]
+    names = ("host", "fetched", "wheels", "toolkit")
+    assert [shared(action, name) for name in names] == [shared(SETUP, name) for name in names]
+    (cache,) = (found for found in ACTIONS[SETUP]["runs"]["steps"] if "cache@" in found.get("uses", ""))
+    assert cache in ACTIONS[action]["runs"]["steps"]
 
 
 def test_records_are_uploaded_and_offered_in_the_same_steps_everywhere() -> None:

@@ -14,9 +14,8 @@ from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.evidence import evidence_of
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +64,8 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_store(f"chdb://{folder}/store") as store:
         ingest_place(store, open_place(str(delivered)))
     verdicts = [regressed(1.2, WORSE), regressed(1.5, BAD), regressed(1.1, "d" * 40)]
-    verdicts_file.write_verdicts(folder / "verdicts.json", Judgement("check", "", "", verdicts))
-    verdicts_file.write_verdicts(folder / "quiet.json", Judgement("check", "", "", []))
+    write_verdicts(folder / "verdicts.json", Judgement("check", "", "", verdicts))
+    write_verdicts(folder / "quiet.json", Judgement("check", "", "", []))
     return folder
 
 
@@ -106,9 +105,7 @@ def test_a_job_that_measures_knows_what_on_what_and_how(plans: Any) -> None:
 def test_a_job_that_bisects_finds_its_verdicts(plans: Any) -> None:
     for row, bad in zip(rows(plans, "bisect", BISECTED), (BAD, WORSE), strict=True):
         assert (row["good"], row["bad"], row["deadline"]) == (GOOD, bad, 1800)
-        (verdict,) = verdicts_file.read_verdicts(
-            plans.evidence / "plan/bisections" / row["verdicts"]
-        ).verdicts
+        (verdict,) = read_verdicts(plans.evidence / "plan/bisections" / row["verdicts"]).verdicts
         assert verdict.evidence.commits.first_new.commit == bad
 
 

@@ -16,8 +16,7 @@ from github_api import JOB, REPOSITORY, GitHub, Pull, running_github
 from torchperf_ci.report.pull_request_comment import comment_marker
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +59,7 @@ class Users:
 
     def keep(self, judgement: Judgement) -> None:
         """The artifact of a run, which is whatever its author likes."""
-        verdicts_file.write_verdicts(self.artifacts / ARTIFACT / "verdicts.json", judgement)
+        write_verdicts(self.artifacts / ARTIFACT / "verdicts.json", judgement)
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub
     ended = users.run("pull_request", "pull-request", event, origin, torch)
     log = (ended.evidence / "act.log").read_text()
     assert ended.results == {"compare": "failure"}, log
-    (verdict,) = verdicts_file.read_verdicts(users.artifacts / ARTIFACT / "verdicts.json").red
+    (verdict,) = read_verdicts(users.artifacts / ARTIFACT / "verdicts.json").red
     assert (verdict.series.model, verdict.series.metric) == ("caller/library", "latency(ms)")
     assert [event for event in ended.commands("compare", "error") if "caller/library" in event["raw"]]
     commented = comment_on(users, github, head)
@@ -179,9 +178,7 @@ def test_a_run_that_was_skipped_is_followed_by_nothing(users: Users, github: Git
 
 def test_a_run_that_could_not_compare_leaves_no_older_verdict(users: Users, github: GitHub) -> None:
     """The verdicts of an earlier attempt are none of this one's."""
-    verdicts_file.write_verdicts(
-        users.artifacts / "torchperf-verdicts-0/verdicts.json", Judgement("compare", "a", "b", [])
-    )
+    write_verdicts(users.artifacts / "torchperf-verdicts-0/verdicts.json", Judgement("compare", "a", "b", []))
     github.add(Pull(7, SHA, "stranger/perf", "topic", listed=False))
     comment = github.comment(7, f"{MARKER}\n### ✅ Performance: 1 unchanged")
     commit(users.runner.caller, "A library")

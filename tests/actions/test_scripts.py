@@ -101,29 +101,77 @@ def test_an_extra_that_is_none_is_told(job) -> None:
     assert "::there is no extra 'web': give store, or none" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("extra", "requirements", "command"),
-    [("", "requirements.txt", ""), ("store", "requirements-store.txt", "-store")],
-)
-def test_what_only_some_targets_need_is_installed_for_them_apart(job, extra, requirements, command) -> None:
-    # A Python whose virtual environments only note down what pip is asked for.
-    program(job, "noting", 'echo "$*" >>"$RUNNER_TEMP/asked"')
-    make = 'mkdir -p "${!#}/bin" && cp "${0%/*}/noting" "${!#}/bin/python"'
-    program(job, "python", f'case $* in *"-m venv"*) {make} ;; *) exec "{sys.executable}" "$@" ;; esac')
-    python, path = f"{job['PATH']}/python", f"{job['PATH']}:{os.environ['PATH']}"
-    done = run("setup/install.sh", {**job, "PATH": path, "PYTHON": python, "TORCHPERF_EXTRA": extra})
+@pytest.fixture
+def installing(job, toolkits) -> dict[str, str]:
+    """A job whose runner keeps the wheels of an earlier one, and reaches no package index."""
+    python = (toolkits.parent / "output").read_text().splitlines()[0].removeprefix("python=")
+    keep = Path(job["RUNNER_TEMP"]) / "tool cache"
+    keep.mkdir()
+    for wheels in toolkits.parent.glob("torchperf-wheels-*"):
+        shutil.copytree(wheels, keep / wheels.name, copy_function=os.link)
+    none = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
+    found = {"PATH": os.environ["PATH"], "PYTHON": python, "RUNNER_TOOL_CACHE": str(keep)}
+    return {**job, **none, **found}
+
+
+@pytest.mark.parametrize(("extra", "command"), [("", ""), ("store", "-store")])
+def test_what_only_some_targets_need_is_installed_for_them_apart_from_wheels_that_are_there(
+    installing, extra, command
+) -> None:
+    installing |= {"TORCHPERF_EXTRA": extra, "UV_INDEX": "https://nowhere.invalid", "UV_LINK_MODE": "symlink"}
+    done = run("setup/install.sh", installing)
     assert done.returncode == 0, done.stdout + done.stderr
-    asked = (Path(job["RUNNER_TEMP"]) / "asked").read_text().splitlines()[0]
-    assert asked.endswith(f"--require-hashes --only-binary :all: --requirement actions/setup/{requirements}")
-    assert re.search(rf"command=.*/torchperf-[0-9]+{command}/torchperf\n", output(job))
+    (found,) = re.findall(r"command=(.*)\n", output(installing))
+    assert re.search(rf"/torchperf-[0-9]+{command}/torchperf$", found)
+    site = next(Path(found).parent.glob("venv/lib/python*/site-packages"))
+    assert (site / "chdb").exists() is bool(extra)
+    assert not list(Path(found).parent.glob("uv*"))
+
+
+def test_the_cache_is_asked_once_for_each_lock(installing) -> None:
+    def plan(**more: str) -> dict[str, str]:
+        answer = Path(installing["RUNNER_TEMP"]) / "plan"
+        answer.unlink(missing_ok=True)
+        environ = {**installing, "GITHUB_OUTPUT": str(answer), **more}
+        done = subprocess.run(["bash", ACTIONS / "setup/install.sh", "plan"], env=environ, check=True)
+        assert done.returncode == 0
+        return dict(line.split("=", 1) for line in answer.read_text().splitlines())
+
+    base, store = plan(), plan(TORCHPERF_EXTRA="store")
+    assert base["missing"] == store["missing"] == ""
+    assert base["key"] != store["key"]
+    elsewhere = plan(RUNNER_TOOL_CACHE="")
+    assert elsewhere["missing"] == "true"
+    assert elsewhere["key"] == base["key"]
+    assert elsewhere["wheels"].startswith(installing["RUNNER_TEMP"])
+
+
+@pytest.mark.parametrize("how", ["exchanged", "added", "missing"])
+def test_a_cache_that_somebody_has_changed_is_not_believed(installing, how) -> None:
+    """Without an index there is nothing in its place; and nothing of it is run."""
+    for folder in Path(installing["RUNNER_TOOL_CACHE"]).iterdir():
+        (installer,) = folder.glob("uv-*.whl")
+        if how == "missing":
+            next(folder.glob("rich-*.whl")).unlink()
+            continue
+        if how == "exchanged":
+            installer.unlink()
+        name = installer.name if how == "exchanged" else "attacker-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(folder / name, "w") as wheel:
+            wheel.writestr("uv-1.data/scripts/uv", f"#!{BASH}\ntouch {installing['RUNNER_TEMP']}/pwned\n")
+    done = run("setup/install.sh", installing)
+    assert done.returncode == 1
+    assert "::error title=torchperf cannot be installed::pip failed" in done.stdout
+    assert not (Path(installing["RUNNER_TEMP"]) / "pwned").exists()
+    assert not Path(installing["GITHUB_OUTPUT"]).exists()
 
 
 @pytest.mark.parametrize(
     ("given", "config", "target"),
-    [("", False, "s3://default"), ("kept", False, "kept"), ("", True, "")],
+    [("", False, "s3://default"), ("kept", False, "kept"), ("", True, "not given")],
 )
 def test_a_default_target_holds_only_where_nobody_could_have_said_another(job, given, config, target) -> None:
-    program(job, "torchperf", 'echo "$TORCHPERF_TO"')
+    program(job, "torchperf", 'echo "${TORCHPERF_TO-not given}"')
     if config:
         Path(job["RUNNER_TEMP"], "torchperf.yml").touch()
     environ = {

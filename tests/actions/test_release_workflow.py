@@ -1,0 +1,60 @@
+"""A release is built, up to what would be published."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from act_runner import standing_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Runner
+
+PROJECT = Path(__file__).parents[2]
+FOLDERS = (".ci", "actions/setup", "torchperf_ci", "workflows-templates")
+FILES = (".github/workflows/release.yml", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
+
+
+def test_a_tag_is_built_checked_and_handed_on_with_its_notes(
+    runner: Runner, tmp_path: Path, git: Callable[..., str]
+) -> None:
+    folder, artifacts = tmp_path / "repository", tmp_path / "artifacts"
+    for name in FOLDERS:
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".github/workflows").mkdir(parents=True)
+    for name in FILES:
+        shutil.copy(PROJECT / name, folder / name)
+    notes = "## [7.8.9] - 2026-11-30\n\n- something new\n\n"
+    changelog = folder / "CHANGELOG.md"
+    changelog.write_text(
+        changelog.read_text().replace("## [Unreleased]", f"## [Unreleased]\n\n{notes}## rest", 1)
+    )
+    (folder / "torchperf_ci/__init__.py").write_text('__version__ = "7.8.9"\n')
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "A release")
+    artifacts.mkdir()
+    workflow = (folder / ".github/workflows/release.yml").read_text()
+    done = replace(runner, caller=folder, folder=tmp_path / "act").run(
+        "push",
+        {"ref": "refs/tags/v7.8.9"},
+        "release",
+        "--job=build",  # what comes after it publishes
+        *standing_in([workflow]),
+        f"--env=ORIGIN={folder}",
+        f"--env=ARTIFACTS={artifacts}",
+        "--env=GITHUB_REF=refs/tags/v7.8.9",
+        "--env=GITHUB_REF_NAME=v7.8.9",
+    )
+    assert done.results == {"build": "success"}, done.log
+    handed_on = {path.name: path for path in artifacts.rglob("*") if path.is_file()}
+    assert {
+        "torchperf_ci-7.8.9-py3-none-any.whl",
+        "torchperf_ci-7.8.9.tar.gz",
+        "notes.md",
+    } <= handed_on.keys()
+    assert handed_on["notes.md"].read_text() == "- something new\n"

@@ -1,0 +1,89 @@
+"""Where the workflows take torchperf from, by what pip has noted of this installation (PEP 610)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.init.actions_source import PUBLISHED, find_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    Git = Callable[..., str]
+    Note = Callable[[Mapping[str, object] | None], None]
+
+COMMIT = "a" * 40
+
+
+@pytest.fixture
+def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Note:
+    """Have Python find an installation of which pip has noted this."""
+
+    def write(content: Mapping[str, object] | None) -> None:
+        info = tmp_path / "site/torchperf_ci-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torchperf-ci\nVersion: 1.0\n")
+        if content is not None:
+            (info / "direct_url.json").write_text(json.dumps(content))
+        monkeypatch.syspath_prepend(tmp_path / "site")
+
+    return write
+
+
+def from_git(url: str) -> Mapping[str, object]:
+    return {"url": url, "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": COMMIT}}
+
+
+@pytest.fixture
+def clone(tmp_path: Path, git: Git) -> Path:
+    """A clone of the project on GitHub, whose commit is not pushed yet."""
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    git(folder, "remote", "add", "origin", "git@github.com:octo/torchperf-ci.git")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "A commit")
+    return folder
+
+
+def test_what_is_given_is_taken(note: Note) -> None:
+    note(from_git("https://github.com/octo/torchperf-ci"))
+    assert str(find_source("me/fork@v1", "")) == "me/fork@v1"
+
+
+def test_pip_from_git_knows_the_commit(note: Note) -> None:
+    note(from_git("https://someone:secret@github.com/octo/torchperf-ci.git"))
+    source = find_source(None, "")
+    assert (str(source), source.is_pinned) == (f"octo/torchperf-ci@{COMMIT}", True)
+
+
+def test_a_server_of_ones_own_is_known_where_the_repository_is_on_it_too(note: Note) -> None:
+    note(from_git("https://github.example.com/octo/torchperf-ci"))
+    assert str(find_source(None, "github.example.com")) == f"octo/torchperf-ci@{COMMIT}"
+    assert str(find_source(None, "github.com")) == PUBLISHED
+
+
+@pytest.mark.parametrize(
+    "content", [None, from_git("file:///srv/torchperf-ci"), from_git("https://github.com/x")]
+)
+def test_else_it_is_the_published_one(note: Note, content: Mapping[str, object] | None) -> None:
+    note(content)
+    assert str(find_source(None, "")) == PUBLISHED
+
+
+@pytest.mark.parametrize("editable", [True, False])
+def test_a_clone_is_known_by_its_commit_once_that_is_pushed(
+    note: Note, clone: Path, git: Git, *, editable: bool
+) -> None:
+    note({"url": clone.as_uri(), "dir_info": {"editable": True} if editable else {}})
+    assert str(find_source(None, "")) == PUBLISHED
+    git(clone, "update-ref", "refs/remotes/origin/main", "HEAD")
+    assert str(find_source(None, "")) == f"octo/torchperf-ci@{git(clone, 'rev-parse', 'HEAD').strip()}"
+
+
+def test_a_folder_that_is_gone_says_nothing(note: Note, tmp_path: Path) -> None:
+    note({"url": (tmp_path / "gone").as_uri(), "dir_info": {}})
+    assert str(find_source(None, "")) == PUBLISHED

@@ -1,0 +1,180 @@
+"""What ``torchperf init`` does with its options, and what it says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci import config
+from torchperf_ci.actions import literal
+from torchperf_ci.console import print_document, say
+from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
+from torchperf_ci.errors import SetupFileError
+from torchperf_ci.init.actions_source import find_source
+from torchperf_ci.init.repository import find_torch_python, look_at
+from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, starter_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torchperf_ci.document import Block
+    from torchperf_ci.init.actions_source import ActionsSource
+    from torchperf_ci.init.repository import Repository
+    from torchperf_ci.init.starter_files import StarterFile
+    from torchperf_ci.options.setup_commands import InitOptions
+
+LEFT = 3
+"""The exit code where something was there already."""
+_OWN_TORCH = ".torch/bin/python"
+"""Of an environment for those who have none with torch."""
+_FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
+
+
+def init_command(options: InitOptions) -> int:
+    """Look, say what will be written, write it, and say what to do next."""
+    folder = Path.cwd()
+    repository = look_at(folder)
+    source = find_source(options.uses, repository.host)
+    path = repository.root / config.FILE
+    files = starter_files(repository, source, config.load(path) if path.exists() else None)
+    new = [file for file in files if not file.there]
+    _show([_facts(repository, source), *_tables(files)])
+    if options.dry_run:
+        _print_files(new)
+        say(f"a dry run: {counted(len(new), 'file')} would be written")
+    else:
+        _write(repository.root, new)
+        if new:
+            _show([Note([*_notes(repository, source, new)]), *_next_steps(repository, new, folder)])
+        left = f", {len(files) - len(new)} left as they were" if len(new) < len(files) else ""
+        say(f"{counted(len(new), 'file')} written{left}")
+    return LEFT if len(new) < len(files) else 0
+
+
+def _show(blocks: Sequence[Block]) -> None:
+    with literal(sys.stdout):
+        print_document(Document("", blocks), sys.stdout)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
+def _facts(repository: Repository, source: ActionsSource) -> Table:
+    project = {None: "", ".": "installed by pip"}.get(
+        repository.project, f"installed by pip from {repository.project}"
+    )
+    package = f"package {repository.package}" if repository.package else ""
+    return facts(
+        {
+            "repository": repository.page or str(repository.root),
+            "default branch": repository.default_branch,
+            "Python project": ", ".join(filter(None, (project, package)))
+            or "none: its files are imported as they are",
+            "workloads": ", ".join(repository.suites) or "none yet",
+            "other benchmarks": ", ".join(
+                f"{tool} ({path})" for tool, path in repository.other_tools.items()
+            ),
+            "torchperf": str(source),
+        }
+    )
+
+
+def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
+    yield Table(
+        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.there], title="To be written"
+    )
+    there = [(file.there, file.what) for file in files if file.there]
+    yield Table(_FILE_COLUMNS, there, title="There already, and left as it is")
+
+
+def _print_files(files: Sequence[StarterFile]) -> None:
+    for file in files:
+        say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
+
+
+def _write(root: Path, files: Sequence[StarterFile]) -> None:
+    """Write what is not there, also where somebody makes it at the same time. Raises :class:`SetupFileError`."""
+    written: list[str] = []
+    for file in files:
+        path = root / file.path
+        try:
+            _stay_below(root, path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as out:
+                out.write(file.text)
+        except OSError as error:
+            done = f"written before: {', '.join(written)}" if written else "nothing was written"
+            msg = f"{path} cannot be written: {error.strerror}; {done}"
+            raise SetupFileError(msg) from error
+        written.append(file.path)
+
+
+def _stay_below(root: Path, folder: Path) -> None:
+    """Raise OSError where a link leads out of the repository."""
+    if not folder.resolve().is_relative_to(root.resolve()):
+        raise OSError(errno.ELOOP, "its folder is a link that leads out of the repository")
+
+
+def _notes(repository: Repository, source: ActionsSource, written: Sequence[StarterFile]) -> Iterator[str]:
+    """What somebody should know before they rely on it."""
+    for file in written:
+        if file.path.endswith(".py"):
+            yield f"the two workloads measure PyTorch alone: call your code in {file.path}"
+        if file.path.endswith(f"{DASHBOARD}.yml"):
+            yield "the dashboard needs Settings > Pages > Source: GitHub Actions"
+    if not source.is_known:
+        yield "put the owner of torchperf-ci in the place of OWNER in the workflows"
+    elif not source.is_pinned:
+        yield f"{source} can move: a commit in the place of {source.ref} stays what it is"
+    if not repository.remote:
+        yield "there is no remote yet: the workflows run once the repository is on GitHub"
+    elif not repository.host.startswith("github."):
+        yield f"{repository.remote} is on {repository.host or 'no server'}: the workflows run on GitHub alone"
+    if repository.branch and repository.branch != repository.default_branch:
+        yield f"nights are scheduled by {repository.default_branch} alone, and this is {repository.branch}"
+    if repository.is_pytorch:
+        yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
+    if repository.other_tools:
+        yield f"results of {' and '.join(repository.other_tools)} can be kept as well: torchperf upload FOLDER"
+    for path in repository.odd_suites:
+        yield f"{path!r} is left out: its name has characters that a workflow could misread"
+
+
+def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
+    """Three commands to copy, from wherever the user is."""
+    python = find_torch_python(repository.root)
+    measure = "torchperf run"
+    if not python or (repository.root / python).parent != Path(sys.executable).parent:
+        measure += f" --python {shlex.quote(python or _OWN_TORCH)}"
+    if folder.resolve() != repository.root.resolve():
+        measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
+    if not python:
+        yield Note(["no Python with torch was found; this makes one:"])
+        yield Commands(
+            [
+                f"python3 -m venv {_OWN_TORCH.partition('/')[0]}",
+                f"{_OWN_TORCH} -m pip install torch --index-url {CPU_WHEELS}",
+            ]
+        )
+    places = " ".join(dict.fromkeys(file.path.partition("/")[0] for file in written))
+    yield Paragraph((Bold("Try next:"),))
+    yield Commands([measure, f"git add {places} && git commit -m 'Add torchperf'", _push(repository)])
+    yield Note(
+        [
+            "Pull requests are judged from then on, and every night is measured.",
+            "To begin the first one by hand: Actions > Nightly performance > Run workflow.",
+        ]
+    )
+
+
+def _push(repository: Repository) -> str:
+    if repository.has_upstream:
+        return "git push"
+    first = (
+        "" if repository.remote else f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
+    )
+    branch = shlex.quote(repository.branch or "HEAD")
+    return f"{first}git push -u {shlex.quote(repository.remote or 'origin')} {branch}"

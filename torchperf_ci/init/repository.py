@@ -1,0 +1,245 @@
+"""What is in the repository that ``torchperf init`` sets up. Its files are read, and nothing of it is run."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import UsageError
+from torchperf_ci.git import Git, GitError
+from torchperf_ci.identity import page_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_SECONDS = 60.0
+WORKFLOWS = ".github/workflows"
+
+# Paths that mean the same in YAML, in a shell line (quoted), in a list separated by commas, and to GitHub.
+_PLAIN_PATH = re.compile(r"[\w.+@/][\w.+@/ -]*(?<! )")
+_INSTALLABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE)
+_NO_PACKAGES = {
+    "benchmark",
+    "benchmarks",
+    "doc",
+    "docs",
+    "example",
+    "examples",
+    "script",
+    "scripts",
+    "test",
+    "tests",
+}
+_SUITE = r"^(from|import) torchperf_ci\.suite"
+
+# Benchmarks that are there already: what they are called, what says so (also a file of results), and where to look.
+_OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "asv": (".", ("asv.conf.json", "*/asv.conf.json")),
+    "pytest-benchmark": (
+        r"pytest[-_]benchmark|\"machine_info\":",
+        ("*.json", "pyproject.toml", "setup.*", "tox.ini", "*requirements*", f"{WORKFLOWS}/*"),
+    ),
+    "Google Benchmark": (
+        r"benchmark::benchmark|<benchmark/benchmark\.h>|\"library_build_type\":",
+        ("*.json", "*CMakeLists.txt", "*.cmake", "*.cc", "*.cpp"),
+    ),
+    "hyperfine": (
+        r"\bhyperfine |\"exit_codes\":",
+        ("*.json", "*.sh", "*Makefile", "*justfile", f"{WORKFLOWS}/*"),
+    ),
+    "github-action-benchmark": (r"benchmark-action/github-action-benchmark", (f"{WORKFLOWS}/*",)),
+}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What is known of it. Paths are relative to ``root``.
+
+    ``page`` is that of ``remote`` on its server, and both are empty where there is none. ``project`` is the folder that
+    pip can install, None without one; ``package`` what is imported of it, and ``source`` the folder that this is in.
+    ``other_tools`` are files by the tool that they are of, ``odd_suites`` those whose names no workflow could hold.
+    """
+
+    root: Path
+    remote: str
+    page: str
+    branch: str
+    default_branch: str
+    has_upstream: bool
+    project: str | None
+    requirements: bool
+    package: str
+    source: str
+    suites: tuple[str, ...]
+    odd_suites: tuple[str, ...]
+    workflows: Mapping[str, str]
+    other_tools: Mapping[str, str]
+    has_data_branch: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called, in letters, digits, ``_``, ``.`` and ``-``."""
+        raw = self.page.rpartition("/")[2] or self.root.name
+        return re.sub(r"[^A-Za-z0-9_.-]+", "-", raw).strip("-.") or "project"
+
+    @property
+    def host(self) -> str:
+        """The server that it is on; empty where it is on none."""
+        return self.page.removeprefix("https://").partition("/")[0]
+
+    @property
+    def is_pytorch(self) -> bool:
+        """Whether it is PyTorch itself, or a fork."""
+        return (self.root / "torch/__init__.py").is_file() and (self.root / "aten").is_dir()
+
+
+def look_at(folder: Path) -> Repository:
+    """The repository that ``folder`` is in. Raises :class:`UsageError`."""
+    root = _root_of(folder)
+    git = Git(root, Deadline.after(_SECONDS))
+    remote, page = _remote(git)
+    branch = _line(git, "branch", "--show-current")
+    default = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
+    files = _paths(git, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    project = _project(root, folder.resolve())
+    package, source = _package(files, project, page.rpartition("/")[2] or root.name)
+    suites = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
+    found = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
+    return Repository(
+        root=root,
+        remote=remote,
+        page=page,
+        branch=branch,
+        default_branch=default.removeprefix(f"{remote}/") or branch,
+        has_upstream=bool(_line(git, "rev-parse", "--abbrev-ref", "@{upstream}")),
+        project=project,
+        requirements=(root / "requirements.txt").is_file(),
+        package=package,
+        source=source,
+        suites=tuple(path for path in suites if _PLAIN_PATH.fullmatch(path)),
+        odd_suites=tuple(path for path in suites if not _PLAIN_PATH.fullmatch(path)),
+        workflows=_workflows(root),
+        other_tools={tool: paths[0] for tool, paths in found.items() if paths},
+        has_data_branch=bool(
+            _line(git, "for-each-ref", "refs/heads/benchmarks", "refs/remotes/*/benchmarks")
+        ),
+    )
+
+
+def _root_of(folder: Path) -> Path:
+    try:
+        root = os.fsdecode(Git(folder, Deadline.after(_SECONDS))("rev-parse", "--show-toplevel"))
+    except GitError as error:
+        if "not a git repository" in str(error):
+            msg = f"{folder} is in no git repository: call `torchperf init` in a clone, or after `git init`"
+            raise UsageError(msg) from None
+        raise UsageError(str(error)) from None
+    return Path(root.removesuffix("\n"))
+
+
+def _remote(git: Git) -> tuple[str, str]:
+    """``origin``, else the first remote, and its page."""
+    names = sorted(_line(git, "remote").splitlines(), key=lambda name: (name != "origin", name))
+    return (names[0], page_of(_line(git, "remote", "get-url", names[0]))) if names else ("", "")
+
+
+def _line(git: Git, *arguments: str) -> str:
+    """What git prints, empty where it fails, which is how it says that there is none."""
+    with suppress(GitError):
+        return git(*arguments).decode(errors="replace").strip()
+    return ""
+
+
+def _paths(git: Git, *arguments: str) -> list[str]:
+    with suppress(GitError):
+        return [os.fsdecode(path) for path in git(*arguments).split(b"\0") if path]
+    return []
+
+
+def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
+    """The files, ignored ones apart, that have a line like ``pattern``; git fails where there is none."""
+    return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
+
+
+def _is_test(path: str) -> bool:
+    return any(part.startswith("test") for part in path.split("/"))
+
+
+def _project(root: Path, folder: Path) -> str | None:
+    """The nearest folder, from ``folder`` up, that pip can install. Raises :class:`UsageError` for an odd path."""
+    inside = folder.relative_to(root.resolve()) if folder.is_relative_to(root.resolve()) else Path()
+    for place in (inside, *inside.parents):
+        if (root / place / "setup.py").is_file() or _INSTALLABLE.search(
+            _text(root / place / "pyproject.toml")
+        ):
+            path = place.as_posix()
+            if not _PLAIN_PATH.fullmatch(path):
+                msg = f"{path!r} has characters that a shell line could misread: no workflow can install it"
+                raise UsageError(msg)
+            return path
+    return None
+
+
+def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str, str]:
+    """What is imported of the project, and the folder that it lies in; the first is empty where that is not clear."""
+    base = "" if project in (None, ".") else f"{project}/"
+    for source in (f"{base}src/", base):
+        found = [
+            parts[0]
+            for path in files
+            if path.startswith(source)
+            and len(parts := path.removeprefix(source).split("/")) == 2
+            and parts[1] == "__init__.py"
+            and parts[0] not in _NO_PACKAGES
+        ]
+        named = [package for package in found if package == name.lower().replace("-", "_")] or found
+        if found:
+            clear = len(named) == 1 and named[0].isascii() and named[0].isidentifier()
+            return (named[0] if clear and not keyword.iskeyword(named[0]) else ""), source.rstrip("/")
+    return "", base.rstrip("/")
+
+
+def _workflows(root: Path) -> dict[str, str]:
+    """The text of each, by its path."""
+    files = sorted((root / WORKFLOWS).glob("*.y*ml"))
+    return {f"{WORKFLOWS}/{file.name}": _text(file) for file in files}
+
+
+def _text(file: Path) -> str:
+    """What a file holds; nothing where it cannot be read."""
+    if file.is_file():
+        with suppress(OSError):
+            return file.read_text("utf-8", errors="replace")
+    return ""
+
+
+def find_torch_python(root: Path) -> str | None:
+    """A Python that has torch: an environment's that is active or in the repository, this one, or the first on PATH.
+
+    What lies in the repository is looked at, and not run.
+    """
+    active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    for folder in (Path(active) if active else None, root / ".venv", root / "venv"):
+        if folder and any(folder.glob("lib/python3*/site-packages/torch/__init__.py")):
+            inside = folder.is_relative_to(root)
+            return str((folder.relative_to(root) if inside else folder) / "bin/python")
+    outside = (sys.executable, *filter(None, map(shutil.which, ("python3", "python"))))
+    return next((python for python in outside if _has_torch(python)), None)
+
+
+def _has_torch(python: str) -> bool:
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

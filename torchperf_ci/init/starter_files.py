@@ -1,0 +1,249 @@
+"""The files that ``torchperf init`` writes: the templates of the project, filled in, ``torchperf.yml`` and a suite."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.config import FILE
+from torchperf_ci.init.repository import WORKFLOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.config import Config
+    from torchperf_ci.init.actions_source import ActionsSource
+    from torchperf_ci.init.repository import Repository
+
+NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-request-comment", "dashboard"
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
+_NIGHTLY_WHEELS = "https://download.pytorch.org/whl/nightly/cpu"
+_SUITE = "benchmarks/suite.py"
+_ASV_SUITE = "torchperf_suite.py"
+"""asv imports every file of its own folder, which is often ``benchmarks``, and has no torchperf there."""
+
+# What each workflow is for, and the action by which one is known that does the same already.
+_WORKFLOWS: Mapping[str, tuple[str, str]] = {
+    NIGHTLY: ("measures every night", "/.github/workflows/benchmark.yml@"),
+    PULL_REQUEST: ("judges pull requests", "/actions/compare@"),
+    COMMENT: ("comments on them", "/actions/report@"),
+    DASHBOARD: ("publishes a dashboard", "/actions/site@"),
+}
+
+
+@dataclass(frozen=True)
+class StarterFile:
+    """A file to write, at ``path`` below the repository's root.
+
+    ``there`` is the one that does the same already, and is left as it is; empty where there is none.
+    """
+
+    path: str
+    what: str
+    text: str
+    there: str = ""
+
+
+def starter_files(repository: Repository, source: ActionsSource, config: Config | None) -> list[StarterFile]:
+    """All of them in the order of their writing; ``config`` is what ``torchperf.yml`` says, if it is there."""
+    return [*_suite_and_config(repository, source, config), *_workflows(repository, source, config)]
+
+
+def measured_suites(repository: Repository, config: Config | None) -> tuple[str, ...]:
+    """The suite files that are there, those that ``torchperf.yml`` names first."""
+    named = [path for suite in config.suites.values() for path in suite.workloads] if config else []
+    return tuple(dict.fromkeys(path for path in named if path.endswith(".py"))) or repository.suites
+
+
+def _suite_and_config(
+    repository: Repository, source: ActionsSource, config: Config | None
+) -> Iterator[StarterFile]:
+    suites = measured_suites(repository, config)
+    if not suites and not repository.is_pytorch:
+        path = _new_suite(repository)
+        suites = (path,)
+        yield _file(repository, path, "two workloads that run", _suite(repository, path))
+    text = _config(repository, source, suites or ("quick",))
+    yield _file(repository, str(FILE), "what to measure, and where", text)
+
+
+def _workflows(repository: Repository, source: ActionsSource, config: Config | None) -> Iterator[StarterFile]:
+    suites = measured_suites(repository, config) or (_new_suite(repository),)
+    if repository.is_pytorch:
+        yield _workflow(repository, NIGHTLY, _fill(_template(NIGHTLY), _pytorch_nightly()), source)
+        yield _workflow(repository, DASHBOARD, _template(DASHBOARD), source)
+        return
+    install, build = install_lines(repository)
+    values = {"install": install if build else install + _importable(repository), "build": build}
+    yield _workflow(repository, NIGHTLY, _fill(_template(NIGHTLY), values), source)
+    compares = _fill(_template(PULL_REQUEST), {"suite": ", ".join(suites), "build": build})
+    if not build:  # commits run in what this step makes
+        compares = _replace(compares, r"(?<=/bin/pip\" )install torch .*", install.removeprefix("pip "))
+    yield _workflow(repository, PULL_REQUEST, compares, source)
+    yield _workflow(repository, COMMENT, _template(COMMENT), source)
+    yield _workflow(repository, DASHBOARD, _template(DASHBOARD), source)
+
+
+def install_lines(repository: Repository) -> tuple[str, str]:
+    """How the night installs what it measures, and how a commit gets into an environment, empty as it is."""
+    if repository.project is not None:
+        place = "." if repository.project == "." else shlex.quote(f"./{repository.project}")
+        # In one step, so that pip takes a torch that the project wants, and of that the build for CPUs.
+        line = f"pip install torch {place} --extra-index-url {CPU_WHEELS}"
+        return line, line
+    packages = f"-r requirements.txt --extra-index-url {CPU_WHEELS}"
+    packages = packages if repository.requirements else f"--index-url {CPU_WHEELS}"
+    return f"pip install torch {packages}", ""
+
+
+def _importable(repository: Repository) -> str:
+    """What has a night import the files of a repository that pip cannot install; commits to compare come before."""
+    place = f"$PWD/{repository.source}".rstrip("/")
+    return f""" && echo "{place}" >"$(python -c 'import site; print(site.getsitepackages()[0])')/repository.pth\""""
+
+
+def _pytorch_nightly() -> dict[str, str]:
+    """PyTorch's wheels against its newest release; no hosted runner can build it to bisect."""
+    return {
+        "install": f"pip install --pre torch --index-url {_NIGHTLY_WHEELS}",
+        "anchor": f"pip install torch==2.13.0 --index-url {CPU_WHEELS}",
+        "suspects": "pytorch/pytorch",
+        "build": "",
+        "bisect-budget": "0",
+    }
+
+
+def _workflow(repository: Repository, name: str, text: str, source: ActionsSource) -> StarterFile:
+    """A filled template, unless a workflow does the same already."""
+    what, action = _WORKFLOWS[name]
+    used = re.compile(rf"uses: *['\"]?[\w.-]+/[\w.-]+{re.escape(action)}")
+    same = [path for path, other in repository.workflows.items() if used.search(other)]
+    path = f"{WORKFLOWS}/torchperf-{name}.yml"
+    return _file(repository, path, what, _owned(text, source), same[0] if same else "")
+
+
+def _file(repository: Repository, path: str, what: str, text: str, same: str = "") -> StarterFile:
+    taken = (repository.root / path).is_symlink() or (repository.root / path).exists()
+    return StarterFile(path, what, text, path if taken else same)
+
+
+def _template(name: str) -> str:
+    """As the wheel has it, else as the project's checkout has."""
+    package = Path(__file__).parents[1]
+    folders = (package / "init/workflows-templates", package.parent / "workflows-templates")
+    folder = next(filter(Path.is_dir, folders))
+    return (folder / f"{name}.yml").read_text("utf-8")
+
+
+def _owned(text: str, source: ActionsSource) -> str:
+    """A template with where torchperf comes from, if that is known, and who wrote it."""
+    text = _replace(text, "Copy this file to .github/workflows/ and go", "Written by `torchperf init`: go")
+    text = text.replace("pull-request-comment.yml", f"torchperf-{COMMENT}.yml")
+    text = re.sub(r"(?<![\w-])pull-request\.yml", f"torchperf-{PULL_REQUEST}.yml", text)
+    if not source.is_known:
+        return text
+    return _replace(
+        text,
+        r"OWNER/torchperf-ci((?:/[\w./-]+)?)@\S+( # .*)?$",
+        rf"{source.repository}\1@{source.ref}{source.comment}",
+    )
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    """The template with these values of its keys; comments behind them stay."""
+    for key, value in values.items():
+        shown = (value if value.isdecimal() else _scalar(value)).replace("\\", r"\\")
+        text = _replace(text, rf"^( +{key}: ).*?((?: # edit: .*)?)$", rf"\g<1>{shown}\g<2>")
+    return text
+
+
+def _replace(text: str, pattern: str, by: str) -> str:
+    changed, count = re.subn(pattern, by, text, flags=re.MULTILINE)
+    assert count, f"the template has nothing like {pattern} any more"
+    return changed
+
+
+def _scalar(text: str) -> str:
+    """``text`` as a value in YAML, on one line."""
+    import yaml
+
+    return (
+        yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n...\n").rstrip("\n")
+        if text
+        else '""'
+    )
+
+
+def _new_suite(repository: Repository) -> str:
+    taken = "asv" in repository.other_tools or (repository.root / _SUITE).exists()
+    return _ASV_SUITE if taken else _SUITE
+
+
+def _config(repository: Repository, source: ActionsSource, workloads: Sequence[str]) -> str:
+    schema = (
+        f"https://raw.githubusercontent.com/{source.repository}/{source.ref}/torchperf_ci/config.schema.json"
+    )
+    backends = ", backends: [eager, inductor]" if repository.is_pytorch else ""
+    branch = "torchperf-records" if repository.has_data_branch else "benchmarks"
+    lines = [
+        "# What torchperf measures, where, and where it keeps the records; docs/configuration.md has all keys.",
+        *([f"# yaml-language-server: $schema={schema}"] if source.is_known else []),
+        "version: 1",
+        f"name: {_scalar(repository.name)}",
+        "runners: # kinds of machines, such as h100: {labels: [linux.aws.h100], device: cuda}",
+        "  cpu: {labels: [ubuntu-24.04], device: cpu}",
+        "suites:",
+        f"  main: {{workloads: [{', '.join(map(_scalar, workloads))}], modes: [inference, training]{backends}}}",
+        f"upload: {{branch: {branch}}} # of this repository; the first night makes it",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _suite(repository: Repository, path: str) -> str:
+    above = path.count("/")
+    place = f"Path(__file__).parents[{above}]" + (f' / "{repository.source}"' if repository.source else "")
+    return _SUITE_TEXT.format(name=repository.name, package=repository.package or "my_package", place=place)
+
+
+_SUITE_TEXT = '''\
+"""What torchperf measures of {name}: two examples that run, to be replaced.
+
+A workload is a name, a task, and a function that builds one step of it; there is more
+in docs/workloads.md of torchperf-ci.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from torchperf_ci.suite import Task, workload
+
+# Where it is not installed, your code is imported from here.
+sys.path.append(str({place}))
+# edit: import what you want to measure, and call it below in place of torch's layers
+# from {package} import ...
+
+
+@workload("{name}/mlp", "image classification", batch=64)
+def mlp(batch: int) -> Task:
+    """A model with a loss: inference and training."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(784, 512), torch.nn.GELU(), torch.nn.Linear(512, 10)
+    )
+    images = torch.randn(batch, 784)
+    return Task(model, (images,), loss=lambda logits: logits.float().square().mean())
+
+
+@workload("{name}/attention", "transformer layer", batch=8, modes=("inference",))
+def attention(batch: int) -> Task:
+    """A part of a model: inference alone."""
+    layer = torch.nn.TransformerEncoderLayer(
+        128, nhead=4, dim_feedforward=512, dropout=0.0, batch_first=True
+    )
+    return Task(layer, (torch.randn(batch, 64, 128),))
+'''
