@@ -65,6 +65,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
+@pytest.mark.parametrize("name", ["plan", "upload", "watch"])
+def test_what_only_reads_and_tells_needs_no_numpy(name: str) -> None:
+    [command] = [command for command in cli.COMMANDS if command.name == name]
+    module = f"torchperf_ci.{command.action.partition(':')[0]}"
+    code = "import importlib, sys; sys.modules['numpy'] = None; importlib.import_module(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_users_error_is_one_line_and_exit_code_2() -> None:
     done = torchperf("run", "--dtype", "fp31")
     assert done.returncode == 2
@@ -115,3 +124,22 @@ def test_in_a_job_an_error_is_an_annotation() -> None:
 
 def test_no_command_is_a_usage_error() -> None:
     assert torchperf().returncode == 2
+
+
+def test_help_of_a_command_is_asked_for_in_two_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["help", "baseline", "update"], ["baseline", "update", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(argv)
+        assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
+    assert cli.main(["help", "rnu"]) == 2
+    assert "unknown command 'rnu': did you mean run?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shell", "begins"), [("bash", "#compdef"), ("zsh", "#compdef"), ("fish", "\nfunction")]
+)
+def test_each_shell_has_its_script(shell: str, begins: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert capsys.readouterr().out.startswith(begins)

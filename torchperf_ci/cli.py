@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import traceback
 from dataclasses import dataclass
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
@@ -24,9 +23,9 @@ BUG = 70
 EPILOG = """\
 exit codes:
   0   done, nothing wrong
-  1   a regression is confirmed
+  1   a regression is confirmed; of doctor --strict, a check does not pass
   2   the call or the configuration is wrong
-  3   some workloads or records failed or were refused; the rest is done and kept
+  3   some workloads or records failed or were refused, or init left files that were there; the rest is done and kept
   4   not delivered: spooled, and can be resumed
   5   inconclusive
   70  a bug of torchperf
@@ -51,7 +50,7 @@ class Command:
     @property
     def options_class(self) -> type[DataclassInstance]:
         """The dataclass whose fields are the options."""
-        found: type[DataclassInstance] = resolve_name(f"torchperf_ci.options.{self.options}")
+        found: type[DataclassInstance] = _named(f"options.{self.options}")
         return found
 
     def is_named_by(self, argv: Sequence[str]) -> bool:
@@ -61,12 +60,19 @@ class Command:
 
     def run(self, options: object) -> int:
         """Do it; gives the exit code."""
-        code: int = resolve_name(f"torchperf_ci.{self.action}")(options)
+        code: int = _named(self.action)(options)
         return code
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"torchperf_ci.{module}"), name)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
+    if "_ARGCOMPLETE" in os.environ:
+        _answer_shell(os.environ["COMP_LINE"].split()[1:])
     options: Sequence[Option] = ()
     try:
         with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
@@ -84,11 +90,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         _annotate(str(error))
         return error.exit_code
     except Exception:  # noqa: BLE001  # whatever is left is our own bug
+        import traceback
+
         _complain(
             f"{traceback.format_exc()}this is a bug of torchperf: please report it with the lines above"
         )
         _annotate("a bug of torchperf: the log has its traceback")
         return BUG
+
+
+def _answer_shell(words: Sequence[str]) -> None:
+    """Tell a shell, which has pressed Tab, what may follow, and end the process."""
+    from torchperf_ci.shell_completion import answer_shell
+
+    named = [command for command in COMMANDS if command.is_named_by(words)]
+    answer_shell(
+        _parser(words), [option for command in named for option in options_of(command.options_class)]
+    )
 
 
 def _tell_how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> None:
@@ -113,6 +131,8 @@ def _annotate(message: str) -> None:
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command and what was given to it. Raises :class:`UsageError`; ends the process after ``--help``."""
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
     _check_words(argv)
     namespace, unknown = _parser(argv).parse_known_args(argv)
     command: Command = namespace.chosen
@@ -174,12 +194,22 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             for option in options_of(command.options_class):
                 option.add_to(verb)
         verb.set_defaults(chosen=command)
+    verbs.add_parser("help", help="Show the help of a command, as --help does.").add_argument(
+        "command", choices=dict.fromkeys(command.name.split()[0] for command in COMMANDS)
+    )
     return parser
 
 
 FAMILIES = {"baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint."}
 """What commands of two words have in common, by the first."""
 COMMANDS = (
+    Command(
+        "init",
+        "Set up the repository here: torchperf.yml, workflows and a suite that runs. Overwrites nothing.",
+        "torchperf init --dry-run",
+        "setup_commands:InitOptions",
+        "init.command:init_command",
+    ),
     Command(
         "plan",
         "Turn torchperf.yml into the jobs that measure it, or what regressed into the jobs that bisect it.",
@@ -237,6 +267,20 @@ COMMANDS = (
         "store.command:query_command",
     ),
     Command(
+        "serve",
+        "Show a store: the dashboard, and the query API of the PyTorch OSS benchmark infrastructure.",
+        "torchperf serve --store clickhouse://user@host/benchmark --bind 0.0.0.0:8000",
+        "keeping_commands:ServeOptions",
+        "web.serve:serve_command",
+    ),
+    Command(
+        "site",
+        "Write the dashboard of a store as static pages, for any web server or GitHub Pages.",
+        "torchperf site public --store chdb://.torchperf/store",
+        "keeping_commands:SiteOptions",
+        "web.site:site_command",
+    ),
+    Command(
         "check",
         "Say whether anything changed against history; exit code 1 where something regressed or is broken.",
         "torchperf check records --against store --store clickhouse://user@host/benchmark",
@@ -284,5 +328,12 @@ COMMANDS = (
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
         "judging_commands:WatchOptions",
         "watch.command:watch_command",
+    ),
+    Command(
+        "completion",
+        "Print the script by which a shell completes torchperf's commands, options and their values.",
+        "torchperf completion bash >> ~/.bashrc",
+        "shell_commands:CompletionOptions",
+        "shell_completion:completion_command",
     ),
 )

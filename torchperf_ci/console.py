@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
@@ -44,6 +45,7 @@ _GAPS = (2, 1)
 """Columns of the terminal between those of a table: the second where room is short."""
 _INDENT = "    "
 _NARROWEST_PROSE = 30
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 def say(*lines: str, out: TextIO | None = None) -> None:
@@ -74,28 +76,41 @@ class Progress:
 
     def __init__(self, total: float, *, timed: bool = False) -> None:
         self._total, self._timed, self._start = total, timed, time.monotonic()
+        self._step = ""
         self._bar = _bar(total, timed=timed) if is_terminal(sys.stderr) else None
 
     def begins(self, step: object) -> None:
         """A step begins: a log has its line when it has ended."""
+        self._step = one_line(step)
         if self._bar:
-            self._move(self._bar, one_line(step))
+            self._move(self._bar, self._step)
 
-    def ended(self, said: str, done: int = 0, standing: str = "", *, failed: bool = False) -> None:
+    def reaches(self, phase: str) -> None:
+        """The step has come so far; only a terminal shows it."""
+        if self._bar:
+            self._move(self._bar, f"{self._step}: {phase}")
+
+    def ended(
+        self, said: str, done: int = 0, standing: str = "", *, failed: bool = False, log: Sequence[str] = ()
+    ) -> None:
         """``done`` steps are behind us, and ``said`` tells of the last one; ``standing`` is how all of it stands.
 
-        Where it ``failed``, its line stays on the terminal as well.
+        Where it ``failed``, its line stays on the terminal as well, and below it the lines of its ``log``.
         """
         spent = time.monotonic() - self._start
         if self._bar:
             self._move(self._bar, one_line(f"{standing}; {said}" if standing else said), done)
-            if failed:
-                self._bar.console.print(one_line(said), markup=False, highlight=False)
         elif self._timed:
             say(f"[{min(spent, self._total):.0f} of {self._total:.0f} s, {standing}] {said}")
         else:
             left = round(spent / done * (self._total - done))
             say(f"[{done}/{self._total}, {left // 60}:{left % 60:02d} left] {said}")
+        lines = [*([said] if failed and self._bar else []), *(f"{_INDENT}{line}" for line in log)]
+        for line in lines:
+            if self._bar:
+                self._bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+            else:
+                say(line)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -108,22 +123,47 @@ class Progress:
 
 
 def _bar(total: float, *, timed: bool) -> rich.progress.Progress:
-    """A bar on stderr, the time left, and a description, which alone is cut where room is short."""
+    """On stderr: something that moves all the time, a bar, how long it takes, and below it what goes on, uncut."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column as Place
+    from rich.text import Text
 
-    bar = Progress(
-        BarColumn(bar_width=20),
-        *([] if timed else [MofNCompleteColumn(table_column=Place(no_wrap=True))]),
-        TimeRemainingColumn(table_column=Place(no_wrap=True)),
-        TextColumn("{task.description}", markup=False, table_column=Place(no_wrap=True, ratio=1)),
+    class BarAboveText(progress.Progress):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.description) for task in self.tasks)
+
+    bar = BarAboveText(
+        progress.SpinnerColumn(),
+        progress.BarColumn(bar_width=20),
+        *([] if timed else [progress.MofNCompleteColumn()]),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("elapsed,"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("left"),
         console=Console(stderr=True),
-        expand=True,
+        speed_estimate_period=_ESTIMATE_SECONDS,
     )
     bar.add_task("", total=total)
     bar.start()
     return bar
+
+
+_ESTIMATE_SECONDS = 600.0
+"""Over which the time that is left is estimated: steps take very unlike times."""
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """While something takes its time, a terminal shows what, and something that moves; a log shows nothing."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(one_line(text))):
+        yield
 
 
 def print_line(text: str, out: TextIO, style: str = "") -> None:
@@ -156,7 +196,7 @@ def print_table(
     width = width or width_of(out)
     layout = _layout(columns, cells, width)
     if not layout:
-        columns, cells = _said_once(columns, cells, out)
+        columns, cells = _said_once(columns, cells, width, out)
         layout = _layout(columns, cells, width)
     if layout:
         _print_grid(columns, cells, *layout, styles or {}, out)
@@ -183,7 +223,7 @@ def _only(
 
 
 def _said_once(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], out: TextIO
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, out: TextIO
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
     """Take out the columns, the first one apart, that say the same in each of several rows."""
     common = [
@@ -193,7 +233,9 @@ def _said_once(
     ]
     if not common:
         return columns, rows
-    print_line(", ".join(f"{columns[place].head} {rows[0][place]}" for place in common), out)
+    parts = (f"{columns[place].head} {rows[0][place]}".replace(" ", _UNBROKEN) for place in common)
+    for line in wrap(", ".join(parts), width, break_long_words=False, break_on_hyphens=False):
+        print_line(line.replace(_UNBROKEN, " "), out)
     return _only([place for place in range(len(columns)) if place not in common], columns, rows)
 
 
@@ -307,7 +349,7 @@ class _DocumentPrinter:
                 self.table(block)
             case Chart():
                 ends = f"{block.values[0]:.4g} → {block.values[-1]:.4g} {block.unit}"
-                self.line(f"{block.title}: {ends} in {len(block.values)} runs {block.days}".rstrip())
+                self.line(f"{block.title}: {ends} in {len(block.values)} {block.along}")
             case Folded():
                 self.line(block.title, "bold")
                 self.blocks(block.blocks)

@@ -39,21 +39,21 @@ MOST = 1000
 """Rows of one table or list: nobody reads more, and a program reads the files."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bold:
     """Text that stands out."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Code:
     """A command, a name of a file or an option, in the middle of a sentence."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Link:
     """Text that leads to ``url``; plain text where that is no address of the web."""
 
@@ -61,14 +61,14 @@ class Link:
     url: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Mention:
     """A person whom GitHub notifies. Every other ``@name`` notifies nobody."""
 
     login: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Toned:
     """A word that is good or bad news: with a mark on a page, in colour on a terminal."""
 
@@ -76,7 +76,7 @@ class Toned:
     tone: Literal["bad", "warning", "good"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unbroken:
     """Text that stays on one line, however narrow its column is."""
 
@@ -88,14 +88,14 @@ Words: TypeAlias = Piece | tuple[Piece, ...]
 """A line of text: one piece, or several in a row."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Heading:
     """What the blocks below are about."""
 
     words: Words
 
 
-@dataclass(frozen=True)
+@dataclass
 class Paragraph:
     """Some sentences; in ``small`` print where only few will read them."""
 
@@ -103,14 +103,14 @@ class Paragraph:
     small: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Note:
     """What a reader must know before believing the rest, one remark a line."""
 
     lines: Sequence[Words]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bullets:
     """A list without order."""
 
@@ -118,14 +118,14 @@ class Bullets:
     most: int = MOST
 
 
-@dataclass(frozen=True)
+@dataclass
 class Commands:
     """Lines to copy into a shell, or what a program said: shown to the letter."""
 
     lines: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Column:
     """One column of a table. Only ``prose`` is wrapped, between words; nothing is ever cut."""
 
@@ -133,7 +133,7 @@ class Column:
     kind: Literal["text", "number", "prose"] = "text"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
     """Rows with one cell for each column, below a ``title``."""
 
@@ -149,9 +149,9 @@ class Table:
         return Table([self.columns[place] for place in kept], rows, self.title, self.most)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Chart:
-    """The history of one series: ``values``, oldest first, and the ``levels`` that they lie on.
+    """What ``each`` run or pair measured of one series: ``values``, oldest first, and the ``levels`` that they lie on.
 
     There are as many levels as values, or none where they are not known. ``days`` says from when to when the values
     were measured, empty where that is not known.
@@ -162,6 +162,22 @@ class Chart:
     values: Sequence[float]
     levels: Sequence[float] = ()
     days: str = ""
+    each: Literal["run", "pair"] = "run"
+
+    @property
+    def along(self) -> str:
+        """What lies beside each other."""
+        return f"{self.each}s {self.days}".rstrip()
+
+    @property
+    def origin(self) -> str:
+        """Where the axis ends."""
+        return "the newest is 0" if self.each == "run" else "the last is 0"
+
+    @property
+    def legend(self) -> str:
+        """Which line is which; empty where there is one."""
+        return f"Blue: each {self.each}. Red: the level before and after." if self.levels else ""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -172,7 +188,7 @@ class Chart:
         return (max(low - margin, 0.0) if low >= 0 else low - margin), high + margin
 
 
-@dataclass(frozen=True)
+@dataclass
 class Folded:
     """Blocks behind a title that opens them; on a terminal they are open."""
 
@@ -180,7 +196,7 @@ class Folded:
     blocks: Sequence[Block]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Replaceable:
     """Blocks between two hidden lines, by which a later run finds them on a page and puts others in their place."""
 
@@ -188,14 +204,14 @@ class Replaceable:
     blocks: Sequence[Block]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hidden:
     """What only a program reads in the source of a page: one line without ``--``, ``<`` and ``>``."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Only:
     """Blocks for pages alone (Markdown and HTML), or for terminals alone."""
 
@@ -208,7 +224,7 @@ Block: TypeAlias = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Document:
     """A title, which is a sentence on how it ended, and what there is to say beside it."""
 
@@ -280,6 +296,13 @@ def _text(piece: Piece) -> str:
             return f"@{login}"
         case _:
             return str(piece.text)
+
+
+def duration(seconds: float) -> str:
+    """Roughly how long: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

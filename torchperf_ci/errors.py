@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ class UnknownNameError(UsageError):
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
+        import difflib  # on use: every command imports this module
+
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if near:
@@ -46,6 +47,10 @@ class ConfigError(TorchperfError):
 
     def __init__(self, path: str, line: int, problem: str) -> None:
         super().__init__(f"{path}:{line}: {problem}")
+
+
+class SetupFileError(TorchperfError):
+    """A file of ``torchperf init`` cannot be written."""
 
 
 class RecordsError(TorchperfError):
@@ -104,6 +109,10 @@ class CredentialsError(NotDeliveredError):
 
 class PlaceUnreadableError(TorchperfError):
     """A place, or one object in it, cannot be read: missing, unreachable or refused."""
+
+
+class PlaceForbiddenError(PlaceUnreadableError):
+    """The credentials in use may not read a place."""
 
 
 class UnfitObjectError(PlaceUnreadableError):

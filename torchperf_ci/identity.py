@@ -211,9 +211,13 @@ def read_checkout(folder: Path) -> MeasuredCommit:
 def origin_page(folder: Path) -> str:
     """The page of the repository that ``origin`` is, without credentials; empty where there is none."""
     try:
-        remote = _origin(Git(folder, Deadline.after(_GIT_SECONDS)))
+        return page_of(_origin(Git(folder, Deadline.after(_GIT_SECONDS))))
     except GitError:
         return ""
+
+
+def page_of(remote: str) -> str:
+    """The page that a remote's URL belongs to, without credentials; empty where that is on no server."""
     found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
     return f"https://{found['host']}/{found['path']}" if found else ""
 

@@ -68,16 +68,25 @@ class JsonFormat:
         Raises ``error``, which says where in the file and what is wrong; so it does for more than ``size_limit`` bytes.
         """
         try:
-            members = _parsed(_content(path, size_limit))
-            self._check(members)
+            content = _content(path, size_limit)
         except OSError as error:
             msg = f"{path}: cannot be read: {error.strerror}"
             raise self.error(msg) from error
         except _UnfitError as error:
             msg = f"{path}: {error}"
             raise self.error(msg) from error
+        return self.parse(str(path), content)
+
+    def parse(self, name: str, content: bytes) -> Any:
+        """The same of what a file called ``name`` held. Raises ``error``."""
+        try:
+            members = _parsed(content)
+            self._check(members)
+        except _UnfitError as error:
+            msg = f"{name}: {error}"
+            raise self.error(msg) from error
         except RecursionError as error:
-            msg = f"{path}: is no JSON that can be used: it is nested too deeply"
+            msg = f"{name}: is no JSON that can be used: it is nested too deeply"
             raise self.error(msg) from error
         return members
 

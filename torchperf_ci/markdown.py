@@ -256,12 +256,12 @@ def _mermaid(chart: Chart) -> str:
     lines = (
         f"{_LOOK}xychart-beta",
         f'title "{_in_chart(chart.title)}"',
-        f'x-axis "{_in_chart(f"runs {chart.days}")}, the newest is 0" {1 - len(chart.values)} --> 0',
+        f'x-axis "{_in_chart(chart.along)}, {chart.origin}" {1 - len(chart.values)} --> 0',
         f'y-axis "{_in_chart(chart.unit)}" {_numbers([low])} --> {_numbers([high])}',
         f"line [{_numbers(chart.values)}]",
         *([f"line [{_numbers(chart.levels)}]"] if chart.levels else []),
     )
-    legend = "\n\n<sub>Blue: each run. Red: the level before and after.</sub>" if chart.levels else ""
+    legend = f"\n\n<sub>{chart.legend}</sub>" if chart.legend else ""
     return "\n    ".join(["```mermaid\n" + lines[0], *lines[1:]]) + f"\n```{legend}"
 
 

@@ -132,7 +132,7 @@ def bisected_as(metric: str) -> str:
 
 def is_latency(metric: str) -> bool:
     """Whether it is what people compare builds for, and call slower rather than larger."""
-    return metric.startswith("latency")
+    return metric.startswith(("latency", "time"))
 
 
 @lru_cache(maxsize=1024)

@@ -191,7 +191,7 @@ def _svg(chart: Chart) -> str:
     title = _text(chart.title) or "chart"
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
-    what = f"{chart.unit}; runs {chart.days}".rstrip() + ", the newest is 0"
+    what = f"{chart.unit}; {chart.along}, {chart.origin}"
     parts = [
         f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{title}">',
         f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
@@ -203,8 +203,7 @@ def _svg(chart: Chart) -> str:
         *(_dot(number, value, x, y, len(chart.values)) for number, value in enumerate(chart.values)),
         "</svg>",
     ]
-    legend = "\n<p><small>Blue: each run. Red: the level before and after.</small></p>"
-    return "\n".join(parts) + (legend if chart.levels else "")
+    return "\n".join(parts) + (f"\n<p><small>{chart.legend}</small></p>" if chart.legend else "")
 
 
 def _across(value: float, x: _Axis, y: _Axis) -> str:

@@ -13,7 +13,7 @@ from slowdowns import make_repository
 
 from torchperf_ci import cli
 from torchperf_ci.bench import pairs
-from torchperf_ci.verdicts.verdicts_file import read_verdicts
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path

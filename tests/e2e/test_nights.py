@@ -8,8 +8,8 @@ import pytest
 from nightly_caller import MENDED, SLOW
 from past_nights import remember
 
-from torchperf_ci.culprits import culprits_file
-from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.culprits.culprit import read_culprits
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from conftest import Nights, Told
@@ -54,7 +54,7 @@ def test_the_first_night_has_no_past_and_misses_a_runner(first: Told) -> None:
         first.act.log
     )
     assert [path.name for path in first.artifacts.glob("*records*")] == ["torchperf-records-small-narrow"]
-    judgement = verdicts_file.read_verdicts(first.artifacts / "torchperf-verdicts/verdicts.json")
+    judgement = read_verdicts(first.artifacts / "torchperf-verdicts/verdicts.json")
     assert {verdict.verdict for verdict in judgement.verdicts} == {"new"}
     assert "lost-narrow: nothing was measured" in judgement.notes
     assert first.issues == []
@@ -69,7 +69,7 @@ def test_a_slow_commit_is_found_and_told(nights: Nights, slow: Told) -> None:
         "report": "success",
     }, slow.act.log
     (culprits,) = slow.artifacts.glob("torchperf-culprits-*/*/culprits.json")
-    (culprit,) = culprits_file.read_culprits(culprits).culprits
+    (culprit,) = read_culprits(culprits).culprits
     assert culprit.commit == nights.commits[SLOW]
     (issue,) = slow.issues
     assert issue.state == "open"

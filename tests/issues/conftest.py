@@ -10,8 +10,8 @@ from desk import Desk
 
 from torchperf_ci import deadline
 from torchperf_ci.cli import main
-from torchperf_ci.culprits import culprits_file as culprits
-from torchperf_ci.verdicts import verdicts_file as verdicts
+from torchperf_ci.culprits.culprit import write_culprits
+from torchperf_ci.verdicts.verdict import write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,11 @@ class Nightly:
     ) -> list[str]:
         """Its arguments, after the files are written."""
         path = self.folder / "verdicts.json"
-        verdicts.write_verdicts(path, judgement)
+        write_verdicts(path, judgement)
         arguments = ["--verdicts", str(path), "--night", f"2026-11-{day:02d}", "--to", *(to or ["issues"])]
         for number, location in enumerate(locations):
             found = self.folder / f"culprits-{number}.json"
-            culprits.write_culprits(found, location)
+            write_culprits(found, location)
             arguments += ["--culprits", str(found)]
         return ["report", *arguments]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from chromium import chromium
 from hostile import all_at_once
 from made_night import JUDGEMENT, LOCATION, NIGHT, RUN_URL, hostile_night
 from markdown_it import MarkdownIt
@@ -39,17 +39,9 @@ code { background: #f6f8fa }
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[BrowserContext]:
-    """Debian's, which asks nobody anything."""
-    from playwright.sync_api import sync_playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome")
-    chromium = next(filter(None, map(shutil.which, names)), None)
-    assert chromium, "chromium is missing: `apt-get install chromium`"
-    arguments = ["--no-sandbox", "--disable-background-networking", "--disable-gpu"]
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    """Without a network."""
+    with chromium() as running:
         yield running.new_context(offline=True, viewport={"width": 960, "height": 1400})
-        running.close()
 
 
 def shown(browser: BrowserContext, issue: Document, to: Path) -> Page:

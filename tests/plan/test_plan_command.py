@@ -13,9 +13,8 @@ from made_status import a_status
 from torchperf_ci import cli
 from torchperf_ci.bench import costs
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import verdicts_file
 from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts, write_verdicts
 
 GOOD, BAD, WORSE = (letter * 40 for letter in "abc")
 CONFIG = """
@@ -187,7 +186,7 @@ def night(here: Path) -> Path:
         regressed(1.9, metric="compile_time(s)"),
         Verdict(series(model="t5"), "noisy", "looks worse", candidate=True, evidence=regressed(1.1).evidence),
     ]
-    verdicts_file.write_verdicts(here / "verdicts.json", Judgement("check", "", "", verdicts))
+    write_verdicts(here / "verdicts.json", Judgement("check", "", "", verdicts))
     return here
 
 
@@ -215,7 +214,7 @@ def test_the_bisections_of_a_night(night: Path, job: Path, capsys: pytest.Captur
         "h100-aaaaaaaaaa-cccccccccc",
     ]
     assert (found["count"], found["out"]) == ("3", str(night / "out"))
-    written = verdicts_file.read_verdicts(night / "out" / second["verdicts"])
+    written = read_verdicts(night / "out" / second["verdicts"])
     assert [verdict.series.model for verdict in written.verdicts] == ["resnet", HOSTILE, "t5"]
     assert (written.base, written.head) == (GOOD, BAD)
     assert sorted(path.name for path in (night / "out").iterdir()) == sorted(
@@ -227,7 +226,7 @@ def test_the_bisections_of_a_night(night: Path, job: Path, capsys: pytest.Captur
 
 
 def searches(night: Path, verdicts: list[Verdict], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    verdicts_file.write_verdicts(night / "verdicts.json", Judgement("check", "", "", verdicts))
+    write_verdicts(night / "verdicts.json", Judgement("check", "", "", verdicts))
     capsys.readouterr()
     assert bisections("--json") == 0
     return [row["search"] for row in json.loads(capsys.readouterr().out)["include"]]
@@ -290,7 +289,7 @@ def test_the_same_as_a_table_and_as_json(night: Path, capsys: pytest.CaptureFixt
 def test_a_night_without_a_regression_has_nothing_to_bisect(
     night: Path, job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdicts_file.write_verdicts(night / "verdicts.json", Judgement("check", "", "", []))
+    write_verdicts(night / "verdicts.json", Judgement("check", "", "", []))
     assert bisections() == 0
     assert (outputs(job)["count"], json.loads(outputs(job)["matrix"])) == ("0", {"include": []})
     assert "Nothing got worse, so nothing is bisected" in capsys.readouterr().err

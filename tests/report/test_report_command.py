@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -7,12 +8,14 @@ from github_api import MEASURING, Pull
 from nights import judged, located, regressed, series
 
 from torchperf_ci.cli import main
-from torchperf_ci.culprits import culprits_file as culprits
+from torchperf_ci.culprits.culprit import write_culprits
 from torchperf_ci.issues.memory import recall
 from torchperf_ci.report.inputs import ReportInputs
 from torchperf_ci.report.output import report_markdown
 from torchperf_ci.report.pull_request_comment import comment_marker
-from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.report.report_page import pair_chart
+from torchperf_ci.verdicts.evidence import Evidence
+from torchperf_ci.verdicts.verdict import write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,14 +100,14 @@ def test_that_nothing_was_judged_is_told_alone_and_in_a_comment(job: Job, capsys
 
 def test_a_report_may_be_of_culprits_alone(job: Job, tmp_path: Path) -> None:
     path = tmp_path / "culprits.json"
-    culprits.write_culprits(path, located(regressed(series())))
+    write_culprits(path, located(regressed(series())))
     assert main(["report", "--culprits", str(path), "--to", "summary"]) == 0
     assert (tmp_path / "summary").read_text().startswith("### 🎯 Bisection: 1 culprit found")
 
 
 def test_culprits_are_told_below_the_verdicts(job: Job, github: GitHub, tmp_path: Path) -> None:
     path = tmp_path / "culprits.json"
-    culprits.write_culprits(path, located(regressed(series())))
+    write_culprits(path, located(regressed(series())))
     github.add(Pull(7, "a" * 40))
     assert job.comment("--culprits", str(path), "--pull-request", "7") == 0
     (comment,) = github.comments.values()
@@ -148,8 +151,8 @@ def test_of_what_has_no_room_no_draft_is_written(job: Job) -> None:
 def test_a_page_has_verdicts_culprits_and_issues(job: Job) -> None:
     slow = regressed(series())
     verdicts, found = job.folder / "verdicts.json", job.folder / "culprits.json"
-    verdicts_file.write_verdicts(verdicts, judged(slow))
-    culprits.write_culprits(found, located(slow))
+    write_verdicts(verdicts, judged(slow))
+    write_culprits(found, located(slow))
     page = job.folder / "page"
     assert main(["report", "--verdicts", str(verdicts), "--culprits", str(found), "--to", str(page)]) == 0
     text, html = (page / "report.md").read_text(), (page / "report.html").read_text()
@@ -157,6 +160,25 @@ def test_a_page_has_verdicts_culprits_and_issues(job: Job) -> None:
         assert part in text
         assert part in html
     assert "<summary>resnet18 10.0% slower on H100 since cccccccccc</summary>" in html
+
+
+def test_a_page_draws_the_pairs_of_a_comparison(job: Job) -> None:
+    evidence = Evidence(others={"controls": [0.0, 0.02], "log_ratios": [0.18, 0.19, 0.2]})
+    slow, verdicts = replace(regressed(series()), evidence=evidence), job.folder / "verdicts.json"
+    write_verdicts(verdicts, judged(slow))
+    assert main(["report", "--verdicts", str(verdicts), "--to", str(job.folder / "page")]) == 0
+    html, text = (job.folder / "page/report.html").read_text(), (job.folder / "page/report.md").read_text()
+    assert html.count("<svg") == 1
+    assert "resnet18 latency: 2 of base against itself, then 3 of head against base" in html
+    assert [f"<title>{value}</title>" in html for value in ("0", "2.02013", "22.1403")] == [True] * 3
+    assert "Blue: each pair. Red: the level before and after." in html
+    assert 'x-axis "pairs, the last is 0" -4 --> 0' in text
+
+
+@pytest.mark.parametrize("pairs", [None, "many", [], [1e9]])
+def test_a_page_draws_nothing_that_is_no_pair(pairs: object) -> None:
+    slow = regressed(series())
+    assert pair_chart(replace(slow, evidence=Evidence(others={"log_ratios": pairs}))) is None
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("warn", 0), ("error", 4)])

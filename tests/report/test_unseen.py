@@ -10,9 +10,8 @@ import pytest
 from made_night import hostile_night
 
 from torchperf_ci.cli import main
-from torchperf_ci.culprits import culprits_file as culprits
-from torchperf_ci.verdicts import verdicts_file as verdicts
-from torchperf_ci.verdicts.verdict import RepeatOptions, SuiteMean
+from torchperf_ci.culprits.culprit import write_culprits
+from torchperf_ci.verdicts.verdict import RepeatOptions, SuiteMean, write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +29,8 @@ def files(tmp_path: Path) -> list[str]:
     location = replace(location, culprits=(replace(culprit, inside=inside),))
     again = RepeatOptions("a" * 40, "b" * 40, ("--suite", HOSTILE), HOSTILE, HOSTILE)
     suite = SuiteMean(HOSTILE, judgement.verdicts[0].effect, 3)
-    verdicts.write_verdicts(
-        tmp_path / "v.json", replace(judgement, again=again, notes=[HOSTILE], suites=[suite])
-    )
-    culprits.write_culprits(tmp_path / "c.json", location)
+    write_verdicts(tmp_path / "v.json", replace(judgement, again=again, notes=[HOSTILE], suites=[suite]))
+    write_culprits(tmp_path / "c.json", location)
     return ["--verdicts", str(tmp_path / "v.json"), "--culprits", str(tmp_path / "c.json")]
 
 

@@ -57,6 +57,7 @@ REPLACED: Mapping[str, Sequence[tuple[str, str]]] = {
         printf '%s\\n' "$site" "$PWD" >"$(echo "$VENV"/lib/python*/site-packages)/here.pth\"""",
         ),
     ),
+    "workflows-templates/dashboard.yml": (),
     "workflows-templates/pull-request.yml": (_TORCH,),
     "workflows-templates/pull-request-comment.yml": (),
     "workflows-templates/upload-only.yml": (_ROLE, _bucket("upload-only")),

@@ -13,8 +13,7 @@ from torchperf_ci import github as asking
 from torchperf_ci.cli import main
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +45,7 @@ class Job:
     def report(self, *arguments: str, ratio: float = 1.05) -> int:
         """The exit code of ``torchperf report`` on a file with one regression."""
         path = self.folder / f"verdicts-{ratio}.json"
-        verdicts_file.write_verdicts(path, a_regression(ratio))
+        write_verdicts(path, a_regression(ratio))
         return main(["report", "--verdicts", str(path), *arguments])
 
     def comment(self, *arguments: str, ratio: float = 1.05) -> int:

@@ -26,6 +26,8 @@ BUCKET = "records"
 GRANTED = "granted"
 """The prefix in BUCKET that ROLE may write below and read."""
 ROLE = "arn:aws:iam::role/Uploader"
+JUDGE = ROLE.replace("Uploader", "Judge")
+"""One that may list, too."""
 START_DEADLINE = 90.0
 
 
@@ -121,6 +123,10 @@ def _iam(issuer_url: str) -> dict[str, object]:
             "Resource": [f"arn:aws:s3:::{BUCKET}/{GRANTED}/*"],
         },
     ]
+    listing = [
+        {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [f"arn:aws:s3:::{BUCKET}"]},
+        *statements,
+    ]
     trust = {
         "Effect": "Allow",
         "Principal": {"Federated": "job"},
@@ -136,14 +142,18 @@ def _iam(issuer_url: str) -> dict[str, object]:
         },
         "policy": {"defaultEffect": "Deny", "storeType": "memory"},
         "providers": [{"name": "job", "type": "oidc", "enabled": True, "config": provider}],
-        "policies": [{"name": "upload", "document": {"Version": version, "Statement": statements}}],
+        "policies": [
+            {"name": name, "document": {"Version": version, "Statement": allowed}}
+            for name, allowed in (("upload", statements), ("judge", listing))
+        ],
         "roles": [
             {
-                "roleName": "Uploader",
-                "roleArn": ROLE,
+                "roleName": arn.rpartition("/")[2],
+                "roleArn": arn,
                 "trustPolicy": {"Version": version, "Statement": [trust]},
-                "attachedPolicies": ["upload"],
+                "attachedPolicies": [policy],
             }
+            for arn, policy in ((ROLE, "upload"), (JUDGE, "judge"))
         ],
     }
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.bisect.reasoning.evidence import Purpose, SuspectRange
+    from torchperf_ci.bisect.reasoning.evidence import PlannedPair, SuspectRange
 
 MOST_PAIRS = 500
 MOST_DONE = 2 * MOST_PAIRS
@@ -54,7 +54,8 @@ class SimulatedRange:
 
     A build takes 10 s and a pair 1 s. ``fails`` are positions on which a probe does not run, ``flaky`` those whose
     first build fails, ``spikes`` the share of readings that are off by a factor of 2, ``luck`` the standard deviation
-    of builds of one commit. What is done is counted in ``done``, and ends a bisection that does not end.
+    of builds of one commit, ``drift`` what each pair favours its first build by more than the pair before. What is done
+    is counted in ``done``, and ends a bisection that does not end.
     """
 
     n: int
@@ -66,11 +67,13 @@ class SimulatedRange:
     seed: int = 0
     luck: float = 0.0
     rebuilds: bool = False
+    drift: float = 0.0
     done: int = 0
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
         self._tried: set[int] = set()
+        self._favour = 0.0
         self._offsets: dict[tuple[int, int], float] = {}
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
@@ -80,10 +83,9 @@ class SimulatedRange:
         self._tried.add(position)
         return BuildAttempt(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
 
-    def measure(
-        self, probe: str, base: int, head: int, purpose: Purpose, draws: tuple[int, int] = (0, 0)
-    ) -> BisectReading | ProbeFailure:
+    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
         """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
+        probe, base, head, purpose, draws = step.probe, step.base, step.head, step.purpose, step.draws
         assert not self.unbuildable & {base, head}
         assert 0 <= base < head <= self.n or (purpose == "control" and base == head)
         self._count()
@@ -91,12 +93,16 @@ class SimulatedRange:
             if position in self.fails.get(probe, ()):
                 return ProbeFailure(probe, position, "crashed")
         luck = self._offset(head, draws[1]) - self._offset(base, draws[0])
+        self._favour += self.drift
+        side = -self._favour if step.head_first else self._favour
         ratios = {
-            name: one.level(head) - one.level(base) + luck + self._error(one)
+            name: one.level(head) - one.level(base) + luck + side + self._error(one)
             for name, one in self.series.items()
             if one.probe == probe
         }
-        return BisectReading(probe, base, head, ratios, purpose, seconds=1.0, draws=draws)
+        return BisectReading(
+            probe, base, head, ratios, purpose, seconds=1.0, draws=draws, head_first=step.head_first
+        )
 
     def question(self, weights: NDArray[np.float64] | None = None) -> BisectQuestion:
         """Which commits made the series slower by 3% or more?"""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 CALLED = ".github/workflows/benchmark.yml"
-OURS = f"OWNER/torchperf-ci@{'0' * 40}"
+OURS = "OWNER/torchperf-ci@v1"
 """What a template uses before anybody has gone through its lines marked "edit"."""
 
 # Each shell of a job reads this before it begins. The toolkit is there, as on a runner that keeps what it installs.
@@ -28,7 +28,7 @@ def copy_project(copy: Path) -> None:
 
     ``act`` does not know ``$/``, which is the same repository at the same commit.
     """
-    for name in ("actions", "torchperf_ci"):
+    for name in ("actions", "torchperf_ci", "workflows-templates"):
         shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(PROJECT / name, copy)

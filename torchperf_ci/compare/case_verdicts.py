@@ -13,8 +13,9 @@ import numpy as np
 
 from torchperf_ci.metrics import GRAPH_BREAKS, LATENCY, PEAK_MEMORY, STATUS
 from torchperf_ci.series import policy
+from torchperf_ci.series.points import WORKLOAD_CHANGED
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
-from torchperf_ci.stats.effect import geometric_mean, paired_effect
+from torchperf_ci.stats.effect_estimates import geometric_mean, paired_effect
 from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
 from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import SuiteMean, Verdict, VerdictWord
@@ -37,9 +38,9 @@ class ComparisonPolicy:
     config: Config
     min_effect: float | None = None
 
-    def rule(self, metric: str) -> policy.MetricRule:
-        """The direction, the kind and the smallest change that matters."""
-        found = policy.rule_of_metric(metric, self.config.policy)
+    def rule(self, metric: str, said: str = "") -> policy.MetricRule:
+        """The direction, the kind and the smallest change that matters; ``said`` is the direction that records say."""
+        found = policy.rule_of_metric(metric, self.config.policy, said=said)
         return replace(found, min_effect=self.min_effect or found.min_effect)
 
 
@@ -231,6 +232,9 @@ def _outcome_word(
     base: ProcessOutcome, head: ProcessOutcome, compared: ComparedCase
 ) -> tuple[VerdictWord, str]:
     if base.passed and head.passed:
+        configs = [outcome.answers.get("build", {}).get("config", "") for outcome in (base, head)]
+        if configs[0] != configs[1]:
+            return "not-comparable", f"{WORKLOAD_CHANGED}: workload_config: {configs[0]} → {configs[1]}"
         last = compared.lost[-1]
         return (
             "missing",

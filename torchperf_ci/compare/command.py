@@ -16,10 +16,13 @@ from torchperf_ci.compare.compared_builds import known_to, one_sided_verdict, op
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
-from torchperf_ci.console import Progress
+from torchperf_ci.console import Progress, say
+from torchperf_ci.document import counted, duration
 from torchperf_ci.environments.build_environment import names_commit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.machine.host import machine_text, read_host
+from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.headline import GREEN, sign
@@ -27,7 +30,7 @@ from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import tell_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.case_verdicts import SeriesNaming
@@ -52,6 +55,7 @@ def compare_builds(
     """
     min_effect = policy.rule(LATENCY).min_effect
     with ExitStack() as stack:
+        before = read_counters()
         base, head = open_builds(stack, options, config)
         cases, naming = selected_cases(base, head, options, config), _series_naming(config, head)
         scratch = stack.enter_context(
@@ -63,11 +67,12 @@ def compare_builds(
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         comparison = Comparison([ComparedCase(case) for case in of_both])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(of_both))
+        say(_plan_text(of_both, budget), *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
             *judge_cases(comparison, policy, naming, controls),
-            *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
+            *(one_sided_verdict(case, head, naming) for case in cases if case not in of_both),
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
         conditions = [comparison.disturbed, comparison.power_limited]
@@ -95,6 +100,11 @@ def _measure_in_rounds(
         why = f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"
         return [why], None
     return [], None
+
+
+def _plan_text(cases: Sequence[Case], budget: float) -> str:
+    machine = machine_text(read_host())
+    return f"{counted(len(cases), 'case')} in pairs of processes on {machine}: at most {duration(budget)}"
 
 
 def _series_naming(config: Config, build: ComparedBuild) -> SeriesNaming:
@@ -136,7 +146,9 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
         msg = f"--{flag} {sides[flag]} holds records, and records are only compared with records"
         raise UsageError(msg)
     if records:
-        return publish(compare_directories(Path(sides["base"]), Path(sides["head"]), policy))
+        return publish(
+            compare_directories(Path(sides["base"]), Path(sides["head"]), policy, options.format or "")
+        )
     return compare_builds(options, given, policy, publish)
 
 

@@ -140,16 +140,12 @@ def known_to(build: ComparedBuild, case: Case) -> bool:
     return case.workload in build.under_test.known.workloads
 
 
-def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
-    """The verdict on a case whose workload one side does not know: a library may not be installed there."""
+def one_sided_verdict(case: Case, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
+    """The verdict on a case whose workload one side does not know."""
     series = naming(case, STATUS)
     if known_to(head, case):
-        return Verdict(series, "new", f"base has no such workload{_unavailable(base)}")
-    return Verdict(series, "missing", f"head has no such workload{_unavailable(head)}")
-
-
-def _unavailable(build: ComparedBuild) -> str:
-    return "".join(f"; {name} is not available: {why}" for name, why in build.under_test.unavailable.items())
+        return Verdict(series, "new", "base has no such workload")
+    return Verdict(series, "missing", "head has no such workload")
 
 
 def _known_to_either(base: KnownWorkloads, head: KnownWorkloads) -> KnownWorkloads:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.interference import interference_note, power_limit_note
 from torchperf_ci.stats.comparison import PairReading
-from torchperf_ci.stats.effect import geometric_mean
+from torchperf_ci.stats.effect_estimates import geometric_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +84,8 @@ CONFIDENCE = 0.99
 SHARE = 1 / 3
 """Of the change that matters: what the control may be off by without harm."""
 FAR = 5.0
+_FEWEST_SHOWN = 2
+"""With no more pairs than that, an interval is as wide as -99%…+11,000%: it says nothing."""
 """A change so many times as large as all that the control may be off by is none of the machine's doing."""
 
 
@@ -114,7 +116,8 @@ class Control:
         low, middle, high = (
             f"{value - 1:+.1%}" for value in (self.effect.low, self.effect.ratio, self.effect.high)
         )
-        found = f"{middle} ({low}…{high}, 99%) over {self.effect.pairs} pairs of {self.case}"
+        interval = f" ({low}…{high}, 99%)" if self.effect.pairs > _FEWEST_SHOWN else ""
+        found = f"{middle}{interval} over {self.effect.pairs} pairs of {self.case}"
         if self.void:
             return (
                 f"the timings are VOID: base against itself seems to differ by {found}, so this machine tells a change "

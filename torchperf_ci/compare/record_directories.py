@@ -14,9 +14,9 @@ from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
-from torchperf_ci.series.points import differing_facts, without_restating
-from torchperf_ci.series.policy import suited
-from torchperf_ci.stats.effect import shift_effect
+from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
+from torchperf_ci.series.policy import said_direction, suited
+from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
@@ -55,7 +55,11 @@ def judge_numbers(
     The values of a ratio are positive. It is one of ``among`` series, which share the chance that any of them is called
     slower although none is.
     """
-    found = _ratio(old, new, rule, among) if rule.kind == "ratio" else _difference(old, new, rule)
+    found = (
+        _ratio(_thinned(old), _thinned(new), rule, among)
+        if rule.kind == "ratio"
+        else _difference(old, new, rule)
+    )
     enough = min(len(old), len(new)) >= FEWEST_VALUES
     worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
     return Verdict(
@@ -68,6 +72,17 @@ def judge_numbers(
         candidate=worse and found.apart and not (found.sure and enough),
         evidence=Evidence(others={"old_values": list(old), "new_values": list(new)}),
     )
+
+
+MOST_VALUES = 1000
+"""Of one side that are compared with each of the other's: some tools repeat a microsecond a hundred thousand times."""
+
+
+def _thinned(values: Sequence[float]) -> Sequence[float]:
+    """The values, or as many as are compared, evenly spaced in order of their size: their quantiles stay."""
+    if len(values) <= MOST_VALUES:
+        return values
+    return [float(value) for value in np.quantile(values, np.linspace(0, 1, MOST_VALUES))]
 
 
 def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int) -> _NumbersFinding:
@@ -131,12 +146,14 @@ def holds_records(path: Path) -> bool:
     return path.is_dir() and any(next(path.rglob(pattern), None) for pattern in ("*.json", "*.json.gz"))
 
 
-def compare_directories(base: Path, head: Path, policy: ComparisonPolicy) -> Judgement:
+def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given: str = "") -> Judgement:
     """The verdict on every series that either side has, but for those that only say again what another says.
+
+    ``given`` is the format of other tools' results where their content does not tell it.
 
     Raises :class:`RecordsError` for a side without records.
     """
-    old, new = _in_one_repository(_collected(base), _collected(head))
+    old, new = _in_one_repository(_collected(base, given), _collected(head, given))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
     judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
@@ -150,8 +167,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy) -> Jud
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 
-def _collected(folder: Path) -> RecordedPoints:
-    collected = points_of_records([folder])
+def _collected(folder: Path, given: str) -> RecordedPoints:
+    collected = points_of_records([folder], given)
     if not collected.records:
         reason = f": {collected.problems[0]}" if collected.problems else ""
         msg = f"{folder} holds no records{reason}"
@@ -190,8 +207,9 @@ def _judge_series(
     if not new:
         return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
     if differs := _differences(old, new):
-        return Verdict(series, "not-comparable", f"measured under other conditions: {'; '.join(differs[:3])}")
-    judged_by = suited(policy.rule(series.metric), old, new)
+        said = WORKLOAD_CHANGED if workload_changed(differs) else "measured under other conditions"
+        return Verdict(series, "not-comparable", f"{said}: {'; '.join(differs[:3])}")
+    judged_by = suited(policy.rule(series.metric, said_direction(new)), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old[-1], new[-1])
     before, after = (_measurements(points, judged_by) for points in (old, new))

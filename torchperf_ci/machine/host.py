@@ -106,6 +106,13 @@ def read_host(root: Path = Path("/")) -> Host:
     )
 
 
+def machine_text(host: Host) -> str:
+    """What a person calls this machine, in a few words."""
+    memory = f", {host.memory_total / KIB**3:.0f} GiB" if host.memory_total else ""
+    cpus = "1 CPU" if host.processor.threads == 1 else f"{host.processor.threads} CPUs"
+    return f"{host.processor.model}, {cpus}{memory}"
+
+
 def cpu_ticks(root: Path) -> tuple[int, ...]:
     """Time of all CPUs since boot by use, up to and with ``steal``; empty where it is not told."""
     first = text(root / "proc/stat").partition("\n")[0].split()

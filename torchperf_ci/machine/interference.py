@@ -261,6 +261,13 @@ def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
     )
 
 
+def busy_warning(before: CounterSnapshot) -> str:
+    """What other work has taken since ``before``, for those who are about to measure; empty if it is little."""
+    time.sleep(max(before.moment + SHORTEST_SECONDS - time.monotonic(), 0.0))
+    words = describe_interference([interference_between(before, read_counters()).facts()])
+    return f"{WARNING_MARK}this machine is busy: {words}; expect noise until that has ended" if words else ""
+
+
 def is_void(observed: Mapping[str, str]) -> bool:
     """Whether what was measured meanwhile tells of the cooling and the power supply, and not of what was measured."""
     return bool(observed.get("throttling"))

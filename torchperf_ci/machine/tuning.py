@@ -231,9 +231,11 @@ class Restorer:
     def _receive(self) -> Mapping[str, Any]:
         """One answer; empty if none comes in time."""
         deadline = time.monotonic() + ANSWER_SECONDS
+        poller = select.poll()  # unlike select(), whatever the number of the file is
+        poller.register(self._output, select.POLLIN)
         while b"\n" not in self._received:
             left = max(deadline - time.monotonic(), 0)
-            if not select.select([self._output], [], [], left)[0]:
+            if not poller.poll(1000 * left):
                 return {}
             received = os.read(self._output.fileno(), 2**16)
             if not received:

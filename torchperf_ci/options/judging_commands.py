@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
     CONFIG,
+    FORMAT,
     JSON,
     STORE,
     full_sha,
@@ -40,14 +41,24 @@ class CheckOptions:
         metavar="NAME",
         many=True,
     )
-    against: str = option(
+    against: str | None = option(
         "--against",
-        "The past: store, branch:NAME[@REMOTE] or s3://BUCKET[/PREFIX] where uploads keep records, a directory of "
-        "records, or a baseline file",
-        metavar="store|PLACE|DIR|FILE",
-        default="store",
+        "The past: store, wherever uploads keep records (branch:NAME[@REMOTE], s3://BUCKET[/PREFIX], a directory, "
+        "chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
+        metavar="store|PLACE|FILE",
+        otherwise="store where one is named, else the config's upload if it can be read, else store",
     )
+    format: str | None = shared(FORMAT)
     store: str | None = shared(STORE)
+    role: str | None = option(
+        "--role",
+        "ARN of the role to assume with the job's OIDC token, to read a bucket",
+        metavar="ARN",
+        otherwise="the config's, else the credentials that are there",
+    )
+    region: str | None = option(
+        "--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings"
+    )
     policy: str | None = option(
         "--policy",
         "The project's file, whose policy says when a change matters",
@@ -93,6 +104,7 @@ class BaselineUpdateOptions:
     dir: str | None = option(
         "DIR", "Records to make the baseline of: several runs, which tell what is noise", metavar="DIR"
     )
+    format: str | None = shared(FORMAT)
     reason: str | None = option(
         "--reason", "Why the baseline is renewed; it is kept in the file", metavar="TEXT"
     )
@@ -112,6 +124,7 @@ class HistoryOptions:
     records: str | None = option(
         "--records", "Directory or file of records, instead of a store", metavar="PATH"
     )
+    format: str | None = shared(FORMAT)
     csv: Sequence[str] = option(
         "--csv",
         "Files with two columns, index,value, oldest first: one series each, instead of a store",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
     CONFIG,
+    FORMAT,
     JSON,
     STORE,
     address,
@@ -27,9 +28,12 @@ class UploadOptions:
     """The options of ``torchperf upload``."""
 
     dir: str | None = option(
-        "DIR", "Directory whose *.json and *.json.gz files hold the records", metavar="DIR"
+        "DIR",
+        "Directory whose *.json and *.json.gz files hold the records, or results of another tool; or one such file",
+        metavar="DIR",
     )
     benchmark_results: str | None = option("--benchmark-results", "The same as DIR", metavar="DIR")
+    format: str | None = shared(FORMAT)
     config: str | None = shared(CONFIG)
     to: str | None = option(
         "--to",
@@ -148,6 +152,12 @@ class IngestOptions:
         many=True,
         otherwise="the config's upload, unless the store is a server",
     )
+    format: str | None = shared(FORMAT)
+    git: str | None = option(
+        "--git",
+        "A clone, whose commits' subjects, authors and dates are kept beside the results",
+        metavar="PATH",
+    )
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
     if_no_files_found: str | None = option(
@@ -183,4 +193,36 @@ class QueryOptions:
         metavar="FORMAT",
         default="table",
         choices=("table", "json", "jsoneachrow", "csv", "parquet"),
+    )
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """The options of ``torchperf site``."""
+
+    dir: str = option(
+        "DIR",
+        "Directory for the pages and their data, which is brought up to date",
+        metavar="DIR",
+        default="site",
+    )
+    config: str | None = shared(CONFIG)
+    store: str | None = shared(STORE)
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """The options of ``torchperf serve``."""
+
+    config: str | None = shared(CONFIG)
+    store: str | None = shared(STORE)
+    bind: tuple[str, int] = option(
+        "--bind",
+        "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
+        address,
+        metavar="HOST:PORT",
+        default="127.0.0.1:8000",
+    )
+    root_path: str | None = option(
+        "--root-path", "The path below which a proxy offers it, such as /perf", metavar="PATH"
     )

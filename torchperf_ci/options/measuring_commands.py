@@ -11,6 +11,7 @@ from torchperf_ci.options.option import (
     CONFIG,
     DEVICES,
     DTYPES,
+    FORMAT,
     JSON,
     MODES,
     Option,
@@ -35,9 +36,10 @@ def device(value: str) -> str:
     return value
 
 
+SUITES = ("quick", "core", "operators", "all")
 SUITE = Option(
     "--suite",
-    "What to measure: quick, core, operators, all, a suite of the config, or a Python file of workloads",
+    f"What to measure: {', '.join(SUITES)}, a suite of the config, or a Python file of workloads",
     metavar="NAME",
     otherwise="the config's suites, else quick",
     many=True,
@@ -47,10 +49,6 @@ DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", othe
 PYTHON = Option(
     "--python", "Python of the environment under test: it has torch", metavar="PATH", otherwise="this one"
 )
-OUT = Option(
-    "--out", "Directory for the records, one file a case", metavar="DIR", default="torchperf-records"
-)
-
 MODE = Option(
     "--mode", "inference, training", metavar="MODE", otherwise="inference", choices=MODES, many=True
 )
@@ -144,7 +142,12 @@ class RunOptions:
     benchmark_name: str | None = option(
         "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
     )
-    out: str = shared(OUT)
+    out: str | None = option(
+        "--out",
+        "Directory for the records, one file a case",
+        metavar="DIR",
+        otherwise="torchperf-records, after that torchperf-records-2 and so on; with --resume the last one",
+    )
     on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where workloads failed",
@@ -174,6 +177,7 @@ class DoctorOptions:
 
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
+    strict: bool = option("--strict", "Exit with 1 unless every check passes", truth)
     json: bool = shared(JSON)
 
 
@@ -213,6 +217,7 @@ class CompareOptions:
     repo: str = option(
         "--repo", "Checkout of the repository that revisions are of", metavar="DIR", default="."
     )
+    format: str | None = shared(FORMAT)
     python: str | None = shared(REVISIONS_PYTHON)
     build: str | None = shared(BUILD)
     build_timeout: float = shared(BUILD_TIMEOUT)

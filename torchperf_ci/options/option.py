@@ -225,6 +225,14 @@ def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[s
 
 CONFIG = Option("--config", "The project's file", metavar="FILE", otherwise="torchperf.yml, if it is there")
 JSON = Option("--json", "Print JSON instead of a table", truth)
+FORMAT = Option(
+    "--format",
+    "Which way is better in results in github-action-benchmark's own format; every other tool's are told by what they "
+    "hold",
+    metavar="customSmallerIsBetter|customBiggerIsBetter",
+    otherwise="none, and such results are refused",
+    choices=("customSmallerIsBetter", "customBiggerIsBetter"),
+)
 STORE = Option(
     "--store",
     "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "

@@ -17,8 +17,7 @@ from torchperf_ci.metrics import bisected_as
 from torchperf_ci.plan.jobs import MOST_JOBS, UniqueNames
 from torchperf_ci.records.files import job_folder
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.verdicts import verdicts_file
-from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -207,7 +206,7 @@ def plan_bisections(
     if not records.is_dir():
         msg = f"--records {records}: there is no such directory; give the one that the jobs' artifacts are in"
         raise UsageError(msg)
-    verdicts = [verdict for path in files for verdict in verdicts_file.read_verdicts(path).verdicts]
+    verdicts = [verdict for path in files for verdict in read_verdicts(path).verdicts]
     found = regressions(verdicts, runners_of_series(jobs, records).runner_of)
     divided = budget_shares(found.all, budget)
     kinds = {job.runner: job for job in jobs}
@@ -222,9 +221,7 @@ def write_bisections(plan: BisectionPlan, folder: Path) -> None:
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError`.
     """
     for row, regression in plan.chosen.items():
-        verdicts_file.write_verdicts(
-            folder / row.verdicts, Judgement("plan", row.good, row.bad, regression.verdicts)
-        )
+        write_verdicts(folder / row.verdicts, Judgement("plan", row.good, row.bad, regression.verdicts))
 
 
 def _bisection_job(

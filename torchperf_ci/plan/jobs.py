@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import config
 from torchperf_ci.bench.costs import cost_key
 from torchperf_ci.errors import UnknownNameError, UsageError
-from torchperf_ci.store.client import statement
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
   suites:
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
-BUILT_IN_SUITES = ("quick", "core", "operators", "all")
+BUILT_IN_SUITES = ("quick", "core", "operators", "transformers", "all")
 """The built-in ones, which the suite itself names, too: but it needs torch, and a plan is made without."""
 _WITHOUT_SUITES = {"quick": config.Suite()}
 """What ``torchperf run`` measures where no suite is configured; its workloads are not looked at here."""
@@ -166,6 +165,6 @@ def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
     asked = {"benchmark": benchmark, "since": max(0, int(now - REMEMBERED_SECONDS)), "last": NEWEST_RUNS}
     found: dict[str, dict[str, float]] = defaultdict(dict)
     with open_existing(dsn) as store:
-        for device, *case, seconds in store.rows(statement("costs"), asked):
+        for device, *case, seconds in store.rows(store.statement("costs"), asked):
             found[device][cost_key(*case)] = median(seconds)
     return found

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.culprits import culprits_file as culprits
+from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.errors import UsageError
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
-from torchperf_ci.verdicts import verdicts_file as verdicts
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +45,8 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
         msg = "--unjudged is for an earlier comment: give --to comment, too"
         raise UsageError(msg)
     return ReportInputs(
-        tuple(verdicts.read_verdicts(Path(path)) for path in options.verdicts),
-        tuple(culprits.read_culprits(Path(path)) for path in options.culprits),
+        tuple(read_verdicts(Path(path)) for path in options.verdicts),
+        tuple(read_culprits(Path(path)) for path in options.culprits),
     )
 
 

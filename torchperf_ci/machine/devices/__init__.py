@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.interface import UNKNOWN_GPU
-
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
@@ -13,13 +11,16 @@ DEVICE_TYPES = ("cuda", "xpu", "mps", "cpu")
 """The device types of torch that have a backend here, in the order in which ``auto`` prefers them."""
 
 
-def device(torch_type: str, hip: bool = False, seen: TorchGpu = UNKNOWN_GPU) -> Device:
+def device(torch_type: str, hip: bool = False, seen: TorchGpu | None = None) -> Device:
     """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) tells ROCm from CUDA.
 
     ``seen`` is which GPU torch uses; without it, the vendor's tools are asked for the first that torch should see.
 
     Raises :class:`ValueError` for a type that has no backend.
     """
+    from torchperf_ci.machine.devices.interface import UNKNOWN_GPU  # the command line needs the names alone
+
+    seen = seen or UNKNOWN_GPU
     if torch_type == "cuda" and hip:
         from torchperf_ci.machine.devices.amd import Rocm
 

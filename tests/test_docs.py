@@ -1,0 +1,113 @@
+"""What holds for every page: its links lead somewhere, the index has it, and it opens with an example."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pytest
+from markdown_it import MarkdownIt
+
+from torchperf_ci import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markdown_it.token import Token
+
+PROJECT = Path(__file__).parents[1]
+INDEX = PROJECT / "docs/README.md"
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "examples/**/*.md")
+    for path in PROJECT.glob(pattern)
+)
+DOCS = [page for page in PAGES if page.parent == INDEX.parent and page != INDEX]
+PARSER = MarkdownIt("commonmark", {"html": True}).enable("table")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(PROJECT))
+
+
+@cache
+def tokens(page: Path) -> list[Token]:
+    return PARSER.parse(page.read_text(encoding="utf-8"))
+
+
+def addresses(page: Path) -> Iterator[str]:
+    """What the page links to, and the pictures in it."""
+    for token in tokens(page):
+        for child in token.children or []:
+            yield from (str(child.attrs[key]) for key in ("href", "src") if key in child.attrs)
+        html = [token, *(token.children or [])]
+        for part in html:
+            if part.type in {"html_block", "html_inline"}:
+                yield from re.findall(r'(?:href|src|srcset)="([^"]+)"', part.content)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to the headings of a page."""
+    seen: Counter[str] = Counter()
+    found = set()
+    pairs = zip(tokens(page), tokens(page)[1:], strict=False)
+    for heading in (inline for opening, inline in pairs if opening.type == "heading_open"):
+        text = "".join(child.content for child in heading.children or [])
+        slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None:
+    for address in addresses(page):
+        if re.match(r"https?://|mailto:", address):
+            continue
+        path, _, anchor = address.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{address} is not there"
+        assert target.is_relative_to(PROJECT), f"{address} leads out of the repository"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{name(target)} has no heading #{anchor}"
+
+
+def test_the_index_has_every_page() -> None:
+    linked = {(INDEX.parent / address.partition("#")[0]).resolve() for address in addresses(INDEX)}
+    assert [name(page) for page in DOCS if page not in linked] == []
+
+
+@pytest.mark.parametrize("page", DOCS, ids=name)
+def test_every_page_opens_with_an_example(page: Path) -> None:
+    """A block or a picture stands above the first heading, where a reader decides to go on."""
+    opening = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert re.search(r"^```|!\[|<img ", opening, re.MULTILINE)
+
+
+def test_the_badges_say_what_is_so() -> None:
+    badges = re.findall(r"img\.shields\.io/badge/([^)]+)\)\]", (PROJECT / "README.md").read_text("utf-8"))
+    project = (PROJECT / "pyproject.toml").read_text("utf-8")
+    python, torch, license_name = (unquote(badge).replace("--", "-").split("-", 1)[1] for badge in badges)
+    assert f'requires-python = "{python.removesuffix("-blue").replace("≥ ", ">=")}"' in project
+    assert f'license = "{license_name.removesuffix("-blue")}"' in project
+    oldest = min(re.findall(r"(?m)^VERSIONS := ([\d.]+)\.\d+ ", (PROJECT / "Makefile").read_text("utf-8")))
+    assert torch.removesuffix("-blue") == f"≥ {oldest}"
+
+
+def test_the_verdict_on_the_pictured_runs_is_the_one_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (PROJECT / "docs/how-a-change-is-judged.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(PROJECT)
+    command = ["check", "docs/img/runs/new", "--against", "docs/img/runs/past"]
+    assert f"$ torchperf {' '.join(command)}\n" in page
+    assert cli.main([*command, "--out", str(tmp_path / "verdicts.json")]) == 1
+    numbers = re.compile(r"[\d.]+ → [\d.]+ \w+ +\+.*?\)")
+    shown = numbers.findall(page.partition("torchperf check docs/img")[2].partition("```")[0])
+    assert len(shown) == 2
+    assert numbers.findall(capsys.readouterr().out) == shown

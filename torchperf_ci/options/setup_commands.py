@@ -1,0 +1,29 @@
+"""The options of the command that sets a repository up: ``init``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from torchperf_ci.options.option import option, truth
+
+
+def action_reference(value: str) -> str:
+    """A repository of torchperf-ci and a commit, tag or branch of it, as in OWNER/torchperf-ci@v1."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9._/-]*", value):
+        raise ValueError
+    return value
+
+
+@dataclass(frozen=True)
+class InitOptions:
+    """The options of ``torchperf init``."""
+
+    uses: str | None = option(
+        "--uses",
+        "Where the workflows take torchperf's actions from",
+        action_reference,
+        metavar="OWNER/NAME@REF",
+        otherwise="the commit on GitHub that this torchperf was installed from, else OWNER/torchperf-ci@v1",
+    )
+    dry_run: bool = option("--dry-run", "Print the files, and write nothing", truth)

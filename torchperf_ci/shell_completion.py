@@ -1,0 +1,82 @@
+"""What a shell offers where Tab is pressed, by argcomplete, and the script with which it asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from argcomplete import autocomplete
+from argcomplete.completers import BaseCompleter, FilesCompleter
+from argcomplete.shell_integration import shellcode
+
+from torchperf_ci import config
+from torchperf_ci.errors import TorchperfError, UsageError
+from torchperf_ci.interruption import COMMAND_NAME
+from torchperf_ci.metrics import METRICS
+from torchperf_ci.options.measuring_commands import SUITES
+from torchperf_ci.options.option import DEVICES
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from torchperf_ci.options.option import Option
+    from torchperf_ci.options.shell_commands import CompletionOptions
+
+
+def completion_command(options: CompletionOptions) -> int:
+    """Print the script that a shell reads when it starts."""
+    if options.shell is None:
+        msg = "for which shell? give bash, zsh or fish"
+        raise UsageError(msg)
+    print(shellcode([COMMAND_NAME], shell=options.shell))
+    return 0
+
+
+def answer_shell(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+    """Tell the shell what may stand at its cursor, and end the process."""
+    autocomplete(parser, always_complete_options=False, default_completer=_Values(options))
+
+
+class _Values(BaseCompleter):
+    """The values of an option: those that are known, else files."""
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        self._options = {option.name: option for option in options}
+
+    def __call__(
+        self,
+        *,
+        prefix: str,
+        action: argparse.Action,
+        parser: argparse.ArgumentParser,  # noqa: ARG002  # how argcomplete calls it
+        parsed_args: argparse.Namespace,  # noqa: ARG002
+    ) -> Sequence[str]:
+        option = self._options.get(action.dest)
+        known = _known_values(option) if option else ()
+        if action.dest == "suite":
+            return [*known, *FilesCompleter(["py"])(prefix)]
+        if not (option and known):
+            return [*FilesCompleter()(prefix)]
+        before = prefix[: prefix.rfind(",") + 1] if option.many else ""
+        return [f"{before}{value}" for value in known]
+
+
+def _known_values(option: Option) -> Sequence[str]:
+    if option.choices:
+        return option.choices
+    match option.flag:
+        case "--suite":
+            return (*SUITES, *_configured_suites())
+        case "--device":
+            return DEVICES
+        case "--metric" | "--metrics":
+            return tuple(METRICS)
+        case _:
+            return ()
+
+
+def _configured_suites() -> Sequence[str]:
+    try:
+        return tuple(config.find(None).suites)
+    except TorchperfError:  # the command itself will tell
+        return ()
