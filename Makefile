@@ -1,6 +1,6 @@
 # make demo   makes a small repository in which one commit is slow, and finds that commit; shows the plan of the nightly,
 #             measures the quick suite on this machine, keeps the results, and judges them against the demos before; and
-#             writes a report on all of it
+#             writes a report on all of it, and the pages of the store
 # make test   runs every linter and every test
 # make versions  tries each torch that is promised: the oldest, one between, today's, and the newest that there is
 # make clean  removes what the two have made
@@ -51,6 +51,9 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json --on-failure warn
 	$(TOOLKIT)/bin/torchperf report --verdicts build/demo/verdicts.json --culprits build/demo/bisect/culprits.json \
 		--to build/demo/report
+	$(TOOLKIT)/bin/torchperf ingest build/demo/bisect/culprits.json --store $(STORE) --if-no-files-found ignore
+	$(TOOLKIT)/bin/torchperf site build/demo/site --store $(STORE)
+	@echo "the same pages from the store itself: $(TOOLKIT)/bin/torchperf serve --store $(STORE)"
 
 test: lint $(TORCH) $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
@@ -85,7 +88,7 @@ $(TORCH)/.done: | $(TORCH)/bin/python
 # The toolkit, editable: for users, and with all that its tests need. Only for users its modules are left to be compiled
 # on import: what workers import is compiled before, since they write nothing into the environment under test.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
-	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[store]'
+	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[web]'
 	touch $@
 
 $(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python

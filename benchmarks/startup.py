@@ -1,10 +1,13 @@
 """Where do the seconds go before anything is measured?
 
-python benchmarks/startup.py
+python benchmarks/startup.py [CHECKOUT]
+
+With another checkout of torchperf, say of an earlier commit, the commands of both are started in turn.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -33,10 +36,28 @@ def add(batch_size):
 REPEATS = 9
 
 
-def cpu_seconds(*command: str) -> float:
-    """User and system seconds of a command."""
+COMMANDS = {
+    "--help": ("--help",),
+    "run --help": ("run", "--help"),
+    "plan": ("plan",),
+    "run": ("run", "--python", "/nothing"),
+    "upload": ("upload", "nothing", "--to", "kept"),
+    "query": ("query",),
+    "check": ("check", "nothing"),
+    "history": ("history", "--records", "nothing"),
+    "compare": ("compare",),
+    "bisect": ("bisect",),
+    "report": ("report",),
+    "watch": ("watch",),
+}
+"""Each imports all that it works with, and ends where it sees that there is nothing to do."""
+
+
+def cpu_seconds(*command: str, checkout: Path | None = None, folder: str | None = None) -> float:
+    """User and system seconds of a command, with the package of a checkout."""
+    environ = {**os.environ, "PYTHONPATH": str(checkout)} if checkout else None
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=not checkout, capture_output=True, timeout=120, env=environ, cwd=folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
 
@@ -73,12 +94,28 @@ def worker_phases(folder: Path) -> dict[str, float]:
     return {**seconds, "whole process": time.perf_counter() - start}
 
 
+def starts(checkouts: dict[str, Path]) -> list[list[str]]:
+    """The least of each command in each checkout, which take turns; the first start, which compiles, is left out."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, argv in COMMANDS.items():
+            call = (sys.executable, "-m", "torchperf_ci", *argv)
+            turns = [
+                [cpu_seconds(*call, checkout=checkout, folder=folder) for checkout in checkouts.values()]
+                for _ in range(REPEATS + 1)
+            ]
+            rows.append([f"`{name}`", *(f"{min(taken):.3f} s" for taken in zip(*turns[1:], strict=True))])
+    return rows
+
+
 def main() -> None:
+    checkouts = {"CPU": Path(__file__).parents[1]}
+    if len(sys.argv) > 1:
+        checkouts = {"before": Path(sys.argv[1]).absolute(), "now": checkouts["CPU"]}
+    print_table("CPU seconds until a command begins", ("command", *checkouts), starts(checkouts))
     python = sys.executable
     commands = {
         "`python -c pass`": (python, "-c", "pass"),
-        "`torchperf --help`": (python, "-m", "torchperf_ci", "--help"),
-        "`torchperf run --help`": (python, "-m", "torchperf_ci", "run", "--help"),
         "`python -c 'import torch'`": (python, "-c", "import torch"),
     }
     rows = [[name, of(REPEATS, lambda c=command: cpu_seconds(*c))] for name, command in commands.items()]

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Picture an issue or a comment as GitHub shows it, from files of verdicts and culprits.
+"""Picture an issue or a comment as GitHub shows it, from files of verdicts and culprits: on light, and on dark.
 
     python docs/draw_report.py issue docs/img/issue.png --culprits docs/img/culprits.json
     python docs/draw_report.py comment docs/img/comment.png --verdicts docs/img/verdicts.json
+    python docs/draw_report.py issue docs/img/issue-top.png --culprits docs/img/culprits.json --height 375
 
-It takes Debian's chromium, and for a chart Mermaid (`make .cache/npm`); nothing is asked of any network.
+The dark one is ``issue-dark.png``, beside it. It takes Debian's chromium, and for a chart Mermaid (`make .cache/npm`);
+nothing is asked of any network.
 """
 
 from __future__ import annotations
@@ -24,36 +26,42 @@ from torchperf_ci import cli
 MERMAID = Path(__file__).parents[1] / ".cache/npm/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
 WIDTH = 1012
 STYLE = """
+:root { --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa; --blue: #0969da;
+  --green: #1f883d; --bad: #cf222e; --good: #1a7f37; --warning: #9a6700 }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #4493f8;
+    --green: #238636; --bad: #f85149; --good: #3fb950; --warning: #d29922 }
+}
 * { box-sizing: border-box }
-body { background: #fff; color: #1f2328; margin: 0; padding: 24px;
+body { background: var(--back); color: var(--text); margin: 0; padding: 24px;
   font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif }
 h1.title { font-size: 26px; font-weight: 400; line-height: 1.25; margin: 0 0 8px }
-h1.title span, .head { color: #59636e }
-.state { background: #1f883d; border-radius: 2em; color: #fff; display: inline-block; font-weight: 500;
+h1.title span, .head { color: var(--soft) }
+.state { background: var(--green); border-radius: 2em; color: #fff; display: inline-block; font-weight: 500;
   margin-bottom: 16px; padding: 5px 12px }
-.label { border: 1px solid #d1d9e0; border-radius: 2em; color: #59636e; font-size: 12px; font-weight: 500;
+.label { border: 1px solid var(--line); border-radius: 2em; color: var(--soft); font-size: 12px; font-weight: 500;
   margin-left: 8px; padding: 2px 10px }
-.box { border: 1px solid #d1d9e0; border-radius: 6px }
-.head { background: #f6f8fa; border-bottom: 1px solid #d1d9e0; border-radius: 6px 6px 0 0; padding: 8px 16px }
-.head b { color: #1f2328 }
+.box { border: 1px solid var(--line); border-radius: 6px }
+.head { background: var(--band); border-bottom: 1px solid var(--line); border-radius: 6px 6px 0 0; padding: 8px 16px }
+.head b { color: var(--text) }
 .body { overflow-wrap: break-word; padding: 16px }
 .body > :first-child { margin-top: 0 }
 h3 { font-size: 1.25em; font-weight: 600; line-height: 1.25; margin: 24px 0 16px }
 p, ul, pre, blockquote, details { margin: 0 0 16px }
-a { color: #0969da; text-decoration: none }
+a { color: var(--blue); text-decoration: none }
 table { border-collapse: collapse; display: block; margin: 0 0 16px; max-width: 100%; overflow: auto;
   width: max-content }
-td, th { border: 1px solid #d1d9e0; padding: 6px 13px }
-tr:nth-child(even) td { background: #f6f8fa }
-blockquote { border-left: .25em solid #d1d9e0; color: #59636e; padding: 0 1em }
+td, th { border: 1px solid var(--line); padding: 6px 13px }
+tr:nth-child(even) td { background: var(--band) }
+blockquote { border-left: .25em solid var(--line); color: var(--soft); padding: 0 1em }
 pre.mermaid { background: none !important; padding: 0 !important }
-pre { background: #f6f8fa; border-radius: 6px; font: 85%/1.45 ui-monospace, "Liberation Mono", monospace;
+pre { background: var(--band); border-radius: 6px; font: 85%/1.45 ui-monospace, "Liberation Mono", monospace;
   overflow: hidden; padding: 16px; white-space: pre-wrap }
 :not(pre) > code { background: #818b981f; border-radius: 6px; font: 85% ui-monospace, "Liberation Mono", monospace;
   padding: .2em .4em }
 summary { cursor: pointer }
 """
-MARKS = {"❌": ("✖", "#cf222e"), "✅": ("✔", "#1a7f37"), "⚠️": ("⚠", "#9a6700"), "⚪": ("○", "#59636e")}
+MARKS = {"❌": ("✖", "bad"), "✅": ("✔", "good"), "⚠️": ("⚠", "warning"), "⚪": ("○", "soft")}
 """In the place of emoji, for which a machine may have no font."""
 CHARTS = """async () => {
     for (const block of document.querySelectorAll('pre.mermaid')) block.textContent = block.textContent
@@ -71,8 +79,9 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("--verdicts", nargs="*", default=[])
     parser.add_argument("--culprits", nargs="*", default=[])
+    parser.add_argument("--height", type=int, help="only so much of the top")
     given = parser.parse_args()
-    draw(page(given.kind, written(given.kind, given.verdicts, given.culprits)), given.picture)
+    draw(page(given.kind, written(given.kind, given.verdicts, given.culprits)), given.picture, given.height)
 
 
 def written(kind: str, verdicts: list[str], culprits: list[str]) -> str:
@@ -101,7 +110,7 @@ def page(kind: str, text: str) -> str:
             f'<div><span class="state">Open</span>{"".join(map(label, ("torchperf", "module: performance")))}</div>'
         )
     for sign, (mark, colour) in MARKS.items():
-        shown = shown.replace(sign, f'<span style="color: {colour}">{mark}</span>')
+        shown = shown.replace(sign, f'<span style="color: var(--{colour})">{mark}</span>')
     head = '<div class="head"><b>github-actions</b> bot '
     head += "opened this issue" if kind == "issue" else "commented"
     return (
@@ -115,18 +124,25 @@ def label(name: str) -> str:
     return f'<span class="label">{escape(name)}</span>'
 
 
-def draw(html: str, picture: Path) -> None:
-    """A PNG of the whole page, in the light theme."""
+def draw(html: str, picture: Path, height: int | None = None) -> None:
+    """A PNG of the page, or of its top, in the light theme and in the dark one."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     assert chromium, "chromium is missing: `apt-get install chromium`"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        shown = browser.new_context(offline=True, viewport={"width": WIDTH, "height": 600}).new_page()
+        shown = browser.new_context(
+            offline=True, viewport={"width": WIDTH, "height": height or 600}
+        ).new_page()
         shown.set_content(html)
         if "mermaid" in html:
             shown.add_script_tag(path=MERMAID)
             shown.evaluate(CHARTS)
-        shown.screenshot(path=picture, full_page=True)
+        for scheme, path in (
+            ("light", picture),
+            ("dark", picture.with_stem(f"{picture.stem}-dark")),
+        ):
+            shown.emulate_media(color_scheme=scheme)
+            shown.screenshot(path=path, full_page=height is None)
         browser.close()
 
 

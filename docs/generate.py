@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 import torchperf_ci
+from torchperf_ci.cli import COMMANDS
 from torchperf_ci.config import Config
 from torchperf_ci.config_kinds import (
     Choice,
@@ -31,9 +32,10 @@ from torchperf_ci.config_kinds import (
     key_name,
 )
 from torchperf_ci.markdown import to_markdown
+from torchperf_ci.options import Option, options_of
 from torchperf_ci.records.schema import schema
 from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
-from torchperf_ci.verdicts import verdicts_file
+from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def outputs() -> dict[Path, str]:
     return {
         PACKAGE / "config.schema.json": config_schema(),
         DOCS / "actions.md": with_table(DOCS / "actions.md", actions_reference()),
+        DOCS / "command-line.md": with_table(DOCS / "command-line.md", command_reference()),
         DOCS / "configuration.md": with_table(DOCS / "configuration.md", config_table()),
         DOCS / "record.md": with_table(DOCS / "record.md", record_table()),
         DOCS / "pull-requests.md": with_table(DOCS / "pull-requests.md", comment_quoted()),
@@ -58,9 +61,7 @@ def outputs() -> dict[Path, str]:
 
 def comment_quoted() -> str:
     """The comment on a real comparison, as GitHub shows it: in a quotation, in which it is Markdown as well."""
-    text = to_markdown(
-        verdicts_document([verdicts_file.read_verdicts(DOCS / "img/verdicts.json")]), COMMENT_BYTES
-    )
+    text = to_markdown(verdicts_document([read_verdicts(DOCS / "img/verdicts.json")]), COMMENT_BYTES)
     return "\n".join(f"> {line}".rstrip() for line in text.rstrip().splitlines())
 
 
@@ -168,6 +169,26 @@ def action_reference(file: Path) -> str:
         if entries
     ]
     return "\n".join([f"### `{name}`\n", f"{action['description']}.\n", *tables])
+
+
+def command_reference() -> str:
+    """What each command does and takes, in the order of ``torchperf --help``."""
+    parts = []
+    for command in COMMANDS:
+        rows = [option_row(option) for option in options_of(command.options_class)]
+        table = markdown(("option", "meaning", "default"), rows)
+        parts.append(
+            f"### `torchperf {command.name}`\n\n{command.help}\n\n```\n{command.example}\n```\n\n{table}"
+        )
+    return "\n".join(parts)
+
+
+def option_row(option: Option) -> tuple[str, str, str]:
+    """One option as its help has it."""
+    flag = " ".join(part for part in (option.flag, option.metavar) if part)
+    text = re.sub(r"[*_<>]", r"\\\g<0>", option.help)
+    default = f"`{option.default}`" if option.default else option.otherwise
+    return f"`{flag}`", text, default
 
 
 def permissions_table() -> str:
