@@ -200,7 +200,10 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-FAMILIES = {"baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint."}
+FAMILIES = {
+    "baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint.",
+    "suite": "Look at what is measured: how much of PyTorch it covers.",
+}
 """What commands of two words have in common, by the first."""
 COMMANDS = (
     Command(
@@ -230,6 +233,13 @@ COMMANDS = (
         "torchperf list --suite all --filter 'vision/*'",
         "measuring_commands:ListOptions",
         "bench.commands:list_command",
+    ),
+    Command(
+        "suite coverage",
+        "Count which functions and operators of PyTorch the workloads use, and what others would add.",
+        "torchperf suite coverage --suite core --candidate my_models.py",
+        "measuring_commands:CoverageOptions",
+        "bench.suite_coverage:coverage_command",
     ),
     Command(
         "doctor",

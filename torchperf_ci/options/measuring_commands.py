@@ -37,9 +37,10 @@ def device(value: str) -> str:
 
 
 SUITES = ("quick", "core", "operators", "all")
+_SUITES = f"{', '.join(SUITES)}, a suite of the config, or a Python file of workloads"
 SUITE = Option(
     "--suite",
-    f"What to measure: {', '.join(SUITES)}, a suite of the config, or a Python file of workloads",
+    f"What to measure: {_SUITES}",
     metavar="NAME",
     otherwise="the config's suites, else quick",
     many=True,
@@ -168,6 +169,25 @@ class ListOptions:
     filter: Sequence[str] = shared(FILTER)
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
+    json: bool = shared(JSON)
+
+
+@dataclass(frozen=True)
+class CoverageOptions:
+    """The options of ``torchperf suite coverage``."""
+
+    config: str | None = shared(CONFIG)
+    suite: Sequence[str] = shared(replace(SUITE, help=f"What to count: {_SUITES}", otherwise="all"))
+    filter: Sequence[str] = shared(FILTER)
+    candidate: Sequence[str] = option(
+        "--candidate",
+        "Workloads to judge by what they would add to the suite: names, globs, suites or Python files",
+        metavar="NAME",
+        many=True,
+    )
+    mode: Sequence[str] = shared(replace(MODE, otherwise="both"))
+    python: str | None = shared(PYTHON)
+    timeout: float = shared(TIMEOUT)
     json: bool = shared(JSON)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import profiling, step, timing
+from torchperf_ci.bench.worker import api_use, profiling, step, timing
 from torchperf_ci.bench.worker.correctness import (
     after_first_step,
     agreement_with_eager,
@@ -131,6 +131,9 @@ class WorkerSession:
             "flops": self.flops,
             "compilation": self.compilation,
             "profile": self.profile,
+            "inventory": self.inventory,
+            "api_use": self.api_use,
+            "files_that_call": self.files_that_call,
         }
 
     def ready(self) -> Answer:
@@ -235,3 +238,15 @@ class WorkerSession:
         found = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
         return {"lines": [asdict(line) for line in found], "graph_breaks": breaks}
+
+    def inventory(self) -> Answer:
+        """All that a step may use of this torch."""
+        return dict(api_use.inventory())
+
+    def api_use(self) -> Answer:
+        """What a step uses of it."""
+        return api_use.used_by(self._step.run)
+
+    def files_that_call(self) -> Answer:
+        """Which functions the installed libraries use."""
+        return api_use.files_that_call()

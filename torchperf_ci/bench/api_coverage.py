@@ -1,0 +1,157 @@
+"""How much of PyTorch workloads use: measured in the environment under test, and counted for any set of them."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.bench.process import MEMORY_SHARE, Inquiry, build_arguments, worker_environment
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.console import Progress
+from torchperf_ci.document import counted
+from torchperf_ci.machine.devices.host_memory import available
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci.bench.case import Case, Settings
+
+HARMLESS = ("failed", "unsupported")
+"""Statuses after which a worker can go on with another case."""
+Triple = tuple[str, str, str]
+"""A family of ATen operators, the dtype, and the layout that it ran on."""
+
+
+@dataclass(frozen=True)
+class ApiUse:
+    """What steps use: names of public functions, and triples. ``cpu_seconds`` are of one step of each."""
+
+    functions: frozenset[str] = frozenset()
+    triples: frozenset[Triple] = frozenset()
+    cpu_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> ApiUse:
+        """From the worker's answer."""
+        triples = frozenset((name, dtype, layout) for name, dtype, layout in answer["triples"])
+        return cls(frozenset(answer["functions"]), triples, answer["cpu_seconds"])
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """The families of operators."""
+        return frozenset(name for name, _, _ in self.triples)
+
+    def beside(self, other: ApiUse) -> AddedUse:
+        """What this one uses and ``other`` does not."""
+        return AddedUse(
+            self.functions - other.functions, self.operators - other.operators, self.triples - other.triples
+        )
+
+
+@dataclass(frozen=True)
+class AddedUse:
+    """What one use has and another lacks: functions, families of operators, and triples."""
+
+    functions: frozenset[str]
+    families: frozenset[str]
+    triples: frozenset[Triple]
+
+
+def together(uses: Iterable[ApiUse]) -> ApiUse:
+    """What any of them uses."""
+    found = tuple(uses)
+    return ApiUse(
+        frozenset[str]().union(*(use.functions for use in found)),
+        frozenset[Triple]().union(*(use.triples for use in found)),
+        sum(use.cpu_seconds for use in found),
+    )
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that can be used of one torch, by name (see :func:`torchperf_ci.bench.worker.api_use.inventory`)."""
+
+    functions: frozenset[str]
+    families: frozenset[str]
+    core: frozenset[str]
+
+
+@dataclass(frozen=True)
+class MeasuredUse:
+    """What was measured in one environment.
+
+    ``failures`` says why there is no answer for a case; ``files`` in how many files of ``packages`` a function is
+    called.
+    """
+
+    uses: Mapping[Case, ApiUse]
+    failures: Mapping[Case, str]
+    inventory: Inventory
+    packages: Sequence[str]
+    files: Mapping[str, int]
+
+    def workloads(self) -> dict[str, ApiUse]:
+        """By workload, what its cases use together."""
+        names = dict.fromkeys(case.workload for case in self.uses)
+        return {
+            name: together(use for case, use in self.uses.items() if case.workload == name) for name in names
+        }
+
+    def untested(self, use: ApiUse) -> dict[str, int]:
+        """Functions that the packages call and ``use`` lacks, the most called first, with the number of files.
+
+        Also lacking must be a method of the same name, and the operator: ``torch.add`` is tested where ``x + 1`` is.
+        """
+        tested = {_last(name) for name in use.functions} | use.operators
+        return {name: files for name, files in self.files.items() if _last(name) not in tested}
+
+
+def _last(function: str) -> str:
+    return function.rpartition(".")[2].strip("_")
+
+
+def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
+    """Run a few steps of each case, all in one worker, which is replaced where a case ends it.
+
+    Raises :class:`WorkerFailure` where not even the inventory can be had.
+    """
+    uses: dict[Case, ApiUse] = {}
+    failures: dict[Case, str] = {}
+    progress = Progress(len(cases))
+    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder, ExitStack() as at_end:
+        at_end.callback(progress.close)
+        worker = _started(settings, Path(folder), at_end)
+        inventory = worker.ask("inventory", settings.timeout)
+        called = worker.ask("files_that_call", settings.timeout)
+        for number, case in enumerate(cases, 1):
+            progress.begins(case)
+            try:
+                uses[case] = _use(worker, case, settings)
+                said = f"{case}: {counted(len(uses[case].triples), 'triple')}"
+            except WorkerFailure as failure:
+                failures[case] = str(failure)
+                said = f"{case}: {failure}"
+                if failure.status not in HARMLESS:
+                    worker.close()
+                    worker = _started(settings, Path(folder), at_end)
+            progress.ended(said, number, failed=case in failures)
+    known = Inventory(**{kind: frozenset(names) for kind, names in inventory.items()})
+    return MeasuredUse(uses, failures, known, called["packages"], called["files"])
+
+
+def _use(worker: Worker, case: Case, settings: Settings) -> ApiUse:
+    inquiry = Inquiry(worker, settings.timeout)
+    inquiry.ask("build", **build_arguments(case, settings))
+    return ApiUse.of(inquiry.ask("api_use"))
+
+
+def _started(settings: Settings, folder: Path, at_end: ExitStack) -> Worker:
+    environment = worker_environment(settings, folder / "cache")
+    limit = int(available() * MEMORY_SHARE) or None
+    return at_end.enter_context(
+        Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit)
+    )

@@ -1,0 +1,164 @@
+"""What ``torchperf suite coverage`` does with its options, and what it says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci import actions, console
+from torchperf_ci.bench import selection
+from torchperf_ci.bench.api_coverage import AddedUse, ApiUse, Inventory, MeasuredUse, measure_use, together
+from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
+from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.config import find as find_config
+from torchperf_ci.document import Column, Document, Note, Paragraph, Table, counted, text_of
+from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.options.option import MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci.document import Block
+    from torchperf_ci.options.measuring_commands import CoverageOptions
+
+MOST_UNTESTED = 20
+"""Functions that a person reads of; ``--json`` has all."""
+METHOD = {
+    "public functions": "called from Python around one step, of those in torch.overrides.get_testing_overrides(); not "
+    "what they call in their turn, nor the backward pass",
+    "ATen families": "dispatched in one step and its backward pass; of the operators with a kernel for the CPU or for "
+    "all devices, without out variants, an in-place variant being the same as the other",
+    "core ATen operators": "those families of which an operator has torch's tag core",
+    "triples": "family, dtype and layout of its first tensor; how many there could be, nobody knows",
+}
+
+
+def coverage_command(options: CoverageOptions) -> int:
+    """Count, on the CPU, what of PyTorch the suite uses, and what the candidates would add."""
+    config = find_config(options.config)
+    settings = selection.settings_of(
+        config,
+        suite=(*options.suite, *options.candidate),
+        python=options.python,
+        device="cpu",
+        timeout=options.timeout,
+    )
+    under_test = selection.describe_environment(settings)
+    settings = under_test.settings(settings)
+    entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, under_test.known)
+    suite = [entry["name"] for entry in entries]
+    more = selection.selected_workloads(options.candidate, (), config, under_test.known)
+    candidates = [entry["name"] for entry in more if options.candidate and entry["name"] not in suite]
+    grid = CaseGrid([*suite, *candidates], options.mode or MODES, ("fp32",), ("eager",))
+    cases = select_cases(Selection([grid]), under_test.known, "cpu")
+    try:
+        measured = measure_use(cases, settings)
+    except WorkerFailure as failure:
+        msg = f"{settings.python}: {failure}\n{failure.log}".rstrip()
+        raise EnvironmentUnderTestError(msg) from None
+    if options.json:
+        print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
+        return 0
+    document = coverage_document(measured, suite, under_test.environment["torch_version"])
+    with actions.literal(sys.stdout):
+        console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
+    console.say(text_of(document.title))
+    return 0
+
+
+def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -> Document:
+    """Shares of the suite, each workload, what the candidates add, what is often used and not tested."""
+    workloads = measured.workloads()
+    known = {name: use for name, use in workloads.items() if name in suite}
+    total = together(known.values())
+    candidates = [(name, use, use.beside(total)) for name, use in workloads.items() if name not in known]
+    candidates.sort(key=lambda row: -len(row[2].triples) / row[1].cpu_seconds)
+    blocks: list[Block] = [
+        _shares(total, measured.inventory),
+        Paragraph("Counted on the CPU, in one step of each workload and mode that follows a first one."),
+        _table(
+            "New: what no other workload uses",
+            [(name, use, _alone(name, known)) for name, use in known.items()],
+        ),
+        _table("What each candidate adds, the most triples per CPU second first", candidates),
+        _untested(measured.untested(total), measured.packages),
+        Note([f"not counted: {case.workload} {case.mode}: {why}" for case, why in measured.failures.items()]),
+    ]
+    return Document(
+        f"{counted(len(known), 'workload')} use {len(total.triples)} triples of torch {torch}", blocks
+    )
+
+
+def _shares(total: ApiUse, inventory: Inventory) -> Table:
+    def row(kind: str, used: int, of: int) -> tuple[str, ...]:
+        return kind, f"{used:,}", f"{of:,}", f"{used / of:.1%}", METHOD[kind]
+
+    rows = [
+        row("public functions", len(total.functions), len(inventory.functions)),
+        row("ATen families", len(total.operators & inventory.families), len(inventory.families)),
+        row("core ATen operators", len(total.operators & inventory.core), len(inventory.core)),
+        ("triples", f"{len(total.triples):,}", "", "", METHOD["triples"]),
+    ]
+    numbers = (Column("used", "number"), Column("of", "number"), Column("share", "number"))
+    return Table((Column("what"), *numbers, Column("how it is counted", "prose")), rows)
+
+
+def _alone(name: str, workloads: Mapping[str, ApiUse]) -> AddedUse:
+    """What no other workload uses."""
+    return workloads[name].beside(together(use for other, use in workloads.items() if other != name))
+
+
+def _table(title: str, rows: Iterable[tuple[str, ApiUse, AddedUse]]) -> Table:
+    kinds = ("functions", "families", "triples")
+    columns = [
+        Column(name, "number") for name in (*kinds, *(f"new {kind}" for kind in kinds), "CPU ms a step")
+    ]
+    cells = [
+        (
+            name,
+            *(str(len(used)) for used in (use.functions, use.operators, use.triples)),
+            *(str(len(new)) for new in (added.functions, added.families, added.triples)),
+            f"{1000 * use.cpu_seconds:,.1f}",
+        )
+        for name, use, added in rows
+    ]
+    return Table((Column("workload"), *columns), cells, title)
+
+
+def _untested(files: Mapping[str, int], packages: Sequence[str]) -> Table:
+    """Only where something is installed that calls functions."""
+    rows = [(name, f"{number:,}") for name, number in [*files.items()][:MOST_UNTESTED]]
+    title = f"Not tested by the suite, and called in the most files of {', '.join(packages)}"
+    return Table((Column("function"), Column("files", "number")), rows, title)
+
+
+def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, Any]:
+    """All that was measured: what each case uses by name, and what each candidate adds."""
+    workloads = measured.workloads()
+    total = together(use for name, use in workloads.items() if name in suite)
+    return {
+        "method": METHOD,
+        "all": {kind: sorted(names) for kind, names in vars(measured.inventory).items()},
+        "suite": _names(total),
+        "cases": [
+            {"workload": case.workload, "mode": case.mode, **_names(use), "cpu_seconds": use.cpu_seconds}
+            for case, use in measured.uses.items()
+        ],
+        "candidates": {
+            name: {kind: sorted(new) for kind, new in vars(use.beside(total)).items()}
+            for name, use in workloads.items()
+            if name not in suite
+        },
+        "untested": measured.untested(total),
+        "packages": list(measured.packages),
+        "failures": [
+            {"workload": case.workload, "mode": case.mode, "reason": why}
+            for case, why in measured.failures.items()
+        ],
+    }
+
+
+def _names(use: ApiUse) -> dict[str, Any]:
+    kinds = {"functions": use.functions, "families": use.operators, "triples": use.triples}
+    return {kind: sorted(names) for kind, names in kinds.items()}

@@ -1,0 +1,161 @@
+"""Which part of PyTorch one step uses: public functions, and ATen operators with the dtype and layout they ran on."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode, get_testing_overrides, resolve_name
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+TIMED_SECONDS = 0.5
+"""Of steps, after which no other is timed."""
+MOST_TIMED = 5
+_EXPLICIT = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+_NEEDS_TORCH = re.compile(r"torch(?![\w.-])")
+_CALL = re.compile(r"(?<![\w.])(?:(F|(?:nn\.)?functional)|torch((?:\.\w+)*))\.(\w+)\(")
+
+
+@cache
+def public_functions() -> Mapping[Any, str]:
+    """The names of what ``torch.overrides.get_testing_overrides()`` lists: all that a ``TorchFunctionMode`` can see."""
+    named = {function: resolve_name(function) for function in get_testing_overrides()}
+    return {function: _public(name) for function, name in named.items() if name}
+
+
+def _public(name: str) -> str:
+    return name.replace("torch.functional.", "torch.")
+
+
+def family(operator: str) -> str:
+    """An ATen operator's name without namespace and overload, the in-place variant as the one that it changes."""
+    base = operator.removeprefix("aten::").partition(".")[0]
+    return base.removesuffix("_") if not base.endswith("__") else base
+
+
+def inventory() -> dict[str, list[str]]:
+    """All there is to use: public functions, families of ATen operators that have a kernel on the CPU, and core ones.
+
+    A family has a kernel if one of its operators has it for the CPU, or for all devices alike; ``out`` variants do not
+    count. Core are those with torch's tag ``core``.
+    """
+    families, core = set[str](), set[str]()
+    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001
+        if not name.startswith("aten::"):
+            continue
+        base, _, overload = name.removeprefix("aten::").partition(".")
+        if not any(part.is_out for part in torch._C._get_schema(f"aten::{base}", overload).arguments):  # noqa: SLF001
+            has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001
+            families |= {family(name)} if any(has_kernel(name, key) for key in _EXPLICIT) else set()
+            core |= {family(name)} if torch.Tag.core in _operator(base, overload).tags else set()
+    functions = {*public_functions().values()}
+    return {"functions": sorted(functions), "families": sorted(families), "core": sorted(core)}
+
+
+def _operator(base: str, overload: str) -> Any:
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
+class _Functions(TorchFunctionMode):
+    """What is called from Python, but not what that calls in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = set[str]()
+
+    def __torch_function__(
+        self, function: Any, _types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if name := public_functions().get(function):
+            self.names.add(name)
+        return function(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    """What reaches ATen, in the backward pass as well."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.triples = set[tuple[str, str, str]]()
+
+    def __torch_dispatch__(
+        self, operator: Any, _types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = operator(*args, **(kwargs or {}))
+        if operator.namespace == "aten":
+            tensor = next(_tensors((args, kwargs)), None)
+            tensor = next(_tensors(result), None) if tensor is None else tensor
+            kind = ("none", "none") if tensor is None else (_dtype(tensor), layout(tensor))
+            self.triples.add((family(operator._schema.name), *kind))  # noqa: SLF001
+        return result
+
+
+def _tensors(tree: object) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def layout(tensor: torch.Tensor) -> str:
+    """``contiguous``, ``channels_last``, ``strided`` for any other strides, or torch's name of what has none."""
+    if tensor.layout != torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    if tensor.is_contiguous():
+        return "contiguous"
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return "channels_last" if last and tensor.is_contiguous(memory_format=last) else "strided"
+
+
+def used_by(step: Callable[[], object]) -> dict[str, Any]:
+    """What the second step uses, after a first one that fills caches, and the least CPU seconds of the next ones."""
+    step()
+    with _Operators() as operators, _Functions() as functions:
+        step()
+    return {
+        "functions": sorted(functions.names),
+        "triples": sorted(operators.triples),
+        "cpu_seconds": _cpu_seconds(step),
+    }
+
+
+def _cpu_seconds(step: Callable[[], object]) -> float:
+    taken = list[float]()
+    while len(taken) < MOST_TIMED and sum(taken) < TIMED_SECONDS:
+        start = time.process_time()
+        step()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def files_that_call() -> dict[str, Any]:
+    """By public function in how many files of the installed packages that use torch its name is called.
+
+    Read, not run: ``torch.cat(`` and ``F.pad(`` are seen, methods of tensors are not, because no one knows of what.
+    """
+    files, packages = Counter[str](), list[str]()
+    public = {*public_functions().values()}
+    for package in metadata.distributions():
+        if any(map(_NEEDS_TORCH.match, package.requires or ())):
+            packages.append(f"{package.metadata['Name']} {package.version}")
+            for path in package.files or ():
+                if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
+                    files.update(_called_in(source.read_text("utf-8", "replace")) & public)  # type: ignore[attr-defined]
+    return {"packages": sorted(packages), "files": dict(files.most_common())}
+
+
+def _called_in(source: str) -> set[str]:
+    return {
+        _public(f"torch{'.nn.functional' if functional else inner}.{name}")
+        for functional, inner, name in _CALL.findall(source)
+    }
