@@ -19,6 +19,7 @@ from torchperf_ci.options.option import MODES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from torchperf_ci.bench.case import Case
     from torchperf_ci.document import Block
     from torchperf_ci.options.measuring_commands import CoverageOptions
 
@@ -83,7 +84,7 @@ def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -
         ),
         _table("What each candidate adds, the most triples per CPU second first", candidates),
         _untested(measured.untested(total), measured.packages),
-        Note([f"not counted: {case.workload} {case.mode}: {why}" for case, why in measured.failures.items()]),
+        Note(_not_counted(measured.failures)),
     ]
     return Document(
         f"{counted(len(known), 'workload')} use {len(total.triples)} triples of torch {torch}", blocks
@@ -124,6 +125,13 @@ def _table(title: str, rows: Iterable[tuple[str, ApiUse, AddedUse]]) -> Table:
         for name, use, added in rows
     ]
     return Table((Column("workload"), *columns), cells, title)
+
+
+def _not_counted(failures: Mapping[Case, str]) -> list[str]:
+    modes: dict[tuple[str, str], list[str]] = {}
+    for case, why in failures.items():
+        modes.setdefault((case.workload, why), []).append(case.mode)
+    return [f"not counted: {name} {', '.join(which)}: {why}" for (name, why), which in modes.items()]
 
 
 def _untested(files: Mapping[str, int], packages: Sequence[str]) -> Table:
