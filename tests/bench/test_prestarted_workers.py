@@ -55,15 +55,18 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
     assert not any(map(_runs, pids))
 
 
-@pytest.mark.parametrize("close", [True, False])
-def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, close: bool) -> None:
+@pytest.mark.parametrize("why", ["closed", "another case", "begun by the other"])
+def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, why: str) -> None:
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
     pids = [arm._worker.pid for arm in workers._started]
-    if close:
-        workers.close()
-    else:
-        workers.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
+    match why:
+        case "closed":
+            workers.close()
+        case "another case":
+            workers.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
+        case _:
+            workers.taken(CASE, settings, settings, tmp_path, head_first=True)
     assert not any(map(_runs, pids))
 
 

@@ -14,7 +14,8 @@ from torchperf_ci.bench.pairs import ArmFailure
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare import comparison_loop
-from torchperf_ci.compare.compared_case import ComparedCase, Comparison
+from torchperf_ci.compare.case_verdicts import decided
+from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import (
     BudgetAllocation,
     PairRunner,
@@ -56,6 +57,8 @@ class Script:
     lost: dict[str, int] = field(default_factory=dict)
     head_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
     lost_controls: bool = False
+    favour: float = 0.0
+    begun_by_head: list[tuple[str, bool]] = field(default_factory=list)
     changes: dict[str, float] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
 
@@ -64,16 +67,18 @@ class Script:
 def script(clock, a_pair, monkeypatch) -> Script:
     script = Script()
 
-    def measure_pair(case, base, head, scratch, started=None):
+    def measure_pair(case, base, head, scratch, started=None, *, head_first):
         name = case.workload
         script.log.append(f"control {name}" if base == head else name)
+        script.begun_by_head.append((script.log[-1], head_first))
         clock.now += script.seconds.get(name, 1.0)
         if script.lost.get(name, 0) > 0:
             script.lost[name] -= 1
             raise crash()
         if base == head and script.lost_controls:
             raise crash()
-        return a_pair(0.0 if base == head else script.changes.get(name, 0.0))
+        change = 0.0 if base == head else script.changes.get(name, 0.0)
+        return a_pair(change + (-script.favour if head_first else script.favour))
 
     def measure(case, settings, device, scratch, *, first):
         script.log.append(f"{settings.python} alone {case.workload}")
@@ -111,7 +116,7 @@ def run(script):
 
 
 def cases(a_case, *names: str, backend: str = "eager") -> Comparison:
-    return Comparison([ComparedCase(a_case(name, backend)) for name in names])
+    return Comparison([ComparedCase(a_case(name, backend), place=n) for n, name in enumerate(names)])
 
 
 def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> None:
@@ -123,6 +128,24 @@ def test_each_case_gets_one_pair_a_round_until_it_is_settled(run, a_case) -> Non
         "made/b",
     ]
     assert not comparison.out_of_time
+
+
+def test_base_and_head_begin_the_pairs_of_a_case_in_turn_and_its_controls(run, script, a_case) -> None:
+    run(cases(a_case, "a", "b"), pairs={"made/a": 4, "made/b": 4})
+    began = {name: [first for log, first in script.begun_by_head if log == name] for name in set(script.log)}
+    assert began["made/a"] == [False, True, False, True]
+    assert began["made/b"] == [True, False, True, False]
+    assert began["control made/a"] == [False, True, False]
+
+
+@pytest.mark.parametrize(("change", "word"), [(0.0, "none"), (0.03, "increase")])
+def test_what_favours_whichever_begins_is_no_change_and_hides_none(script, run, a_case, change, word) -> None:
+    """By 2.5%, as in a mode that lasts; where base always begins, that is read as a change, or hides one."""
+    script.favour, script.changes = -0.025, {"made/a": change}
+    comparison = cases(a_case, "a")
+    run(comparison, pairs={"made/a": 16})
+    assert decided(comparison.cases[0], comparison.cases, 0.03).word == word
+    assert not judge_controls(comparison, 0.03)["eager"].void
 
 
 def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(

@@ -13,8 +13,6 @@ from torchperf_ci.stats.autocorrelation import (
     pair_autocorrelation,
 )
 
-TEN = np.arange(10.0)
-
 
 def remembering(correlation: float, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     """Each value is like the one before it; all have a standard deviation of 1%."""
@@ -30,53 +28,53 @@ def a_row(values: np.ndarray, group: int = 0) -> PairSeries:
     return PairSeries(values, np.arange(float(values.size)), np.full(values.size, group))
 
 
-def of_means(rows: np.ndarray) -> float:
-    """What ten successive pairs were worth: the variance of independent ones' mean over that of these."""
-    return float(rows.var() / 10 / rows[:, :10].mean(axis=1).var())
+def independent(*rows: PairSeries) -> float:
+    """The probability that pairs do not remember, which is 80% beforehand."""
+    return float(pair_autocorrelation(rows)[0])
 
 
-@pytest.mark.parametrize(("correlation", "slack"), [(0.0, 0.15), (0.6, 0.1), (0.8, 0.05)])
-def test_ten_pairs_are_worth_what_their_mean_varies_by(correlation: float, slack: float) -> None:
-    rows = remembering(correlation, (400, 40))
-    found = [pair_autocorrelation([a_row(row)]).worth(TEN) for row in rows[:60]]
-    assert np.median(found) == pytest.approx(of_means(rows), abs=slack)
+@pytest.mark.parametrize(("correlation", "least", "most"), [(0.0, 0.85, 1), (0.6, 0, 0.3), (0.8, 0, 0.02)])
+def test_memory_is_found_where_it_is(correlation: float, least: float, most: float) -> None:
+    found = np.median([independent(a_row(row)) for row in remembering(correlation, (60, 40))])
+    assert least < found < most
 
 
 def test_a_session_of_many_series_tells_more_than_one() -> None:
     rows = remembering(0.8, (12, 6))
-    alone = np.mean([pair_autocorrelation([a_row(row)]).worth(TEN) for row in rows])
-    assert pair_autocorrelation([a_row(row) for row in rows]).worth(TEN) < alone / 2
+    assert independent(*map(a_row, rows)) < 0.1 < 0.5 < np.mean([independent(a_row(row)) for row in rows])
 
 
 def test_steps_between_groups_are_no_memory() -> None:
     values = remembering(0.0, (1, 40))[0]
     groups = np.arange(40) // 10
     stepped = PairSeries(values + 0.1 * groups, np.arange(40.0), groups)
-    assert pair_autocorrelation([stepped]).worth(TEN) > 0.5
-    assert pair_autocorrelation([a_row(stepped.values)]).worth(TEN) < 0.3
+    assert independent(a_row(stepped.values)) < 0.01 < 0.6 < independent(stepped)
 
 
 def test_a_spoiled_pair_is_no_memory() -> None:
     values = remembering(0.0, (1, 30))[0]
     values[[7, 19]] = 0.4, -0.5
-    assert pair_autocorrelation([a_row(values)]).worth(TEN) > 0.7
+    assert independent(a_row(values)) > 0.8
 
 
 def test_base_against_itself_shows_an_offset_that_a_mean_hides() -> None:
     values = 0.02 + remembering(0.0, (1, 8))[0] / 10
-    assert pair_autocorrelation([a_row(values, group=-1)]).worth(TEN) < 0.3
-    assert pair_autocorrelation([a_row(values)]).worth(TEN) > 0.5
+    assert independent(a_row(values, group=-1)) < 0.1 < 0.7 < independent(a_row(values))
 
 
-def test_pairs_far_apart_remember_less() -> None:
+def test_pairs_far_apart_prove_more() -> None:
     memory = pair_autocorrelation([a_row(row) for row in remembering(0.8, (4, 20))])
-    assert memory.worth(10 * TEN) > 2 * memory.worth(TEN)
+    row = a_row(0.03 + remembering(0.0, (1, 12))[0])
+    near, far = (
+        increase_beyond_autocorrelation(replace(row, times=each), 0.03, memory)
+        for each in (row.times, 10 * row.times)
+    )
+    assert far > near + 2
 
 
 def test_nothing_measured_is_what_is_believed_beforehand() -> None:
-    assert 0.3 < pair_autocorrelation([]).worth(TEN) < 0.9
-    assert pair_autocorrelation([a_row(np.zeros(5))]).worth(TEN) == pair_autocorrelation([]).worth(TEN)
-    assert pair_autocorrelation([]).worth(TEN[:1]) == 1
+    assert independent() == pytest.approx(0.8)
+    assert independent(a_row(np.zeros(5))) == independent()
 
 
 def beyond(values: np.ndarray, controls: tuple[int, ...] = ()) -> float:
@@ -118,8 +116,7 @@ def test_memory_is_seen_behind_the_order_of_pairs() -> None:
         PairSeries(signs * row.values, row.times, row.groups, signs)
         for row in map(a_row, remembering(0.8, (4, 20)))
     ]
-    assert pair_autocorrelation(rows).worth(TEN) < 0.35
-    assert pair_autocorrelation([replace(row, signs=np.ones(20)) for row in rows]).worth(TEN) > 0.5
+    assert independent(*rows) < 0.1 < 0.5 < independent(*(replace(row, signs=np.ones(20)) for row in rows))
 
 
 def test_no_change_is_told_from_a_change() -> None:

@@ -249,7 +249,7 @@ def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
 FEWEST_SPARE = 4
 """CPUs beside those of the pair: two processes that import, and their reading of files."""
 
-PairKey = tuple["Case", "Settings", "Settings", "Path"]
+PairKey = tuple["Case", "Settings", "Settings", "Path", bool]
 
 
 def spare_cpus(settings: Settings) -> tuple[int, ...]:
@@ -268,7 +268,9 @@ class PrestartedWorkers:
     _stack: ExitStack = field(default_factory=ExitStack)
     _started: tuple[Arm, Arm] | None = None
 
-    def start(self, case: Case, base: Settings, head: Settings, scratch: Path) -> None:
+    def start(
+        self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
+    ) -> None:
         """Start a pair on the spare CPUs, if there are any.
 
         A compiled one starts in its turn: what its cache holds until then is not yet to be forgotten.
@@ -277,18 +279,19 @@ class PrestartedWorkers:
         if not cpus or case.compiled or not case.batch_size:
             return
         self.close()
-        self._key = (case, base, head, scratch)
-        self._started = self._stack.enter_context(start_pair(*self._key, cpus))
+        self._key = (case, base, head, scratch, head_first)
+        beforehand = start_pair(case, base, head, scratch, cpus, head_first=head_first)
+        self._started = self._stack.enter_context(beforehand)
 
     def taken(
-        self, case: Case, base: Settings, head: Settings, scratch: Path
+        self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
     ) -> AbstractContextManager[tuple[Arm, Arm]]:
         """The pair, to be started by whoever enters it if it was not before."""
-        key, started, stack = (case, base, head, scratch), self._started, self._stack.pop_all()
+        key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
         self._started = None
         if started is None or self._key != key:
             stack.close()
-            return start_pair(*key)
+            return start_pair(case, base, head, scratch, head_first=head_first)
         return _held_open(stack, started)
 
     def close(self) -> None:

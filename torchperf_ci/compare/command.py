@@ -65,7 +65,7 @@ def compare_builds(
             *on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch)
         )
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
-        comparison = Comparison([ComparedCase(case) for case in of_both])
+        comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(of_both)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(of_both))
         say(_plan_text(of_both, budget), *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)

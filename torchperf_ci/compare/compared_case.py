@@ -28,7 +28,8 @@ class ComparedCase:
     """A case, its pairs in the order taken, and how either side ran alone, where that had to be looked at.
 
     ``controls`` are pairs of base against itself: how many of the others came before each, and its log-ratio.
-    ``seconds`` is what the last pair took.
+    ``seconds`` is what the last pair took. ``place`` is that among the session's cases: base begins the first pair of
+    every other one.
     """
 
     case: Case
@@ -38,6 +39,23 @@ class ComparedCase:
     alone: dict[Side, ProcessOutcome] = field(default_factory=dict)
     lost: list[ArmFailure] = field(default_factory=list)
     settled: bool = False
+    place: int = 0
+
+    @property
+    def head_begins(self) -> bool:
+        """Whether head is to begin the next pair, which base and head do in turn.
+
+        What favours whichever begins, as a mode or a drift of the machine may, then favours neither build for long.
+        """
+        return self._head_began(len(self.pairs))
+
+    def _head_began(self, number: int) -> bool:
+        return (self.place + number) % 2 == 1
+
+    @property
+    def control_begins_with_head(self) -> bool:
+        """The same of base against itself, of which one is called head."""
+        return len(self.controls) % 2 == 1
 
     @property
     def log_ratios(self) -> list[float]:
@@ -47,8 +65,14 @@ class ComparedCase:
     @property
     def readings(self) -> list[PairReading]:
         """Pairs and controls in the order taken."""
-        pairs = [(place, PairReading(ratio)) for place, ratio in enumerate(self.log_ratios)]
-        controls = [(before - 0.5, PairReading(ratio, control=True)) for before, ratio in self.controls]
+        pairs = [
+            (number, PairReading(ratio, head_first=self._head_began(number)))
+            for number, ratio in enumerate(self.log_ratios)
+        ]
+        controls = [
+            (before - 0.5, PairReading(ratio, head_first=number % 2 == 1, control=True))
+            for number, (before, ratio) in enumerate(self.controls)
+        ]
         return [reading for _, reading in sorted([*pairs, *controls], key=lambda item: item[0])]
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.case import Settings
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison
     from torchperf_ci.console import Progress
     from torchperf_ci.machine.devices.interface import Device
@@ -111,17 +111,18 @@ class PairRunner:
     scratch: Path
     prestarted: PrestartedWorkers = field(default_factory=PrestartedWorkers)
 
-    def pair(self, compared: ComparedCase, following: Case | None = None) -> None:
-        """Measure one more pair of a case; where that fails, look at either side alone.
+    def pair(self, compared: ComparedCase, following: ComparedCase | None = None) -> None:
+        """Measure one more pair of a case, which its builds begin in turn; where it fails, look at either side alone.
 
         The ``following`` pair is of another case, and its workers may start meanwhile.
         """
-        start, what = time.monotonic(), (compared.case, self.base, self.head, self.scratch)
+        start, sides = time.monotonic(), (self.base, self.head, self.scratch)
+        case, head_first = compared.case, compared.head_begins
         try:
-            started = self.prestarted.taken(*what)
+            started = self.prestarted.taken(case, *sides, head_first=head_first)
             if following:
-                self.prestarted.start(following, self.base, self.head, self.scratch)
-            compared.pairs.append(measure_pair(*what, started))
+                self.prestarted.start(following.case, *sides, head_first=following.head_begins)
+            compared.pairs.append(measure_pair(case, *sides, started, head_first=head_first))
             compared.seconds = time.monotonic() - start
         except ArmFailure as failure:
             compared.lost.append(failure)
@@ -143,9 +144,13 @@ class PairRunner:
         return ("base", self.base), ("head", self.head)
 
     def control(self, compared: ComparedCase) -> None:
-        """Measure base against itself; nothing where that fails."""
+        """Measure base against itself, in turn as the pairs are; nothing where that fails."""
+        sides, head_first = (
+            (self.base, self.base, self.scratch / "control"),
+            compared.control_begins_with_head,
+        )
         with suppress(ArmFailure):
-            pair = measure_pair(compared.case, self.base, self.base, self.scratch / "control")
+            pair = measure_pair(compared.case, *sides, head_first=head_first)
             compared.controls.append((len(compared.pairs), pair.log_ratio))
 
 
@@ -175,7 +180,7 @@ def _measure_until(
                 comparison.out_of_time = True
                 return
             shown.begins(compared.case)
-            _one_more(compared, runner, following.case if following else None)
+            _one_more(compared, runner, following)
             compared.settled = allocation.is_settled(compared)
             settled = sum(case.settled or case.failed for case in comparison.cases)
             shown.ended(_pair_text(compared), standing=f"{settled} of {len(comparison.cases)} settled")
@@ -185,7 +190,7 @@ def _measure_until(
         _control(comparison, chosen, runner, end)
 
 
-def _one_more(compared: ComparedCase, runner: PairRunner, following: Case | None) -> None:
+def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCase | None) -> None:
     if not compared.pairs and not compared.alone:
         _begin(compared, runner)
     if not compared.failed:

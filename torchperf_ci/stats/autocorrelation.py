@@ -140,59 +140,44 @@ class PairSeries:
         free = values.size - design.shape[1]
         if free < 2 or np.ptp(values) == 0:
             return np.zeros(len(_GRID))
-        return np.array(
-            [_likelihood(values, design, free, _correlation(self.times, *point)) for point in _GRID]
-        )
+        return _likelihoods(values, design, free, _correlations(self.times))
 
 
-@dataclass(frozen=True)
-class PairAutocorrelation:
-    """What a session's pairs tell of their memory: the probability of each point of the grid."""
+def pair_autocorrelation(rows: Sequence[PairSeries]) -> Floats:
+    """What the pairs of all series of a session tell of their memory: the probability of each point of the grid.
 
-    chances: Floats
-
-    def worth(self, times: Floats) -> float:
-        """How many independent pairs each of those at ``times`` (n,) is worth, in (0, 1].
-
-        The variance of the mean of independent pairs over the expected one of these.
-        """
-        if len(times) < 2:
-            return 1.0
-        inflations = [len(times) * _correlation(times, *point).mean() for point in _GRID]
-        return float(1 / (self.chances @ inflations))
-
-
-def pair_autocorrelation(rows: Sequence[PairSeries]) -> PairAutocorrelation:
-    """Weigh the memory of a session by the pairs of all its series; without any it is what is believed beforehand."""
+    The first is that of none at all; without any series it is what is believed beforehand.
+    """
     logs = _PRIOR + sum((row.likelihoods for row in rows), np.zeros(len(_GRID)))
     chances = np.exp(logs - logs.max())
-    return PairAutocorrelation(chances / chances.sum())
+    return np.asarray(chances / chances.sum())
 
 
-def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: PairAutocorrelation) -> float:
+def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Floats) -> float:
     """The log-likelihood ratio of a change by ``delta`` or more in the pairs of group 0, against none.
 
-    ``memory`` is what the other series of the session tell. Under either hypothesis that memory is weighed which it
-    needs: pairs that all lie on one side without a change must remember, which pairs of base against itself among
-    them refute. Noise is normal with the prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out.
+    ``memory`` is what :func:`pair_autocorrelation` finds in the other series of the session. Under either hypothesis
+    that memory is weighed which it needs: pairs that all lie on one side without a change must remember, which pairs of
+    base against itself among them refute. Noise is normal with the prior of
+    :mod:`torchperf_ci.stats.sequential_test`, integrated out.
     """
     head = row.groups == 0
     values = row.signs * (_clipped(row) + np.where(head, np.median(row.values[head]), 0.0))
     means = np.concatenate([[0.0], delta * MULTIPLES])
-    logs = np.array(
-        [_of_means(values, row.signs * head, means, _correlation(row.times, *point)) for point in _GRID]
-    )
-    logs += np.log(np.maximum(memory.chances, np.finfo(np.float64).tiny))[:, None]
+    logs = _of_means(values, row.signs * head, means, _correlations(row.times))
+    logs += np.log(np.maximum(memory, np.finfo(np.float64).tiny))[:, None]
     return _mixed(logs)
 
 
-def _of_means(values: Floats, head: Floats, means: Floats, correlation: Floats) -> Floats:
-    """The logarithm of the likelihood of each mean, but for a constant."""
-    factor = np.linalg.cholesky(correlation)
-    white, seen = np.linalg.solve(factor, np.column_stack([values, head])).T
-    squares = white @ white - 2 * means * (white @ seen) + means**2 * (seen @ seen)
+def _of_means(values: Floats, head: Floats, means: Floats, correlations: Floats) -> Floats:
+    """The logarithm of the likelihood of each mean, shape (grid, means), but for a constant."""
+    factors = np.linalg.cholesky(correlations)
+    white, seen = np.moveaxis(np.linalg.solve(factors, np.column_stack([values, head])), -1, 0)
+    crossed, seen_squares = (np.einsum("gn,gn->g", one, seen)[:, None] for one in (white, seen))
+    squares = (white**2).sum(axis=1)[:, None] - 2 * means * crossed + means**2 * seen_squares
     prior = PRIOR_DF * PRIOR_SIGMA**2
-    return np.asarray(-np.log(np.diag(factor)).sum() - (PRIOR_DF + values.size) / 2 * np.log(prior + squares))
+    spreads = (PRIOR_DF + values.size) / 2 * np.log(prior + squares)
+    return np.asarray(-_log_determinants(factors)[:, None] - spreads)
 
 
 def _mixed(logs: Floats) -> float:
@@ -202,23 +187,29 @@ def _mixed(logs: Floats) -> float:
     return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
 
 
-def _likelihood(values: Floats, design: Floats, free: int, correlation: Floats) -> float:
-    factor = np.linalg.cholesky(correlation)
-    white = np.linalg.solve(factor, np.column_stack([values, design]))
-    logs = -np.log(np.diag(factor)).sum()
-    rest, seen = white[:, 0], white[:, 1:]
-    if seen.shape[1]:
-        basis, triangle = np.linalg.qr(seen)
-        logs -= np.log(np.abs(np.diag(triangle))).sum()
-        rest = rest - basis @ (basis.T @ rest)
-    return float(logs - free / 2 * np.log(max(float(rest @ rest), 1e-18)))
+def _likelihoods(values: Floats, design: Floats, free: int, correlations: Floats) -> Floats:
+    """The logarithm of the restricted likelihood under each of the correlations, shape (grid,), but for a constant."""
+    factors = np.linalg.cholesky(correlations)
+    white = np.linalg.solve(factors, np.column_stack([values, design]))
+    bases, triangles = np.linalg.qr(white[:, :, 1:])
+    rest = white[:, :, :1]
+    rest = rest - bases @ (np.swapaxes(bases, 1, 2) @ rest)
+    squares = np.maximum((rest**2).sum(axis=(1, 2)), 1e-18)
+    return np.asarray(-_log_determinants(factors) - _log_determinants(triangles) - free / 2 * np.log(squares))
 
 
-def _correlation(times: Floats, share: float, memory: float) -> Floats:
-    if not share:
-        return np.eye(len(times))
+def _log_determinants(triangles: NDArray[np.floating]) -> Floats:
+    """Of each triangular matrix, shape (grid, n, n); without its sign."""
+    diagonals = np.diagonal(triangles, axis1=1, axis2=2)
+    return np.asarray(np.log(np.abs(diagonals)).sum(axis=1))
+
+
+def _correlations(times: Floats) -> Floats:
+    """Of errors at ``times``, at each point of the grid, shape (grid, n, n)."""
+    shares, memories = (np.array(one)[:, None, None] for one in zip(*_GRID, strict=True))
     lags = np.abs(np.subtract.outer(times, times))
-    return np.asarray((1 - share) * np.eye(len(times)) + share * memory**lags)
+    white = np.eye(len(times))
+    return np.asarray((1 - shares) * white + shares * memories**lags)
 
 
 def _design(groups: NDArray[np.intp]) -> Floats:

@@ -1,8 +1,8 @@
 """Is one build slower than another? All that is known of a case: its pairs, base against itself, the other cases.
 
-The sequential test of :mod:`torchperf_ci.stats.sequential_test`, scaled by the autocorrelation of pairs, and two ways
-to an earlier end: pairs that agree beside pairs of base against itself, and an interval that holds no change that
-matters.
+The sequential test of :mod:`torchperf_ci.stats.sequential_test`, which must hold beside what pairs may remember, and
+two ways to an earlier end: pairs that agree beside pairs of base against itself, and an interval that holds no change
+that matters.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ OFTEN = 10.0
 
 @dataclass(frozen=True)
 class PairReading:
-    """One pair's log-ratio; a control is base against itself."""
+    """One pair's log-ratio, and whether head began it; a control is base against itself."""
 
     log_ratio: float
     control: bool = False
+    head_first: bool = False
 
 
 def judge_pairs(
@@ -66,10 +67,9 @@ def judge_pairs(
     """
     row, rest = _pair_series(tuple(readings)), [_pair_series(tuple(other)) for other in others if other]
     pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
-    worth = pair_autocorrelation([row, *rest]).worth(row.times[row.groups == 0])
-    decision = decide(pairs, min_effect, cases=cases, worth=worth)
+    decision = decide(pairs, min_effect, cases=cases)
     if pairs.size < FEWEST_PAIRS:
-        decision = replace(decision, effect=student_effect(pairs, 0.95, worth))
+        decision = replace(decision, effect=student_effect(pairs, 0.95))
     if decision.word in ("increase", "decrease") and not _is_beyond_memory(
         row, rest, decision, min_effect, cases
     ):
@@ -78,16 +78,16 @@ def judge_pairs(
         return decision
     if word := _beside(pairs, controls, min_effect, cases):
         return replace(decision, word=word)
-    return replace(decision, word="none") if _is_alike(pairs, decision, min_effect, worth, last) else decision
+    return replace(decision, word="none") if _is_alike(pairs, decision, min_effect, last) else decision
 
 
-def student_effect(log_ratios: Floats, confidence: float, worth: float = 1.0) -> Effect:
+def student_effect(log_ratios: Floats, confidence: float) -> Effect:
     """The mean of paired log-ratios with Student's interval, which a single pair has none of."""
     pairs, middle = len(log_ratios), float(np.mean(log_ratios))
     if pairs < 2:
         return Effect.of_logs(middle, -math.inf, math.inf, pairs)
     score = np.array(NormalDist().inv_cdf((1 + confidence) / 2))
-    error = max(float(np.std(log_ratios, ddof=1)), FLOOR) / math.sqrt(pairs * worth)
+    error = max(float(np.std(log_ratios, ddof=1)), FLOOR) / math.sqrt(pairs)
     half = float(student_of_score(score, pairs - 1)) * error
     return Effect.of_logs(middle, middle - half, middle + half, pairs)
 
@@ -97,7 +97,8 @@ def _pair_series(readings: tuple[PairReading, ...]) -> PairSeries:
     """The same object for the same readings, so that it is weighed once."""
     values = np.array([reading.log_ratio for reading in readings])
     groups = np.array([-1 if reading.control else 0 for reading in readings], np.intp)
-    return PairSeries(values, np.arange(float(values.size)), groups)
+    signs = np.array([-1.0 if reading.head_first else 1.0 for reading in readings])
+    return PairSeries(values, np.arange(float(values.size)), groups, signs)
 
 
 def _is_beyond_memory(
@@ -133,10 +134,10 @@ def _beside(
     return "increase" if sign > 0 else "decrease"
 
 
-def _is_alike(pairs: Floats, decision: Decision, min_effect: float, worth: float, last: bool) -> bool:
+def _is_alike(pairs: Floats, decision: Decision, min_effect: float, last: bool) -> bool:
     """Whether the interval holds no change of ``min_effect``: a wide one while it is looked at again and again."""
     if pairs.size < FEWEST_ALIKE:
         return False
     last = last and pairs.size >= FEWEST_PAIRS
-    effect = decision.effect if last else student_effect(pairs, 1 - BETA / OFTEN, worth)
+    effect = decision.effect if last else student_effect(pairs, 1 - BETA / OFTEN)
     return 1 / (1 + min_effect) < effect.low and effect.high < 1 + min_effect

@@ -28,11 +28,6 @@ class Effect:
         low, high = (1 / end if end else inf for end in (self.high, self.low))
         return Effect(1 / self.ratio, low, high, self.pairs)
 
-    def widened(self, factor: float) -> Effect:
-        """The same with an interval that reaches so many times as far from the ratio, on the log scale."""
-        low, high = ((end / self.ratio) ** factor * self.ratio for end in (self.low, self.high))
-        return Effect(self.ratio, low, high, self.pairs)
-
 
 def _exponential(log: float) -> float:
     return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)

@@ -12,7 +12,7 @@ Association* 84, 1989).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -76,10 +76,6 @@ class PairEvidence:
     least_increase: NDArray[np.float64]
     least_decrease: NDArray[np.float64]
 
-    def scaled(self, worth: float) -> PairEvidence:
-        """The same of pairs each of which is worth less than an independent one."""
-        return PairEvidence(*(worth * getattr(self, each.name) for each in fields(self)))
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -99,27 +95,23 @@ class Decision:
     none: float
 
 
-def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1, worth: float = 1.0) -> Decision:
+def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decision:
     """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
 
     ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
     ``ln((1 − beta)/alpha)``, an estimate of half of ``min_effect``, and a distribution-free interval above 1, as
     :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
     ``ln(beta/(1 − alpha))``.
-
-    ``worth``, in (0, 1], is how many independent pairs each of these is worth
-    (:mod:`torchperf_ci.stats.autocorrelation`): the exponent of the likelihood ratios and of the chance that the pairs
-    agree by luck; intervals grow by its root.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
-    effect, delta = paired_effect(x).widened(worth**-0.5), math.log1p(min_effect)
-    found = evidence(x[np.newaxis], delta).scaled(worth)
+    effect, delta = paired_effect(x), math.log1p(min_effect)
+    found = evidence(x[np.newaxis], delta)
     noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
     return Decision(
-        _word(x, found, delta, cases, worth),
+        _word(x, found, delta, cases),
         effect,
         noise,
-        math.expm1(_detectable(noise, x.size * worth, delta, cases)),
+        math.expm1(_detectable(noise, x.size, delta, cases)),
         float(found.increase[0, -1]),
         float(found.decrease[0, -1]),
         -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
@@ -162,7 +154,7 @@ def log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def _detectable(noise: float, pairs: float, delta: float, cases: int) -> float:
+def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
     """The change, as a logarithm, that as many pairs are expected to make likelier by the boundary.
 
     If pairs lie about ``μ``, a change of ``d`` gains on none as ``d·(2μ − d)``. How sure that is follows the sequential
@@ -176,22 +168,20 @@ def _detectable(noise: float, pairs: float, delta: float, cases: int) -> float:
     return float(np.min((sizes + needed / sizes) / 2))
 
 
-def _word(
-    log_ratios: NDArray[np.float64], found: PairEvidence, delta: float, cases: int, worth: float
-) -> Word:
+def _word(log_ratios: NDArray[np.float64], found: PairEvidence, delta: float, cases: int) -> Word:
     if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
-    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases, worth):
+    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):
         return "increase"
-    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases, worth):
+    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases):
         return "decrease"
     if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
         return "none"
     return "open"
 
 
-def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int, worth: float) -> bool:
+def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
     """Whether pairs agree that there is an increase, by their ranks alone.
 
     The likelihood takes pairs for a heap about one middle. Where they have two modes, as by the addresses or the core
@@ -201,7 +191,7 @@ def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int, worth: flo
     effect = paired_effect(log_ratios)
     if math.log(effect.ratio) < delta / 2:
         return False
-    sure = paired_effect(log_ratios, 1 - (2 * ALPHA / (LOOKS * cases)) ** (1 / worth))
+    sure = paired_effect(log_ratios, 1 - 2 * ALPHA / (LOOKS * cases))
     return sure.low > 1 or effect.low > math.exp(BEYOND_MODES)
 
 
