@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
+_EXTRAS = {"starlette": "web", "uvicorn": "web"}
+"""Packages without which a command cannot begin, and the extra that has them."""
 EPILOG = """\
 exit codes:
   0   done, nothing wrong
@@ -60,7 +62,15 @@ class Command:
 
     def run(self, options: object) -> int:
         """Do it; gives the exit code."""
-        code: int = _named(self.action)(options)
+        try:
+            action = _named(self.action)
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if not extra:
+                raise
+            msg = f"{self.name} needs packages that are not installed: pip install 'torchperf-ci[{extra}]'"
+            raise UsageError(msg) from error
+        code: int = action(options)
         return code
 
 
@@ -260,7 +270,7 @@ COMMANDS = (
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
         "keeping_commands:ReceiveOptions",
-        "receive.server:receive_command",
+        "receive.command:receive_command",
     ),
     Command(
         "ingest",

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
-from torchperf_ci.receive import aws_lambda, request
+from torchperf_ci.receive import aws_lambda
 from torchperf_ci.receive.aws_lambda import handler, receive
-from torchperf_ci.receive.request import log
+from torchperf_ci.receive.credentials import accepted_credentials
+from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -400,7 +401,7 @@ def test_the_function_needs_no_more_than_what_the_documentation_has_one_deploy()
 
 def test_credentials_never_show(tmp_path) -> None:
     assert CREDENTIALS.password not in repr(
-        request.accepted_credentials({"UPLOADER_USERNAME": "u", "UPLOADER_PASSWORD": CREDENTIALS.password})
+        accepted_credentials({"UPLOADER_USERNAME": "u", "UPLOADER_PASSWORD": CREDENTIALS.password})
     )
     for content in (body(), body(username="someone"), body(s3_path="x"), body(content="x")):
         assert CREDENTIALS.password not in receive(content, open_place(str(tmp_path)), CREDENTIALS).text

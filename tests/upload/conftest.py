@@ -7,15 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from serving import serving
+from serving_app import receiving_in
 
 from torchperf_ci.places.directory import DirectoryPlace
 from torchperf_ci.places.place import UploaderCredentials
-from torchperf_ci.receive.server import ReceiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from torchperf_ci.http_server.listening import HttpServer
 
 SHA = "1f" * 20
 
@@ -79,10 +80,10 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReceiveServer]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
     """An upload API of our own, keeping in ``tmp_path / "kept"``, and its credentials in the environment."""
     accepted = UploaderCredentials("someone", "pa55word-of-the-uploader")
     monkeypatch.setenv("UPLOADER_USERNAME", accepted.username)
     monkeypatch.setenv("UPLOADER_PASSWORD", accepted.password)
-    with serving(ReceiveServer(("127.0.0.1", 0), DirectoryPlace(tmp_path / "kept"), accepted)) as server:
+    with receiving_in(DirectoryPlace(tmp_path / "kept"), accepted) as server:
         yield server

@@ -15,7 +15,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.places.directory import DirectoryPlace
 
 if TYPE_CHECKING:
-    from torchperf_ci.receive.server import ReceiveServer
+    from torchperf_ci.http_server.listening import HttpServer
 
 CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f" * 20)
 DAY = 86_400
@@ -178,7 +178,7 @@ def test_a_rounded_whole_number_is_kept_exactly_without_a_warning(
 
 @pytest.mark.parametrize("target", ["kept", "api"])
 def test_a_dry_run_shows_what_an_upload_then_sends_and_leaves_nothing(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], api: ReceiveServer, target: str
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], api: HttpServer, target: str
 ) -> None:
     call = (folder, "--to", api.url if target == "api" else tmp_path / "kept", *CHANGE)
     assert upload(*call, "--dry-run", "--json") == 0
@@ -199,9 +199,7 @@ def test_a_dry_run_for_people_has_keys_and_metadata(folder: Path, capsys: pytest
     assert any(line[:2] == ["v3/octo/perf/71/9/a.json", "3"] for line in shown)
 
 
-def test_the_flags_of_the_infrastructures_own_client(
-    folder: Path, tmp_path: Path, api: ReceiveServer
-) -> None:
+def test_the_flags_of_the_infrastructures_own_client(folder: Path, tmp_path: Path, api: HttpServer) -> None:
     (folder / "a.json").write_text(json.dumps({"metric": {"name": "x", "benchmark_values": [1]}}))
     (folder / "b.json").unlink()
     call = ["--benchmark-name", "My PyTorch benchmark", "--benchmark-results", folder, "--model", "llama"]
@@ -245,7 +243,7 @@ def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
     folder: Path,
     tmp_path: Path,
     job: dict[str, str],
-    api: ReceiveServer,
+    api: HttpServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,7 +15,7 @@ from torchperf_ci.store.migrations import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.receive.server import ReceiveServer
+    from torchperf_ci.http_server.listening import HttpServer
 
 CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f" * 20, "--workflow-id", "71")
 VERDICTS = json.dumps({"version": 1, "command": "check", "verdicts": []}, indent=1)
@@ -76,6 +76,6 @@ def test_a_directory_of_nothing_else_is_uploaded(tmp_path: Path, capsys: pytest.
     assert len(list((tmp_path / "kept/judged/octo/perf/71").iterdir())) == 1
 
 
-def test_an_upload_api_gets_records_alone(judged: Path, api: ReceiveServer, tmp_path: Path) -> None:
+def test_an_upload_api_gets_records_alone(judged: Path, api: HttpServer, tmp_path: Path) -> None:
     assert cli.main(["upload", str(judged), "--to", api.url, *CHANGE]) == 0
     assert not (tmp_path / "kept/judged").exists()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from seaweedfs import S3Server
 
-    from torchperf_ci.receive.server import ReceiveServer
+    from torchperf_ci.http_server.listening import HttpServer
 
 ROUNDS, KILLS = 10, 2
 FILES, RECORDS = 12, 2
@@ -99,7 +99,7 @@ def test_an_embedded_store(tmp_path: Path, zygote: Zygote) -> None:
     survive(zygote, dsn, tmp_path, lambda: rows_in(dsn))
 
 
-def test_an_upload_api(tmp_path: Path, zygote: Zygote, api: ReceiveServer) -> None:
+def test_an_upload_api(tmp_path: Path, zygote: Zygote, api: HttpServer) -> None:
     survive(zygote, api.url, tmp_path, lambda: records_at(str(tmp_path / "kept")))
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from serving import serving
+from serving_app import receiving_in
 
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
 from torchperf_ci.places.directory import DirectoryPlace
 from torchperf_ci.places.place import UploaderCredentials
-from torchperf_ci.receive.server import ReceiveServer
 from torchperf_ci.upload.spool import SentRequests
 from torchperf_ci.upload.targets import UploadApi, checked_url
 
@@ -237,7 +237,7 @@ def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
 def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
-    with serving(ReceiveServer(("127.0.0.1", 0), place, UploaderCredentials("someone", SECRET))) as server:
+    with receiving_in(place, UploaderCredentials("someone", SECRET)) as server:
         first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
         told = [
             outcome(first, record),

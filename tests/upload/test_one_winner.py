@@ -19,7 +19,7 @@ from torchperf_ci.upload.targets import open_target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.receive.server import ReceiveServer
+    from torchperf_ci.http_server.listening import HttpServer
 
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
 WRITERS = 20
@@ -34,7 +34,7 @@ def line(number: int) -> bytes:
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "store":
         return f"chdb://{tmp_path / 'store'}"
-    server: ReceiveServer = request.getfixturevalue("api")
+    server: HttpServer = request.getfixturevalue("api")
     return server.url
 
 

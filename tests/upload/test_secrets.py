@@ -17,7 +17,7 @@ from torchperf_ci.places.place import PlaceAccess
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.receive.server import ReceiveServer
+    from torchperf_ci.http_server.listening import HttpServer
 
 TOKEN = "ghs_token-of-the-job"
 MASK = re.compile(r"^::add-mask::(.*)$", re.MULTILINE)
@@ -40,7 +40,7 @@ def told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> tuple[list[str],
 
 
 def test_a_password(
-    folder: Path, tmp_path: Path, api: ReceiveServer, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, api: HttpServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["upload", str(folder), "--to", api.url, "--job-id", "9"]) == 0
     masked, text = told(capsys, tmp_path)

@@ -1,4 +1,4 @@
-"""The options of the commands that keep records: ``upload``, ``receive``, ``ingest`` and ``query``."""
+"""The options of the commands that keep records, and of those that show what is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torchperf_ci.options.option import (
     FORMAT,
     JSON,
     STORE,
+    Option,
     address,
     moment,
     option,
@@ -125,6 +126,14 @@ class UploadOptions:
     json: bool = shared(JSON)
 
 
+_TRUSTED_PROXY = Option(
+    "--trusted-proxy",
+    "Address of a proxy that is believed which client, and whether TLS, it forwards",
+    metavar="ADDRESS",
+    otherwise="none is",
+)
+
+
 @dataclass(frozen=True)
 class ReceiveOptions:
     """The options of ``torchperf receive``."""
@@ -139,6 +148,7 @@ class ReceiveOptions:
     to: str | None = option(
         "--to", "Where to keep what is received: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET"
     )
+    trusted_proxy: str | None = shared(_TRUSTED_PROXY)
 
 
 @dataclass(frozen=True)
@@ -225,4 +235,10 @@ class ServeOptions:
     )
     root_path: str | None = option(
         "--root-path", "The path below which a proxy offers it, such as /perf", metavar="PATH"
+    )
+    trusted_proxy: str | None = shared(_TRUSTED_PROXY)
+    to: str | None = option(
+        "--to",
+        "Take uploads as well, at /upload, and keep them in s3://BUCKET[/PREFIX] or a directory",
+        metavar="TARGET",
     )

@@ -1,6 +1,6 @@
 """The server side of an upload API: one POST keeps one object that nobody has kept before.
 
-:func:`handler` is it as an AWS Lambda function; :mod:`torchperf_ci.receive.server` is it on a machine of one's own.
+:func:`handler` is it as an AWS Lambda function; :mod:`torchperf_ci.receive.upload_api` is it in a server of one's own.
 docs/receiving.md has the requests and the answers.
 """
 
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.receive.credentials import accepted_credentials
 from torchperf_ci.receive.request import (
     PUT_SECONDS,
     RefusedRequestError,
     UploadResponse,
-    accepted_credentials,
     keep,
-    log,
     read_request,
 )
+from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 import gzip
 import hashlib
-import hmac
 import json
 import re
-import sys
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
-from torchperf_ci.places.place import MAX_KEY, UploaderCredentials, check_keys
+from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError
+from torchperf_ci.places.place import MAX_KEY, check_keys
+from torchperf_ci.receive.credentials import are_equal
 from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import parse_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.places.place import RecordPlace
+    from torchperf_ci.places.place import RecordPlace, UploaderCredentials
     from torchperf_ci.records.reading import LocatedRecord
 
 MAX_BODY = 6 * 1024 * 1024
@@ -78,15 +76,6 @@ class RefusedRequestError(Exception):
     def __init__(self, status: HTTPStatus, message: str, **more: Any) -> None:
         super().__init__(message)
         self.response = UploadResponse(status, {"message": message, **more})
-
-
-def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
-    """What uploaders have to send. Raises :class:`UsageError` where the environment does not say."""
-    username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
-    if not (username and password):
-        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
-        raise UsageError(msg)
-    return UploaderCredentials(username, password)
 
 
 def read_request(body: bytes, accepted: UploaderCredentials) -> UploadRequest:
@@ -162,21 +151,8 @@ def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None
     username, password = fields.get("username"), fields.get("password")
     if username is None or password is None:
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
-    # Both are compared, whatever the first comparison gave: the time does not tell which of the two is wrong.
-    if not (
-        equal_in_constant_time(username, accepted.username)
-        & equal_in_constant_time(password, accepted.password)
-    ):
+    if not are_equal((username, password), (accepted.username, accepted.password)):
         raise RefusedRequestError(HTTPStatus.FORBIDDEN, "username or password is wrong")
-
-
-def equal_in_constant_time(given: object, expected: str) -> bool:
-    """Compare in constant time; by digests, since the time of comparing the texts would tell their length."""
-    return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _checked_key(fields: Mapping[str, Any]) -> str:
@@ -264,18 +240,3 @@ def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
 def _etag(body: bytes) -> str:
     """As S3 tells it of an object that is put in one piece, unless a key of KMS encrypts it."""
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
-
-
-def log(client: str, *lines: str) -> None:
-    """Write to stderr what became of a request of ``client``, which may have put anything into ``lines``.
-
-    What does not print is escaped: nothing looks like a line of ours, nor like a command to a terminal.
-    """
-    now = datetime.datetime.now(datetime.timezone.utc)
-    sys.stderr.write("".join(f"{now:%Y-%m-%dT%H:%M:%SZ} {client} {_printable(line)}\n" for line in lines))
-    sys.stderr.flush()
-
-
-def _printable(line: str) -> str:
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-    return shown.replace("##[", "#\\x23[")  # a command to GitHub's runner, wherever in the line it stands

@@ -115,8 +115,11 @@ class Lease:
         return time.monotonic() - self._opened_at >= TENURE and self._is_awaited()
 
     def _is_awaited(self) -> bool:
-        with _ASKING, (self._path / _TURN).open("ab") as turn:
-            return not _try_lock(turn)
+        try:
+            with _ASKING, (self._path / _TURN).open("ab") as turn:
+                return not _try_lock(turn)
+        except OSError:  # the directory is gone, and nobody can wait there
+            return False
 
     def _let_go(self) -> None:
         if self._client is not None:
@@ -137,7 +140,11 @@ class Lease:
 
     def _open_first(self) -> Client:
         """The first handle of this process, with our own lock, which is kept until the engine has quite gone."""
-        holding = (self._path / _HELD).open("ab")
+        try:
+            holding = (self._path / _HELD).open("ab")
+        except OSError as error:
+            msg = f"{self._name}: the directory cannot be written: {error.strerror}; see that it is there"
+            raise StoreUnreachableError(msg) from error
         try:
             with (self._path / _TURN).open("ab") as turn:
                 self._wait(turn, holding)

@@ -1,0 +1,175 @@
+"""The server around the answers: slow clients, uploads beside the pages, a proxy's path, a store that goes away."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving_app import serving_app
+
+from torchperf_ci import config
+from torchperf_ci.places import open_place
+from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.receive.upload_api import UploadReceiver
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web import answers, endpoints
+from torchperf_ci.web.answers import Answers
+from torchperf_ci.web.serve import make_app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torchperf_ci.store.client import Store
+
+READER = ("reader", "a password")
+UPLOADER = UploaderCredentials("uploader", "another password")
+SECONDS = 60
+CLIENTS = 16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the store is, and what is uploaded."""
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> Iterator[Store]:
+    """One that has no results yet."""
+    with open_store(f"chdb://{folder}/store") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def url(store: Store, folder: Path) -> Iterator[str]:
+    """Where the server is, below a path as behind a proxy."""
+    uploads = UploadReceiver(open_place(str(folder / "kept")), UPLOADER)
+    app = make_app(Answers(store, config.find(None)), READER, "/perf", uploads)
+    with serving_app(app) as server:
+        yield f"{server.url}/perf/"
+
+
+def get(url: str, path: str, **more: Any) -> requests.Response:
+    return requests.get(f"{url}{path}", auth=READER, timeout=SECONDS, **more)
+
+
+def upload(url: str, password: str = UPLOADER.password, **more: Any) -> requests.Response:
+    record = {"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}
+    fields = {"username": UPLOADER.username, "s3_path": "v3/a", "content": json.dumps(record)}
+    return requests.post(f"{url}upload", json={**fields, "password": password}, timeout=SECONDS, **more)
+
+
+def test_uploaders_and_readers_have_passwords_of_their_own(url: str, folder: Path) -> None:
+    assert upload(url, "wrong").status_code == 403
+    assert upload(url, READER[1]).status_code == 403
+    assert upload(url).json()["message"] == "kept as v3/a"
+    assert upload(url).status_code == 409
+    assert b"latency" in gzip.decompress(open_place(str(folder / "kept")).get("v3/a"))
+    for auth in (None, ("uploader", UPLOADER.password), ("reader", "wrong")):
+        assert requests.get(f"{url}data/index.json", auth=auth, timeout=SECONDS).status_code == 401
+    assert 'route="upload",status="200"} 1\n' in get(url, "metrics").text
+
+
+def test_without_a_place_nothing_is_taken(store: Store) -> None:
+    with serving_app(make_app(Answers(store, config.find(None)))) as server:
+        assert upload(f"{server.url}/").status_code in (404, 405)
+
+
+def test_a_proxy_may_leave_the_path_on_or_take_it_off(url: str) -> None:
+    without = url.removesuffix("perf/")
+    pages = [get(base, path) for base in (url, without) for path in ("", "js/dom.js", "data/index.json")]
+    assert [page.status_code for page in pages] == [200] * 6
+    assert [page.content for page in pages[:3]] == [page.content for page in pages[3:]]
+    assert get(without, "performance").status_code == 404
+
+
+@contextmanager
+def asking_slowly(url: str, sent: bytes) -> Iterator[socket.socket]:
+    """A connection over which the beginning of a question came."""
+    host, port = re.findall(r"//(.+):(\d+)/", url)[0]
+    head = requests.Request("POST", f"{url}run/x", auth=READER).prepare().headers["authorization"]
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as slow:
+        slow.sendall(f"POST /run/x HTTP/1.1\r\nHost: x\r\nAuthorization: {head}\r\n".encode() + sent)
+        yield slow
+
+
+def test_a_client_that_never_ends_its_question_keeps_nobody_waiting(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "BODY_SECONDS", 0.5)
+    with asking_slowly(url, b"Content-Length: 100\r\n\r\n{") as slow:
+        assert get(url, "healthz").status_code == 200
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_clients_that_go_away_are_no_bug(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for sent in (b"", b"Content-Length: 100\r\n\r\n", b"Content-Length: 100\r\n\r\n{"):
+        with asking_slowly(url, sent):
+            pass
+    assert get(url, "healthz").status_code == 200
+    assert capfd.readouterr().err == ""
+
+
+PARAMETERS = st.sampled_from(
+    ["repo", "benchmark", "startTime", "stopTime", "models", "metrics", "arch", "format"]
+)
+TEXTS = st.sampled_from(["2026-01-01", "CSV", "Parquet", "'; DROP", "\0", "\ud800"]) | st.text(max_size=20)
+PATHS = st.sampled_from(["index.json", "series/x/2026.json", "run/x.json", "compare/a/b.json"]) | st.text(
+    max_size=20
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(PARAMETERS | TEXTS, TEXTS), max_size=8), PATHS)
+def test_no_parameter_and_no_path_is_a_bug(url: str, parameters: list[tuple[str, str]], path: str) -> None:
+    given_parameters = [tuple(text.encode("utf-8", "surrogatepass") for text in pair) for pair in parameters]
+    required = {"repo": "a/b", "benchmark": "c", "startTime": "2026-01-01", "stopTime": "2027-01-01"}
+    assert get(url, "run/x", params=[*required.items(), *given_parameters]).status_code in (200, 400)
+    quoted = requests.utils.quote(path.encode("utf-8", "surrogatepass"), safe="/")
+    assert get(url, f"data/{quoted}").status_code in (200, 404)
+
+
+def test_sixteen_at_once_get_what_one_gets(url: str) -> None:
+    paths = ["data/overview.json", "data/regressions.json", "run/x?repo=a", ""]
+    alone = {path: get(url, path).content for path in paths}
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        asked = paths * CLIENTS
+        assert [answer.content for answer in pool.map(lambda path: get(url, path), asked)] == [
+            alone[path] for path in asked
+        ]
+
+
+def test_an_answer_that_is_too_large_says_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MOST_QUERIED", -1)
+    question = "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01&format=JSON"
+    answer = get(url, question)
+    assert (answer.status_code, "ask for less time" in answer.json()["message"]) == (400, True)
+
+
+def test_a_store_that_goes_away_is_told_until_it_is_back(
+    url: str, store: Store, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert get(url, "readyz").status_code == 200
+    store.close()
+    (folder / "store").rename(folder / "elsewhere")
+    for path in (
+        "readyz",
+        "data/overview.json",
+        "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01",
+    ):
+        gone = get(url, path)
+        assert (gone.status_code, str(folder) in gone.text) == (503, False)
+    assert get(url, "healthz").status_code == 200
+    assert f"the store: chdb://{folder}/store" in capfd.readouterr().err
+    (folder / "elsewhere").rename(folder / "store")
+    assert get(url, "readyz").status_code == 200

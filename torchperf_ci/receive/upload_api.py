@@ -1,0 +1,109 @@
+"""The upload API as a route of a server: ``torchperf receive`` has it alone, ``torchperf serve`` beside its pages.
+
+Only a few requests are checked at a time: Python computes one at a time anyway, and large ones that are taken apart all
+at once would add up in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from torchperf_ci.http_server.bodies import NoRoomError, SharedBytes, read_body
+from torchperf_ci.http_server.json_answers import client_of
+from torchperf_ci.receive.request import (
+    MAX_BODY,
+    RefusedRequestError,
+    UploadResponse,
+    check_size,
+    keep,
+    read_request,
+)
+from torchperf_ci.request_log import log
+
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+    from starlette.requests import Request
+
+    from torchperf_ci.places.place import RecordPlace, UploaderCredentials
+
+BODY_SECONDS = 30.0
+"""Most seconds to wait for room, and again for a client to send its body."""
+
+DROP_SECONDS = 10.0
+"""Most seconds to let a client send a body that is too large, before it is told so."""
+
+AT_WORK = 4
+"""Requests at a time that are checked."""
+
+PUTS = 32
+"""Puts at a time, which mostly wait."""
+
+BODIES = 128 * 2**20
+"""Bytes of all bodies at a time, whoever sends them; further ones wait until there is room."""
+
+
+class UploadReceiver:
+    """Keeps in ``place`` what uploaders send who have the ``accepted`` credentials."""
+
+    def __init__(self, place: RecordPlace, accepted: UploaderCredentials) -> None:
+        self._place, self._accepted = place, accepted
+        self._bodies = SharedBytes(BODIES)
+        self._checks = ThreadPoolExecutor(AT_WORK, "check")
+        self._puts = ThreadPoolExecutor(PUTS, "put")
+
+    async def upload(self, request: Request) -> Response:
+        """Keep the request's content, or say why not; either is logged."""
+        try:
+            response = await self._response(request)
+        except RefusedRequestError as refused:
+            response = refused.response
+        log(client_of(request.scope), response.line)
+        return Response(response.text, response.status, media_type="application/json")
+
+    async def _response(self, request: Request) -> UploadResponse:
+        length = await _length(request)
+        try:
+            async with self._bodies.taken(length, BODY_SECONDS):
+                return await self._kept(await _body(request))
+        except NoRoomError:
+            message = "there are too many large requests at a time; try again later"
+            raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+
+    async def _kept(self, body: bytes) -> UploadResponse:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._checks, read_request, body, self._accepted)
+        return await loop.run_in_executor(self._puts, keep, found, self._place)
+
+
+async def _length(request: Request) -> int:
+    """The bytes that the body has. Raises :class:`RefusedRequestError` where that is not told, or too many."""
+    if "content-length" not in request.headers or "transfer-encoding" in request.headers:
+        raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "the request must have a Content-Length")
+    length = int(request.headers["content-length"])
+    try:
+        check_size(length)
+    except RefusedRequestError:
+        if not _asks_first(request.headers):
+            with suppress(asyncio.TimeoutError):
+                await read_body(request, 0, DROP_SECONDS)
+        raise
+    return length
+
+
+def _asks_first(headers: Headers) -> bool:
+    """Whether the client sends its body only where it is told to go on."""
+    return headers.get("expect", "").lower() == "100-continue"
+
+
+async def _body(request: Request) -> bytes:
+    try:
+        return await read_body(request, MAX_BODY, BODY_SECONDS)
+    except asyncio.TimeoutError:
+        message = f"the request took more than {BODY_SECONDS:g} s"
+        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, message) from None

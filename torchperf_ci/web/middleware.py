@@ -1,0 +1,130 @@
+"""What happens to every request of the dashboard's server: who may read, how many there were, headers for browsers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+
+from torchperf_ci.receive.credentials import are_equal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+)
+_ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}
+"""First parts of paths that are counted by themselves; all else are pages."""
+
+
+class SafetyHeaders:
+    """Gives every answer the headers that a browser's safety needs."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class ForReaders:
+    """Asks for the name and the password of ``reader``, if there is one, ``but`` for these paths."""
+
+    def __init__(self, app: ASGIApp, reader: tuple[str, str] | None, but: Collection[str]) -> None:
+        self._app, self._reader, self._but = app, reader, but
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._reader or scope["path"] in self._but or _is_reader(scope, self._reader):
+            await self._app(scope, receive, send)
+            return
+        refused = JSONResponse(
+            {"message": "name and password are missing or wrong"},
+            401,
+            {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'},
+        )
+        await refused(scope, receive, send)
+
+
+def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
+    scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+    try:
+        name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return scheme.lower() == b"basic" and are_equal((name, password), reader)
+
+
+class RequestCounts:
+    """How many requests of each kind had which answer, and how long they took."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, int], int] = defaultdict(int)
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def add(self, route: str, status: int, seconds: float) -> None:
+        """Count one more."""
+        self._answers[route, status] += 1
+        self._seconds[route] += seconds
+
+    @property
+    def exposition(self) -> str:
+        """As Prometheus's text format has it."""
+        answers = [
+            f'torchperf_requests_total{{route="{route}",status="{status}"}} {number}'
+            for (route, status), number in self._answers.items()
+        ]
+        seconds = [
+            f'torchperf_request_seconds_total{{route="{route}"}} {total:.6f}'
+            for route, total in self._seconds.items()
+        ]
+        lines = ["# TYPE torchperf_requests_total counter", *sorted(answers)]
+        lines += ["# TYPE torchperf_request_seconds_total counter", *sorted(seconds)]
+        return "\n".join(lines) + "\n"
+
+
+class Counted:
+    """Counts answers and seconds by route."""
+
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
+        self._app, self._counts = app, counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begin, status = time.perf_counter(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            first = scope["path"].split("/")[1]
+            route = first if first in _ROUTES else "pages"
+            self._counts.add(route, status, time.perf_counter() - begin)
+
+
+class BelowPath:
+    """``app`` below a path: a proxy may leave it on, or take it off."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._app, self._path = app, path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if f"{scope['path']}/".startswith(f"{self._path}/"):
+            scope = {**scope, "path": scope["path"][len(self._path) :] or "/"}
+        await self._app(scope, receive, send)
