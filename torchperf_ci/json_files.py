@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
-from math import inf, isfinite
-from typing import IO, TYPE_CHECKING, Any
+from math import isfinite
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import ResumeError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.errors import TorchperfError
 
 
+_T = TypeVar("_T")
 _TOLD = 200
 """Characters that a message quotes of a file, or of a place in it."""
 
@@ -117,10 +118,21 @@ def json_text(members: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n".encode("utf-8", "replace").decode("utf-8")
 
 
-def effect_of(item: Mapping[str, Any]) -> Effect:
-    """The effect that an object of a file holds, its open ends as 0 and infinity."""
-    high = item["high"]
-    return Effect(item["ratio"], item["low"] or 0.0, inf if high is None else high, item.get("pairs", 0))
+def typed(members: object, kind: type[_T]) -> _T:
+    """The dataclass ``kind`` that an object of a file stands for.
+
+    Members that it does not know are passed over, and so are those that are null. Raises :class:`ValueError`, which
+    says where one has another type.
+    """
+    import msgspec
+
+    return msgspec.convert(_without_nulls(members), kind)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _member(value: Any) -> str:

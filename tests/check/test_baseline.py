@@ -141,10 +141,10 @@ def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no baseline: it is not JSON"),
-        ("[]", "is no baseline: $: [] is not of type 'object'"),
-        ('{"version": 2, "baselines": []}', "is no baseline: $.version: 1 was expected"),
-        ('{"version": 1, "baselines": [{}]}', "is no baseline: $.baselines[0]: 'fingerprint' is a required"),
+        ("{", "baseline.json: is no JSON that can be used"),
+        ("[]", "baseline.json: $: [] is not of type 'object'"),
+        ('{"version": 2, "baselines": []}', "baseline.json: version 2 is newer than this torchperf"),
+        ('{"version": 1, "baselines": [{}]}', "baseline.json: $.baselines[0]: 'fingerprint' is a required"),
     ],
 )
 def test_another_file_is_neither_read_nor_overwritten(

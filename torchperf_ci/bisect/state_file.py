@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, TypeGuard, TypeVar, get_args
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from torchperf_ci import json_files
 from torchperf_ci.bisect.reasoning.evidence import (
@@ -21,9 +21,8 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeBatchSize,
     ProbeFailure,
     ProfiledStep,
-    Purpose,
 )
-from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change, profile_change_of
+from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
 
@@ -91,7 +90,12 @@ class StateReader:
         names = {field.name for field in fields(known)}
         if not names - _ADDED <= {*members} <= names:
             _refuse(f"a {kind} has other members")
-        event = known(**self._typed(members))
+        if "inside" in members:
+            self._check_inside(members["inside"])
+        try:
+            event = json_files.typed(members, known)
+        except ValueError as error:
+            _refuse(str(error))
         self._check(event)
         return event
 
@@ -104,21 +108,17 @@ class StateReader:
             case ProbeFailure():
                 self._check_probe(event.probe)
                 self._check_position(event.position)
-                _check_text(event.why)
             case ProbeBatchSize():
                 self._check_probe(event.probe)
-                if not _is_whole(event.size, 1, LARGEST_BATCH):
+                if not 1 <= event.size <= LARGEST_BATCH:
                     _refuse("a batch size is a whole number above 0")
-            case BisectNote():
-                _check_text(event.text)
             case ProfiledStep():
                 self._check_pair(event.base, event.head)
 
     def _check_reading(self, event: BisectReading) -> None:
         self._check_probe(event.probe)
-        if event.purpose not in get_args(Purpose):
-            _refuse("there is no such purpose")
-        _check_draws(event.draws)
+        for draw in event.draws:
+            _check_draw(draw)
         if event.purpose == "control":
             self._check_control(event)
         else:
@@ -130,28 +130,15 @@ class StateReader:
         if not event.log_ratios or not {*event.values} <= {*event.log_ratios}:
             _refuse("a reading has no numbers, or values of nothing that it reads")
         _check_seconds(event.seconds)
-        if not isinstance(event.head_first, bool):
-            _refuse("head begins or not")
 
     def _check_build(self, event: BuildAttempt) -> None:
         self._check_position(event.position)
-        if not (isinstance(event.ok, bool) and isinstance(event.repeated, bool)):
-            _refuse("a build is made or not, and repeated or not")
         _check_seconds(event.seconds)
-        _check_text(event.why)
         _check_draw(event.draw)
         if event.ok:
             self._built.add((event.position, event.draw))
 
-    def _typed(self, members: json_files.JournalEntry) -> json_files.JournalEntry:
-        """The members, with tuples and dataclasses in place of JSON's arrays and objects."""
-        if isinstance(draws := members.get("draws"), list):
-            return {**members, "draws": tuple(draws)}
-        if "inside" in members:
-            return {**members, "inside": self._profile_change(members["inside"])}
-        return members
-
-    def _profile_change(self, inside: object) -> ProfileChange:
+    def _check_inside(self, inside: object) -> None:
         if not isinstance(inside, dict):
             _refuse("what was seen inside is an object")
         self._check_probe(inside.get("probe"))
@@ -164,20 +151,19 @@ class StateReader:
         numbers = [
             value for one in inside["moved"] for value in one.values() if isinstance(value, int | float)
         ]
-        if not all(_is_number(value, MOST_VALUE) for value in numbers):
+        if not all(abs(value) <= MOST_VALUE for value in numbers):
             _refuse("a number is none")
-        return profile_change_of(inside)
 
     def _check_control(self, event: BisectReading) -> None:
         if self._check_position(event.base) != self._check_position(event.head) or len({*event.draws}) > 1:
             _refuse("a control is of one build")
 
-    def _check_pair(self, base: object, head: object) -> None:
+    def _check_pair(self, base: int, head: int) -> None:
         if not self._check_position(base) < self._check_position(head):
             _refuse("a pair is an earlier build and a later one")
 
-    def _check_position(self, position: object) -> int:
-        if not _is_whole(position, 0, math.inf if self.last is None else self.last):
+    def _check_position(self, position: int) -> int:
+        if not 0 <= position <= (math.inf if self.last is None else self.last):
             _refuse("there is no such build in the range")
         return position
 
@@ -186,39 +172,19 @@ class StateReader:
             _refuse("there is no such probe")
 
 
-def _check_draws(draws: object) -> None:
-    if not isinstance(draws, tuple) or len(draws) != 2:
-        _refuse("a pair has two draws")
-    for draw in draws:
-        _check_draw(draw)
-
-
-def _check_draw(draw: object) -> None:
-    if not _is_whole(draw, 0, LARGEST_DRAW):
+def _check_draw(draw: int) -> None:
+    if not 0 <= draw <= LARGEST_DRAW:
         _refuse("there is no such draw")
 
 
-def _is_whole(value: object, least: float, most: float) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _is_number(value: object, most: float) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
-
-
-def _check_numbers(values: object, most: float) -> None:
-    if not isinstance(values, dict) or not all(_is_number(value, most) for value in values.values()):
+def _check_numbers(values: Mapping[str, float], most: float) -> None:
+    if not all(abs(value) <= most for value in values.values()):
         _refuse("a number is missing, or is none")
 
 
-def _check_seconds(value: object) -> None:
-    if not _is_number(value, MOST_SECONDS) or value < 0:
+def _check_seconds(value: float) -> None:
+    if not 0 <= value <= MOST_SECONDS:
         _refuse("a time is a number of seconds")
-
-
-def _check_text(value: object) -> None:
-    if not isinstance(value, str):
-        _refuse("a reason is text")
 
 
 def _refuse(why: str) -> NoReturn:

@@ -9,22 +9,20 @@ import os
 import shlex
 import subprocess
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import __version__
+from torchperf_ci import __version__, json_files
 from torchperf_ci.errors import UsageError
-from torchperf_ci.records.files import read_regular, replace_file
+from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import CASE_FACTS, Point, Series, measured_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from jsonschema.protocols import Validator
+    from collections.abc import Iterable
 
     from torchperf_ci.series.points import Points
 
@@ -198,23 +196,14 @@ BASELINE_VERSION = 1
 BASELINE_SIZE_LIMIT = 64 * 2**20
 """Bytes of a file that is read."""
 
-_SCHEMA_FILE = Path(__file__).with_name("baseline.schema.json")
+_FORMAT = json_files.JsonFormat(
+    Path(__file__).with_name("baseline.schema.json"), BASELINE_VERSION, UsageError
+)
 
 
 def read_baselines(path: Path) -> list[Baseline]:
     """The baselines of a file. Raises :class:`UsageError` where it cannot be read, or is no such file."""
-    try:
-        content = json.loads(read_regular(path, BASELINE_SIZE_LIMIT))
-    except OSError as error:
-        msg = f"{path}: the baseline cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
-    except (ValueError, RecursionError) as error:
-        msg = f"{path}: is no baseline: it is not JSON ({str(error)[:200]})"
-        raise UsageError(msg) from error
-    for fault in _validator().iter_errors(content):
-        msg = f"{path}: is no baseline: {fault.json_path}: {fault.message[:200]}"
-        raise UsageError(msg)
-    return [_baseline_from_json(item) for item in content["baselines"]]
+    return [_baseline(item) for item in _FORMAT.read(path, BASELINE_SIZE_LIMIT)["baselines"]]
 
 
 def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
@@ -223,11 +212,9 @@ def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
     replace_file(path, f'{{\n "version": {BASELINE_VERSION},\n "baselines": [\n{body}\n ]\n}}\n')
 
 
-@lru_cache(maxsize=1)
 def baseline_schema() -> Mapping[str, Any]:
-    """The JSON Schema of the file."""
-    loaded: Mapping[str, Any] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
-    return loaded
+    """The JSON Schema of the file, as published in ``baseline.schema.json``."""
+    return _FORMAT.schema
 
 
 def _baseline_text(baseline: Baseline) -> str:
@@ -239,41 +226,21 @@ def _baseline_text(baseline: Baseline) -> str:
         **asdict(baseline.provenance),
     }
     machine = {"machine": dict(sorted(baseline.machine.items()))}
-    series = ",\n".join(f"    {_line(_as_json(row))}" for row in baseline.rows)
+    series = ",\n".join(f"    {_row_text(row)}" for row in baseline.rows)
     members = "".join(f"   {_line(name)}: {_line(value)},\n" for name, value in (head | machine).items())
     return f'  {{\n{members}   "series": [\n{series}\n   ]\n  }}'
-
-
-def _as_json(row: BaselineRow) -> dict[str, Any]:
-    return {
-        **asdict(row.series),
-        **({"facts": dict(row.facts)} if row.facts else {}),
-        "values": list(row.values),
-    }
 
 
 def _line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _baseline_from_json(item: Mapping[str, Any]) -> Baseline:
-    provenance = BaselineProvenance(**{name: item[name] for name in BaselineProvenance.__dataclass_fields__})
-    return Baseline(
-        item["machine"],
-        item["commit"],
-        item["torch"],
-        provenance,
-        [_row_from_json(row) for row in item["series"]],
-    )
+def _row_text(row: BaselineRow) -> str:
+    facts = {"facts": dict(row.facts)} if row.facts else {}
+    return _line({**asdict(row.series), **facts, "values": list(row.values)})
 
 
-def _row_from_json(item: Mapping[str, Any]) -> BaselineRow:
-    series = Series(**{name: item[name] for name in Series.__dataclass_fields__})
-    return BaselineRow(series, item.get("facts", {}), [float(value) for value in item["values"]])
-
-
-@lru_cache(maxsize=1)
-def _validator() -> Validator:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(baseline_schema())
+def _baseline(item: Mapping[str, Any]) -> Baseline:
+    """What is told apart here stands side by side in the file."""
+    rows = [{"facts": {}, **row, "series": row} for row in item["series"]]
+    return json_files.typed({**item, "provenance": item, "rows": rows}, Baseline)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import CulpritsError
-from torchperf_ci.json_files import effect_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torchperf_ci.stats.effect import Effect
-
+from torchperf_ci.stats.effect import Effect
 
 BisectionStatus = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
 STATUSES: tuple[BisectionStatus, ...] = get_args(BisectionStatus)
@@ -49,10 +44,10 @@ class OperatorCost:
 
     name: str
     kind: OperatorKind
-    old_ms: float | None
-    new_ms: float | None
-    old_count: float | None
-    new_count: float | None
+    old_ms: float | None = None
+    new_ms: float | None = None
+    old_count: float | None = None
+    new_count: float | None = None
 
 
 @dataclass(frozen=True)
@@ -219,35 +214,20 @@ def parse_culprits(name: str, text: str) -> Bisection:
     return _bisection(_FORMAT.parse(name, text.encode()))
 
 
-def _bisection(members: Mapping[str, Any]) -> Bisection:
-    confirmed = members.get("confirmed", {})
-    lists = {
-        "culprits": [_culprit(item) for item in members["culprits"]],
-        "credible": [Suspect(**_given(Suspect, item)) for item in members.get("credible", [])],
-        "skipped": [SkippedCommit(**_given(SkippedCommit, item)) for item in members["skipped"]],
-        "moved": _moved(members),
-        "notes": members.get("notes", []),
-        "readings": [_measurement(item) for item in members.get("readings", [])],
-    }
-    nested = {
-        "seconds": MachineTime(**_given(MachineTime, members.get("seconds", {}))),
-        "confirmed": {name: effect_of(effect) for name, effect in confirmed.items()},
-        "luck": BuildSpread(**_given(BuildSpread, members["luck"])) if members.get("luck") else None,
-    }
-    return Bisection(
-        **{**_given(Bisection, members), **nested, **{name: tuple(items) for name, items in lists.items()}}
-    )
+def _bisection(members: Any) -> Bisection:
+    culprits = tuple(_culprit(item) for item in members["culprits"])
+    return replace(json_files.typed({**members, "culprits": []}, Bisection), culprits=culprits)
+
+
+def _culprit(item: Mapping[str, Any]) -> Culprit:
+    """Somebody else's tool may know no more of a series than its name."""
+    series = [{"name": one} if isinstance(one, str) else one for one in item["series"]]
+    return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])
 
 
 def culprits_schema() -> Mapping[str, Any]:
     """The JSON Schema of the file, as published in ``culprits.schema.json``."""
     return _FORMAT.schema
-
-
-def profile_change_of(item: Mapping[str, Any]) -> ProfileChange:
-    """What moved inside, from an object of a file."""
-    lists = {name: tuple(item.get(name, ())) for name in ("graph_breaks", "files", "commands")}
-    return ProfileChange(item["probe"], tuple(_operator(one) for one in item["moved"]), **lists)
 
 
 def check_profile_change(item: Mapping[str, Any]) -> None:
@@ -258,46 +238,3 @@ def check_profile_change(item: Mapping[str, Any]) -> None:
     for error in part.iter_errors(item):
         msg = f"{error.json_path}: {error.message}"[:QUOTE_LENGTH]
         raise ValueError(msg)
-
-
-def _culprit(item: Mapping[str, Any]) -> Culprit:
-    nested = {
-        "commit": item["commit"],
-        "set": tuple(item["set"]),
-        "effect": effect_of(item["effect"]),
-        "series": tuple(_change(one) for one in item["series"]),
-        "moved": tuple(_moved(item)),
-        "inside": profile_change_of(item["inside"]) if item.get("inside") else None,
-        "builds": tuple(item["builds"]) if item.get("builds") else None,
-    }
-    return Culprit(**{**_given(Culprit, item), **nested})
-
-
-def _change(item: Mapping[str, Any] | str) -> SeriesEffect:
-    """A series, of which somebody else's tool may know no more than the name."""
-    if isinstance(item, str):
-        return SeriesEffect(item)
-    effect = item.get("effect")
-    return SeriesEffect(
-        item["name"], effect_of(effect) if effect else None, tuple(item.get("log_ratios", ()))
-    )
-
-
-def _measurement(item: Mapping[str, Any]) -> PairMeasurement:
-    first, second = item.get("draws") or (0, 0)
-    return PairMeasurement(**{**_given(PairMeasurement, item), "draws": (first, second)})
-
-
-def _operator(item: Mapping[str, Any]) -> OperatorCost:
-    numbers = (item.get(name) for name in ("old_ms", "new_ms", "old_count", "new_count"))
-    return OperatorCost(item["name"], item["kind"], *numbers)
-
-
-def _moved(item: Mapping[str, Any]) -> list[DependencyChange]:
-    return [DependencyChange(**_given(DependencyChange, one)) for one in item.get("moved", [])]
-
-
-def _given(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of ``item`` that are fields of the dataclass ``kind``, as far as they say something."""
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in item.items() if name in names and value is not None}

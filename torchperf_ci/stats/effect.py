@@ -11,12 +11,15 @@ LARGEST = 700.0
 
 @dataclass(frozen=True)
 class Effect:
-    """A ratio new/old with its confidence interval, from ``pairs`` paired log-ratios."""
+    """A ratio new/old with its confidence interval, from ``pairs`` paired log-ratios; 0 where nobody says how many.
+
+    An end that is open is 0 or infinity.
+    """
 
     ratio: float
-    low: float
-    high: float
-    pairs: int
+    low: float = 0.0
+    high: float = inf
+    pairs: int = 0
 
     @classmethod
     def of_logs(cls, middle: float, low: float, high: float, pairs: int) -> Effect:

@@ -7,14 +7,14 @@ a number is taken from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))

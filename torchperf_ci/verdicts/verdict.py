@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import VerdictsError
-from torchperf_ci.json_files import effect_of
 from torchperf_ci.series.points import Series
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.evidence import Evidence, evidence_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torchperf_ci.stats.effect import Effect
-
 
 VerdictWord = Literal[
     "regressed", "broken", "improved", "fixed", "noisy", "not-comparable", "missing", "new", "unchanged"
@@ -87,10 +82,10 @@ class Judgement:
     refused, a control that failed, a budget that ended. ``again`` is None where nobody else can measure it.
     """
 
-    command: str
-    base: str
-    head: str
-    verdicts: Sequence[Verdict]
+    command: str = ""
+    base: str = ""
+    head: str = ""
+    verdicts: Sequence[Verdict] = ()
     suites: Sequence[SuiteMean] = ()
     notes: Sequence[str] = ()
     again: RepeatOptions | None = None
@@ -128,18 +123,8 @@ def verdicts_json(judgement: Judgement) -> str:
 def read_verdicts(path: Path) -> Judgement:
     """Read and check a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
     members = _FORMAT.read(path, SIZE_LIMIT)
-    return Judgement(
-        command=members.get("command", ""),
-        base=members.get("base", ""),
-        head=members.get("head", ""),
-        verdicts=[_verdict(item) for item in members["verdicts"]],
-        suites=[
-            SuiteMean(item["metric"], effect_of(item["effect"]), item["series"])
-            for item in members.get("suites", [])
-        ],
-        notes=list(members.get("notes", [])),
-        again=_again(members.get("again")),
-    )
+    verdicts = [_verdict(item) for item in members["verdicts"]]
+    return replace(json_files.typed({**members, "verdicts": []}, Judgement), verdicts=verdicts)
 
 
 def verdicts_schema() -> Mapping[str, Any]:
@@ -147,20 +132,7 @@ def verdicts_schema() -> Mapping[str, Any]:
     return _FORMAT.schema
 
 
-def _again(item: Mapping[str, Any] | None) -> RepeatOptions | None:
-    return RepeatOptions(**{**item, "options": tuple(item.get("options", ()))}) if item else None
-
-
 def _verdict(item: Mapping[str, Any]) -> Verdict:
-    series = Series(**{name: item["series"][name] for name in Series.__dataclass_fields__})
-    effect = item.get("effect")
-    numbers = {name: item.get(name) for name in ("old", "new", "noise", "detectable")}
-    return Verdict(
-        series,
-        item["verdict"],
-        item["why"],
-        effect=effect_of(effect) if effect else None,
-        candidate=item.get("candidate", False),
-        evidence=evidence_of(item.get("evidence", {})),
-        **numbers,
-    )
+    """Evidence has members that nobody knows beforehand, and what is none is passed over."""
+    verdict = json_files.typed({**item, "evidence": {}}, Verdict)
+    return replace(verdict, evidence=evidence_of(item.get("evidence", {})))

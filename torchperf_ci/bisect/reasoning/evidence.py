@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import mean
@@ -15,15 +16,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from torchperf_ci.culprits.culprit import ProfileChange
 from torchperf_ci.stats.build_variance import USUAL_TAU, Readings
 from torchperf_ci.stats.posterior import Price, chances_to_build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-
-    from torchperf_ci.culprits.culprit import ProfileChange
 
 
 @dataclass(frozen=True, order=True)
