@@ -41,7 +41,7 @@ def install(temporary: Path, cache: Path, extra: str) -> None:
     environ = {
         **os.environ,
         "PYTHON": sys.executable,
-        "TORCHPERF_EXTRA": extra,
+        "TORCHPERF_NEEDS": extra,
         "RUNNER_TEMP": str(temporary),
     }
     environ |= {"RUNNER_TOOL_CACHE": str(cache), "GITHUB_OUTPUT": os.devnull}

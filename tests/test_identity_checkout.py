@@ -74,9 +74,7 @@ def test_no_branch_is_never_guessed(repository: Path) -> None:
 
 def test_without_a_remote_the_flags_are_told_and_no_secret(repository: Path) -> None:
     git(repository, "remote", "remove", "origin")
-    with pytest.raises(
-        UsageError, match=r"No such remote 'origin'.*--repo-name, --head-branch and --head-sha"
-    ):
+    with pytest.raises(UsageError, match=r"no remote 'origin'.*--repo-name, --head-branch and --head-sha"):
         gather_metadata(UploadOptions(repo=str(repository)), {}, "digest", "torchperf")
 
 

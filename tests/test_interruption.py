@@ -152,3 +152,27 @@ def test_what_was_before_is_there_again() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert threading.active_count() == threads
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
+    """The pipe's reader is gone before anything is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = printed_to(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_output_that_cannot_be_written_is_told() -> None:
+    done = printed_to(os.open("/dev/full", os.O_WRONLY))
+    assert done.returncode == 2
+    assert done.stderr == "torchperf: error: what is printed cannot be written: No space left on device\n"
+
+
+def printed_to(output: int) -> subprocess.CompletedProcess[str]:
+    """A command that prints, to a file descriptor, which is closed then."""
+    command = [sys.executable, "-m", "torchperf_ci", "completion", "fish"]
+    with os.fdopen(output, "wb") as out:
+        environ = {**os.environ, "PYTHONUNBUFFERED": ""}
+        return subprocess.run(
+            command, env=environ, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )

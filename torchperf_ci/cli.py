@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
-from torchperf_ci.interruption import Stopped, stoppable
-from torchperf_ci.options import Option, options_of, read
+from torchperf_ci.interruption import Stopped, nobody_reads, print_nothing_more, stoppable
+from torchperf_ci.options import Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
-_EXTRAS = {"starlette": "web", "uvicorn": "web"}
-"""Packages without which a command cannot begin, and the extra that has them."""
+READER_GONE = 128 + signal.SIGPIPE
+"""What a shell shows for other programs whose reader, such as ``head``, has seen enough."""
+_MISSING = {
+    **dict.fromkeys(("starlette", "uvicorn"), "pip install 'torchperf-ci[web]'"),
+    "numpy": "pip install torchperf-ci; in a workflow use actions/setup, for actions/upload installs what uploads need",
+}
+"""Packages without which a command cannot begin, and how they come to be there."""
 EPILOG = """\
 exit codes:
   0   done, nothing wrong
@@ -61,14 +67,14 @@ class Command:
         return [*argv[: len(words)]] == words
 
     def run(self, options: object) -> int:
-        """Do it; gives the exit code."""
+        """Do it; gives the exit code. Raises :class:`UsageError` where a package that it needs is not installed."""
         try:
             action = _named(self.action)
         except ModuleNotFoundError as error:
-            extra = _EXTRAS.get((error.name or "").partition(".")[0])
-            if not extra:
+            remedy = _MISSING.get((error.name or "").partition(".")[0])
+            if not remedy:
                 raise
-            msg = f"{self.name} needs packages that are not installed: pip install 'torchperf-ci[{extra}]'"
+            msg = f"{self.name} needs packages that are not installed: {remedy}"
             raise UsageError(msg) from error
         code: int = action(options)
         return code
@@ -83,6 +89,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
+    try:
+        try:
+            return _run(argv)
+        finally:
+            print(end="", flush=True)  # here, and not at the interpreter's end, which would complain
+    except OSError as error:
+        code = READER_GONE if nobody_reads() else UsageError.exit_code
+        if code != READER_GONE:
+            _complain(f"what is printed cannot be written: {error.strerror}")
+        print_nothing_more()
+        return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     options: Sequence[Option] = ()
     try:
         with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
@@ -99,7 +119,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         _annotate(str(error))
         return error.exit_code
-    except Exception:  # noqa: BLE001  # whatever is left is our own bug
+    except Exception as error:  # whatever is left is our own bug
+        if isinstance(error, BrokenPipeError) and nobody_reads():
+            raise
         import traceback
 
         _complain(
@@ -201,8 +223,10 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=formatter,
         )
         if command.is_named_by(argv):
-            for option in options_of(command.options_class):
-                option.add_to(verb)
+            for heading, options in sections_of(command.options_class).items():
+                section = verb.add_argument_group(heading) if heading else verb
+                for option in options:
+                    option.add_to(section)
         verb.set_defaults(chosen=command)
     verbs.add_parser("help", help="Show the help of a command, as --help does.").add_argument(
         "command", choices=dict.fromkeys(command.name.split()[0] for command in COMMANDS)

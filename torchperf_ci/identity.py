@@ -200,7 +200,10 @@ def read_checkout(folder: Path) -> MeasuredCommit:
         reason = f"{folder}: {error}; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason) from None
     if not repo:
-        reason = f"{folder}: its remote 'origin' names no owner/name; set one"
+        reason = (
+            f"{folder}: no remote 'origin' says which repository this is; give it one: "
+            "git remote add origin https://github.com/OWNER/NAME"
+        )
         raise UnknownIdentityError(reason)
     if not branch:
         reason = f"{folder}: no branch holds the commit that is checked out; fetch its branch"
@@ -233,7 +236,9 @@ def repository_name(url: str) -> str:
 
 
 def _origin(git: Git) -> str:
-    return git("remote", "get-url", "origin").decode(errors="replace").strip()
+    """Its URL, or empty. Raises :class:`GitError`."""
+    remotes = git("remote").decode(errors="replace").split()
+    return git("remote", "get-url", "origin").decode(errors="replace").strip() if "origin" in remotes else ""
 
 
 def _checked_out_branch(git: Git) -> str:

@@ -1,8 +1,12 @@
-"""Ctrl-C and SIGTERM end every command in one way: what it made is taken away, and it says which call goes on."""
+"""Ctrl-C and SIGTERM end every command in one way: what it made is taken away, and it says which call goes on.
+
+A reader that ends, as ``head`` does, ends it without a word.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import signal
@@ -11,7 +15,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,6 +50,26 @@ def program() -> Sequence[str]:
         return (sys.executable, "-m", "torchperf_ci")
     named = shutil.which(COMMAND_NAME)
     return (COMMAND_NAME,) if named and file.exists() and file.samefile(named) else (str(file),)
+
+
+def nobody_reads() -> bool:
+    """Whether what read our output has ended, as ``head`` does when it has seen enough."""
+    outputs = select.poll()
+    for stream in _outputs():
+        outputs.register(stream, 0)  # asks for errors alone
+    return bool(outputs.poll(0))
+
+
+def print_nothing_more() -> None:
+    """Have what is left to print, which the interpreter does at its end, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in _outputs():
+        os.dup2(nowhere, stream.fileno())
+
+
+def _outputs() -> Iterator[TextIO]:
+    """Those that the process was not started without."""
+    return filter(None, (sys.stdout, sys.stderr))
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -7,16 +7,18 @@
 # PYTHON             the interpreter to make it with
 # RUNNER_TEMP        the folder to make it in, which the runner empties after the job
 # RUNNER_TOOL_CACHE  the folder that keeps downloaded wheels, if it is writable: a self-hosted runner keeps it
-# TORCHPERF_EXTRA    an extra of the package to install as well, if any
+# TORCHPERF_NEEDS    store: what a store needs, too; upload: only what sends records. Default: all but the store
 #
 # Outputs: command, the toolkit's command, and python, its interpreter. Nothing else of the job changes: not PATH, not
-# the caller's Python, not the folder of the action. A later use in the same job finds what the first one made.
-# Outputs of the plan: extra, as it was given; wheels, their folder; key, a name for its content; and missing, true where
+# the caller's Python, not the folder of the action. A later use in the same job takes what an earlier one made, where
+# that is enough.
+# Outputs of the plan: needs, as they were given; wheels, their folder; key, a name for its content; and missing, true where
 # it has to be filled.
 set -euo pipefail
 
 readonly deadline=600
-readonly requirements=actions/setup/requirements${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}.txt
+readonly needs=${TORCHPERF_NEEDS:-}
+readonly requirements=actions/setup/requirements${needs:+-$needs}.txt
 readonly installer=actions/setup/requirements-uv.txt
 
 # The caller's index, proxy, certificates and cache stay. This would change where pip installs to, or what: containers
@@ -128,8 +130,20 @@ SH2
 }
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ -f $requirements ]] || fail "there is no extra '${TORCHPERF_EXTRA:-}': give store, or none"
-home=$RUNNER_TEMP/torchperf-$(fingerprint 'sys.executable, sys.version' torchperf_ci "$requirements")${TORCHPERF_EXTRA:+-$TORCHPERF_EXTRA}
+[[ -f $requirements ]] || fail "there is no extra '$needs': give store, or none"
+readonly same=$RUNNER_TEMP/torchperf-$(fingerprint 'sys.executable, sys.version' torchperf_ci actions/setup/requirements*.txt)
+case $needs in
+  upload) enough=("$same-upload" "$same" "$same-store") ;;
+  store) enough=("$same-store") ;;
+  *) enough=("$same" "$same-store") ;;
+esac
+home=${enough[0]}
+for made in "${enough[@]}"; do
+  if [[ -x $made/torchperf ]]; then
+    home=$made
+    break
+  fi
+done
 keep=$RUNNER_TEMP
 if [[ -n ${RUNNER_TOOL_CACHE:-} ]] && mkdir -p "$RUNNER_TOOL_CACHE" 2>/dev/null && [[ -w $RUNNER_TOOL_CACHE ]]; then
   keep=$RUNNER_TOOL_CACHE
@@ -141,7 +155,7 @@ if [[ ${1:-} == plan ]]; then
   if [[ -x $home/torchperf || -d $wheels ]]; then
     missing=
   fi
-  printf 'extra=%s\nwheels=%s\nkey=%s\nmissing=%s\n' "${TORCHPERF_EXTRA:-}" "$wheels" "$key" "$missing" >>"$GITHUB_OUTPUT"
+  printf 'needs=%s\nwheels=%s\nkey=%s\nmissing=%s\n' "$needs" "$wheels" "$key" "$missing" >>"$GITHUB_OUTPUT"
   exit
 fi
 if [[ ! -x $home/torchperf ]]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Renew what install.sh installs: requirements.txt, requirements-store.txt with the extra "store" as well, and
-# requirements-uv.txt, which installs both; and requirements-build.txt, which builds a release.
+# Renew what install.sh installs: requirements.txt, requirements-store.txt with the extra "store" as well,
+# requirements-upload.txt without what only measuring and judging need, and requirements-uv.txt, which installs them; and
+# requirements-build.txt, which builds a release.
 #
 # Each holds everything all the way down, for every Python and system that it runs on, with the hashes of the wheels.
 # What is younger than a week is left for the next time, when others have tried it.
@@ -23,5 +24,6 @@ build_requirements() {
 
 lock requirements.txt pyproject.toml
 lock requirements-store.txt --extra store --constraints actions/setup/requirements.txt pyproject.toml
+lock requirements-upload.txt --no-emit-package numpy --constraints actions/setup/requirements.txt pyproject.toml
 lock requirements-uv.txt - <<<'uv>=0.13,<0.14'
 build_requirements | lock requirements-build.txt -

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 SETUP = PROJECT / "actions/setup"
 LOCKS = {"": SETUP / "requirements.txt", "store": SETUP / "requirements-store.txt"}
+UPLOAD = SETUP / "requirements-upload.txt"
 SYSTEMS = (("Linux", "linux", "x86_64"), ("Linux", "linux", "aarch64"), ("Darwin", "darwin", "arm64"))
 
 
@@ -91,6 +92,14 @@ def test_with_the_store_everything_else_is_the_same() -> None:
         {str(requirement): hashes for requirement, hashes in locked(file)} for file in LOCKS.values()
     )
     assert base.items() <= store.items()
+
+
+def test_an_upload_installs_the_same_but_for_the_numbers() -> None:
+    base, upload = (
+        {(found.name, str(found), *hashes) for found, hashes in locked(file)} for file in (LOCKS[""], UPLOAD)
+    )
+    assert upload < base
+    assert {name for name, *_ in base - upload} == {"numpy"}
 
 
 def test_no_dependency_may_grow_without_a_bound() -> None:

@@ -199,18 +199,18 @@ def test_the_root_action_hands_each_input_on() -> None:
 
 @pytest.mark.parametrize("action", [ROOT, CHECK])
 def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_one(action) -> None:
-    extra = step(action, "wheels")["env"]["TORCHPERF_EXTRA"]
+    needs = step(action, "wheels")["env"]["TORCHPERF_NEEDS"]
     for past in (
         "inputs.against == 'store'",
         *(f"startsWith(inputs.against, '{x}')" for x in ("branch:", "s3://", "chdb://", "clickhouse://")),
     ):
-        assert past in extra
+        assert past in needs
 
 
 def test_what_a_store_needs_is_installed_where_uploads_are_the_past() -> None:
-    extra = step(ROOT, "wheels")["env"]["TORCHPERF_EXTRA"]
+    needs = step(ROOT, "wheels")["env"]["TORCHPERF_NEEDS"]
     assert all(
-        f"startsWith(inputs.upload-to, '{x}')" in extra
+        f"startsWith(inputs.upload-to, '{x}')" in needs
         for x in ("branch:", "s3://", "chdb://", "clickhouse://")
     )
 
@@ -255,5 +255,5 @@ def shared(action: str, name: str) -> dict[str, Any]:
         return str((folder / match[1]).resolve())
 
     found = step(action, name)
-    env = {key: value for key, value in found.get("env", {}).items() if key != "TORCHPERF_EXTRA"}
+    env = {key: value for key, value in found.get("env", {}).items() if key != "TORCHPERF_NEEDS"}
     return {**found, "env": env, "run": re.sub(r'"\$GITHUB_ACTION_PATH/(.+?)"', path, found.get("run", ""))}

@@ -95,7 +95,7 @@ def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> N
 
 
 def test_an_extra_that_is_none_is_told(job) -> None:
-    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable, "TORCHPERF_EXTRA": "web"}
+    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable, "TORCHPERF_NEEDS": "web"}
     done = run("setup/install.sh", environ)
     assert done.returncode == 1
     assert "::there is no extra 'web': give store, or none" in done.stdout
@@ -114,18 +114,30 @@ def installing(job, toolkits) -> dict[str, str]:
     return {**job, **none, **found}
 
 
-@pytest.mark.parametrize(("extra", "command"), [("", ""), ("store", "-store")])
-def test_what_only_some_targets_need_is_installed_for_them_apart_from_wheels_that_are_there(
-    installing, extra, command
-) -> None:
-    installing |= {"TORCHPERF_EXTRA": extra, "UV_INDEX": "https://nowhere.invalid", "UV_LINK_MODE": "symlink"}
-    done = run("setup/install.sh", installing)
+PACKAGES = {"upload": {"boto3"}, "": {"boto3", "numpy"}, "store": {"boto3", "numpy", "chdb"}}
+
+
+@pytest.mark.parametrize("needs", PACKAGES)
+def test_only_what_is_needed_is_installed_from_wheels_that_are_there(installing, needs) -> None:
+    installing |= {"TORCHPERF_NEEDS": needs, "UV_INDEX": "https://nowhere.invalid", "UV_LINK_MODE": "symlink"}
+    command = installed(installing)
+    assert re.fullmatch(rf"torchperf-[0-9]+{needs and '-' + needs}", command.parent.name)
+    site = next(command.parent.glob("venv/lib/python*/site-packages"))
+    assert {name for name in PACKAGES["store"] if (site / name).exists()} == PACKAGES[needs]
+    assert not list(command.parent.glob("uv*"))
+
+
+def test_a_later_step_takes_what_an_earlier_one_made_where_that_is_enough(installing) -> None:
+    with_all = installed(installing)
+    assert installed({**installing, "TORCHPERF_NEEDS": "upload"}) == with_all
+    assert installed({**installing, "TORCHPERF_NEEDS": "store"}) != with_all
+
+
+def installed(environ: dict[str, str]) -> Path:
+    """The command of a toolkit that fits."""
+    done = run("setup/install.sh", environ)
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = re.findall(r"command=(.*)\n", output(installing))
-    assert re.search(rf"/torchperf-[0-9]+{command}/torchperf$", found)
-    site = next(Path(found).parent.glob("venv/lib/python*/site-packages"))
-    assert (site / "chdb").exists() is bool(extra)
-    assert not list(Path(found).parent.glob("uv*"))
+    return Path(re.findall(r"command=(.*)\n", output(environ))[-1])
 
 
 def test_the_cache_is_asked_once_for_each_lock(installing) -> None:
@@ -137,7 +149,7 @@ def test_the_cache_is_asked_once_for_each_lock(installing) -> None:
         assert done.returncode == 0
         return dict(line.split("=", 1) for line in answer.read_text().splitlines())
 
-    base, store = plan(), plan(TORCHPERF_EXTRA="store")
+    base, store = plan(), plan(TORCHPERF_NEEDS="store")
     assert base["missing"] == store["missing"] == ""
     assert base["key"] != store["key"]
     elsewhere = plan(RUNNER_TOOL_CACHE="")

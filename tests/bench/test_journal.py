@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,20 @@ def test_each_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
     for age, name in enumerate(("torchperf-records-2", "torchperf-records-3", "torchperf-records")):
         os.utime(tmp_path / name / OWN_FOLDER / "journal.jsonl", (1000 - age, 1000 - age))
     assert newest_folder() == Path("torchperf-records-2")
+
+
+def test_only_folders_of_our_own_naming_are_left_out_by_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (free_folder(), Path("mine")):
+        RunJournal.start(folder, PLAN)
+        (folder / "records.json").write_text("[]")
+    subprocess.run(["git", "init", "--quiet"], check=True, timeout=60)
+    listed = subprocess.run(
+        ["git", "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert listed.stdout == "?? mine/records.json\n"
 
 
 def test_a_folder_of_somebodys_records_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

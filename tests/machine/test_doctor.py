@@ -23,7 +23,7 @@ def finding(check, level):
         ),
         (
             [finding("turbo", "warn"), finding("compiler", "bad")],
-            "Do not trust absolute numbers from this machine: compiler must be seen to first.",
+            "Do not trust absolute numbers from this machine: first deal with compiler.",
         ),
     ],
 )

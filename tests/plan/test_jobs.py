@@ -8,7 +8,8 @@ import pytest
 
 from torchperf_ci import config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.plan.jobs import BUILT_IN_SUITES, MeasurementJob, jobs_of, matrix, unused_runners
+from torchperf_ci.options.measuring_commands import SUITES
+from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, unused_runners
 from torchperf_ci.suite import registry
 
 if TYPE_CHECKING:
@@ -117,4 +118,4 @@ def test_a_runner_that_no_suite_uses_is_known(suites: str, unused: list[str], tm
 
 
 def test_the_built_in_suites_are_those_of_the_suite_itself() -> None:
-    assert BUILT_IN_SUITES == registry.SUITES
+    assert SUITES == registry.SUITES

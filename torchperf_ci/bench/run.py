@@ -19,7 +19,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import Progress
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
-from torchperf_ci.records.files import OWN_FOLDER, make_own_folder, open_journal
+from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal
 from torchperf_ci.records.record import write_records
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class RunJournal:
             raise OutputDirectoryError(msg)
         try:
             make_own_folder(path.parent)
+            if records.parent == Path() and records.name.startswith(RECORDS.name):
+                ignore_in_git(records)
             with open_journal(path) as file:
                 json_files.read_entries(file, plan, OTHERWISE)
         except OSError as error:

@@ -241,7 +241,9 @@ def _only_own(past: Points, others: Points) -> str:
     """That the past is all taken for the new runs, if it is."""
     if not past or any(others.values()):
         return ""
-    return "the past has nothing but the new runs themselves, as their ids or numbers tell, so nothing is compared"
+    return (
+        "nothing is compared: by their ids or their numbers, all runs of the past are the new ones themselves"
+    )
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:

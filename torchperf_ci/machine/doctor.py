@@ -62,7 +62,7 @@ def verdict(findings: Sequence[DoctorFinding]) -> str:
     bad = [finding.check for finding in findings if finding.level == "bad"]
     warned = [finding.check for finding in findings if finding.level == "warn"]
     if bad:
-        return f"Do not trust absolute numbers from this machine: {_listed(bad)} must be seen to first."
+        return f"Do not trust absolute numbers from this machine: first deal with {_listed(bad)}."
     if warned:
         return (
             f"Numbers from this machine are usable, and best in pairs: {_listed(warned)} may make them noisy."

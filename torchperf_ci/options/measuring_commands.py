@@ -36,7 +36,17 @@ def device(value: str) -> str:
     return value
 
 
-SUITES = ("quick", "core", "operators", "all")
+# Headings of their help.
+WHAT = "what is measured"
+WHERE = "where"
+HOW_LONG = "how precisely, and for how long"
+RECORDS = "records"
+OUTCOME = "outcome"
+BUILDS = "builds"
+RANGE = "among which commits"
+
+SUITES = ("quick", "core", "operators", "transformers", "all")
+"""The built-in ones, which the suite itself names, too: but that is code for the environment under test."""
 _SUITES = f"{', '.join(SUITES)}, a suite of the config, or a Python file of workloads"
 SUITE = Option(
     "--suite",
@@ -88,14 +98,21 @@ SHARD = Option("--shard", "Measure the I-th of N equal parts of the cases", shar
 class RunOptions:
     """The options of ``torchperf run``."""
 
-    config: str | None = shared(CONFIG)
-    suite: Sequence[str] = shared(SUITE)
+    suite: Sequence[str] = shared(SUITE, WHAT)
     filter: Sequence[str] = shared(FILTER)
-    device: str | None = shared(DEVICE)
     mode: Sequence[str] = shared(MODE)
     dtype: Sequence[str] = shared(DTYPE)
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
+    shard: tuple[int, int] | None = shared(SHARD)
+    costs: str | None = option(
+        "--costs",
+        "File from `torchperf plan --costs`, the same for all shards: they take equally long then",
+        metavar="FILE",
+        otherwise="none: all shards have equally many cases",
+    )
+    config: str | None = shared(CONFIG)
+    device: str | None = shared(DEVICE, WHERE)
     python: str | None = shared(PYTHON)
     anchor: str | None = option(
         "--anchor",
@@ -103,12 +120,18 @@ class RunOptions:
         metavar="PATH",
         otherwise="none",
     )
+    threads: int | None = shared(THREADS)
+    no_pin: bool = option(
+        "--no-pin", "Leave workers where the system puts them, for workloads with threads of their own", truth
+    )
+    tune: bool = option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth)
     processes: int = option(
         "--processes",
         "Fresh worker processes a case, and pairs with the anchor",
         positive_int,
         metavar="N",
         default="3",
+        heading=HOW_LONG,
     )
     target_ci: float = option(
         "--target-ci",
@@ -121,34 +144,25 @@ class RunOptions:
         "--budget", "Most seconds of sampling a process", positive, metavar="SECONDS", default="3"
     )
     timeout: float = shared(TIMEOUT)
-    threads: int | None = shared(THREADS)
-    shard: tuple[int, int] | None = shared(SHARD)
-    costs: str | None = option(
-        "--costs",
-        "File from `torchperf plan --costs`, the same for all shards: they take equally long then",
-        metavar="FILE",
-        otherwise="none: all shards have equally many cases",
-    )
-    tune: bool = option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth)
-    no_pin: bool = option(
-        "--no-pin", "Leave workers where the system puts them, for workloads with threads of their own", truth
+    out: str | None = option(
+        "--out",
+        "Directory for the records, one file a case",
+        metavar="DIR",
+        otherwise="torchperf-records, after that torchperf-records-2 and so on; with --resume the last one",
+        heading=RECORDS,
     )
     resume: bool = option("--resume", "Continue the interrupted run in --out", truth)
+    benchmark_name: str | None = option(
+        "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
+    )
     repo: str | None = option(
         "--repo",
         "Checkout that is measured; it tells repository, branch and commit",
         metavar="DIR",
         otherwise="what the job runs on",
     )
-    benchmark_name: str | None = option(
-        "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
-    )
-    out: str | None = option(
-        "--out",
-        "Directory for the records, one file a case",
-        metavar="DIR",
-        otherwise="torchperf-records, after that torchperf-records-2 and so on; with --resume the last one",
-    )
+    dry_run: bool = option("--dry-run", "Show what would be measured, and stop", truth, heading=OUTCOME)
+    json: bool = shared(JSON)
     on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where workloads failed",
@@ -156,8 +170,6 @@ class RunOptions:
         default="error",
         choices=("error", "warn"),
     )
-    dry_run: bool = option("--dry-run", "Show what would be measured, and stop", truth)
-    json: bool = shared(JSON)
 
 
 @dataclass(frozen=True)
@@ -232,27 +244,26 @@ MIN_EFFECT = Option(
 class CompareOptions:
     """The options of ``torchperf compare``."""
 
-    base: str | None = option("--base", f"What to compare with: {_A_BUILD}", metavar="BUILD")
+    base: str | None = option("--base", f"What to compare with: {_A_BUILD}", metavar="BUILD", heading=BUILDS)
     head: str | None = option("--head", "What is to be judged: as for --base", metavar="BUILD")
     repo: str = option(
         "--repo", "Checkout of the repository that revisions are of", metavar="DIR", default="."
     )
-    format: str | None = shared(FORMAT)
     python: str | None = shared(REVISIONS_PYTHON)
     build: str | None = shared(BUILD)
     build_timeout: float = shared(BUILD_TIMEOUT)
-    config: str | None = shared(CONFIG)
-    suite: Sequence[str] = shared(SUITE)
+    format: str | None = shared(FORMAT)
+    suite: Sequence[str] = shared(SUITE, WHAT)
     filter: Sequence[str] = shared(FILTER)
-    device: str | None = shared(DEVICE)
     mode: Sequence[str] = shared(MODE)
     dtype: Sequence[str] = shared(DTYPE)
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
-    threads: int | None = shared(THREADS)
-    timeout: float = shared(TIMEOUT)
     shard: tuple[int, int] | None = shared(SHARD)
-    min_effect: float | None = shared(MIN_EFFECT)
+    config: str | None = shared(CONFIG)
+    device: str | None = shared(DEVICE, WHERE)
+    threads: int | None = shared(THREADS)
+    min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     budget: float | None = option(
         "--budget",
         "Most seconds of measuring: what is not clear by then stays open",
@@ -260,7 +271,11 @@ class CompareOptions:
         metavar="SECONDS",
         otherwise="600, or 60 a case where that is more",
     )
-    out: str = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
+    timeout: float = shared(TIMEOUT)
+    out: str = option(
+        "--out", "File for the verdicts", metavar="FILE", default="verdicts.json", heading=OUTCOME
+    )
+    json: bool = shared(JSON)
     on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where head is worse, or nobody can tell",
@@ -268,7 +283,6 @@ class CompareOptions:
         default="error",
         choices=("error", "warn"),
     )
-    json: bool = shared(JSON)
 
 
 BUILDERS = ("worktree", "command", "wheel", "nightly")
@@ -278,14 +292,12 @@ BUILDERS = ("worktree", "command", "wheel", "nightly")
 class BisectOptions:
     """The options of ``torchperf bisect``."""
 
-    repo: str = option(
-        "--repo", "Checkout whose commits are the suspects, with their history", metavar="DIR", default="."
-    )
     good: str | None = option(
         "--good",
         "Commit, branch or tag that is known to be fast; with --builder nightly a date",
         metavar="SHA",
         otherwise="what the verdicts say",
+        heading=RANGE,
     )
     bad: str | None = option(
         "--bad",
@@ -296,13 +308,48 @@ class BisectOptions:
     verdicts: str | None = option(
         "--verdicts", "File of verdicts: what got worse is measured, over the range it names", metavar="FILE"
     )
+    repo: str = option(
+        "--repo", "Checkout whose commits are the suspects, with their history", metavar="DIR", default="."
+    )
+    paths: Sequence[str] = option(
+        "--paths",
+        "Files, directories or globs that make a commit which changes them ten times as suspect; none is ruled out",
+        metavar="PATH",
+        many=True,
+    )
+    full_history: bool = option(
+        "--full-history", "Where the culprit is a merge, go on among the commits that it brought in", truth
+    )
+    builder: str | None = option(
+        "--builder",
+        "How a commit becomes an environment: worktree (its files, imported as they are), command (--build), wheel or "
+        "nightly (--wheels)",
+        metavar="|".join(BUILDERS),
+        otherwise="command with --build, else worktree",
+        choices=BUILDERS,
+        heading=BUILDS,
+    )
+    build: str | None = shared(BUILD)
+    build_timeout: float = shared(BUILD_TIMEOUT)
+    wheels: str | None = option(
+        "--wheels",
+        "Where wheels are: of commits a directory, or a URL, path or requirement with {sha} or {short_sha} in it; of "
+        "nightlies a directory or the URL of an index",
+        metavar="WHERE",
+    )
+    python: str | None = shared(REVISIONS_PYTHON)
     workload: Sequence[str] = option(
         "--workload",
         "Workloads to measure, by names or globs; those of --suite",
         metavar="NAME",
         many=True,
+        heading=WHAT,
     )
     suite: Sequence[str] = shared(replace(SUITE, otherwise="all"))
+    mode: Sequence[str] = shared(MODE)
+    dtype: Sequence[str] = shared(DTYPE)
+    backend: Sequence[str] = shared(BACKEND)
+    batch_size: int | None = shared(BATCH_SIZE)
     command: str | None = option(
         "--command",
         "Shell line to measure instead: it prints a number in its last line, or v3 records; {sha}, {worktree} and "
@@ -315,41 +362,10 @@ class BisectOptions:
         metavar="NAME",
         otherwise=f"{LATENCY}, or all that the command prints",
     )
-    builder: str | None = option(
-        "--builder",
-        "How a commit becomes an environment: worktree (its files, imported as they are), command (--build), wheel or "
-        "nightly (--wheels)",
-        metavar="|".join(BUILDERS),
-        otherwise="command with --build, else worktree",
-        choices=BUILDERS,
-    )
-    build: str | None = shared(BUILD)
-    build_timeout: float = shared(BUILD_TIMEOUT)
-    wheels: str | None = option(
-        "--wheels",
-        "Where wheels are: of commits a directory, or a URL, path or requirement with {sha} or {short_sha} in it; of "
-        "nightlies a directory or the URL of an index",
-        metavar="WHERE",
-    )
-    python: str | None = shared(REVISIONS_PYTHON)
     config: str | None = shared(CONFIG)
-    device: str | None = shared(DEVICE)
-    mode: Sequence[str] = shared(MODE)
-    dtype: Sequence[str] = shared(DTYPE)
-    backend: Sequence[str] = shared(BACKEND)
-    batch_size: int | None = shared(BATCH_SIZE)
+    device: str | None = shared(DEVICE, WHERE)
     threads: int | None = shared(THREADS)
-    timeout: float = shared(TIMEOUT)
-    min_effect: float | None = shared(MIN_EFFECT)
-    paths: Sequence[str] = option(
-        "--paths",
-        "Files, directories or globs that make a commit which changes them ten times as suspect; none is ruled out",
-        metavar="PATH",
-        many=True,
-    )
-    full_history: bool = option(
-        "--full-history", "Where the culprit is a merge, go on among the commits that it brought in", truth
-    )
+    min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     max_builds: int | None = option(
         "--max-builds", "Most builds in all", positive_int, metavar="N", otherwise="no limit"
     )
@@ -367,14 +383,18 @@ class BisectOptions:
         metavar="SECONDS",
         otherwise="no limit",
     )
+    timeout: float = shared(TIMEOUT)
+    out: str = option(
+        "--out", "File for what was found", metavar="FILE", default="culprits.json", heading=OUTCOME
+    )
     state: str | None = option(
         "--state",
         "File in which every step is kept: an interrupted bisection goes on from there",
         metavar="FILE",
         otherwise="the name of --out, with .state.jsonl",
     )
-    out: str = option("--out", "File for what was found", metavar="FILE", default="culprits.json")
     dry_run: bool = option("--dry-run", "Show the plan, and stop", truth)
+    json: bool = shared(JSON)
     on_failure: str = option(
         "--on-failure",
         "warn: exit with 0 even where nothing could be concluded",
@@ -382,4 +402,3 @@ class BisectOptions:
         default="error",
         choices=("error", "warn"),
     )
-    json: bool = shared(JSON)

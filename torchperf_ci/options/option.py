@@ -15,7 +15,7 @@ from torchperf_ci.machine.devices import DEVICE_TYPES
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -105,6 +105,7 @@ def truth(value: str) -> bool:
 Given = TypeVar("Given", bound="DataclassInstance")
 
 _OPTION = "option"
+_HEADING = "heading"
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Option:
         """Whether the flag takes no value."""
         return self.kind is truth
 
-    def add_to(self, parser: argparse.ArgumentParser) -> None:
+    def add_to(self, parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
         """Declare the flag; conversion happens in :meth:`read`, alike for flags and the environment."""
         default = self.default or self.otherwise
         help_text = f"{self.help} [default: {default}]" if default else self.help
@@ -190,20 +191,20 @@ class Option:
             raise UsageError(msg) from None
 
 
-def option(flag: str, text: str, kind: Callable[[str], Any] = text, **more: Any) -> Any:
-    """A field of a command's options, with what :class:`Option` has."""
-    return shared(Option(flag, text, kind, **more))
+def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str = "", **more: Any) -> Any:
+    """A field of a command's options, with what :class:`Option` has; ``heading`` is as in :func:`shared`."""
+    return shared(Option(flag, text, kind, **more), heading)
 
 
-def shared(declared: Option) -> Any:
-    """A field for an option that several commands have."""
+def shared(declared: Option, heading: str = "") -> Any:
+    """A field for an option that several commands have. In the help, it and those after it stand under ``heading``."""
     if declared.default:
         default: Any = declared.kind(declared.default)
     elif declared.many:
         default = ()
     else:
         default = False if declared.is_switch else None
-    return field(default=default, metadata={_OPTION: declared})
+    return field(default=default, metadata={_OPTION: declared, _HEADING: heading})
 
 
 def is_given(options: DataclassInstance, name: str) -> bool:
@@ -215,6 +216,16 @@ def is_given(options: DataclassInstance, name: str) -> bool:
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
     """The options that a command's class declares, in the order of its help."""
     return tuple(one.metadata[_OPTION] for one in fields(command))
+
+
+def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Option]]:
+    """The same by their headings; those before the first one are under an empty one."""
+    sections: dict[str, list[Option]] = {}
+    heading = ""
+    for one in fields(command):
+        heading = one.metadata[_HEADING] or heading
+        sections.setdefault(heading, []).append(one.metadata[_OPTION])
+    return sections
 
 
 def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[str, str]) -> Given:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci import config
 from torchperf_ci.bench.costs import cost_key
 from torchperf_ci.errors import UnknownNameError, UsageError
+from torchperf_ci.options.measuring_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
   suites:
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
-BUILT_IN_SUITES = ("quick", "core", "operators", "transformers", "all")
-"""The built-in ones, which the suite itself names, too: but it needs torch, and a plan is made without."""
 _WITHOUT_SUITES = {"quick": config.Suite()}
 """What ``torchperf run`` measures where no suite is configured; its workloads are not looked at here."""
 
@@ -135,13 +134,9 @@ def _check_workloads(name: str, suite: config.Suite) -> None:
     Raises :class:`UnknownNameError`.
     """
     for wanted in suite.workloads:
-        if (
-            not any(sign in wanted for sign in "/*?[")
-            and not wanted.endswith(".py")
-            and wanted not in BUILT_IN_SUITES
-        ):
+        if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
             what = f"suite in suites.{name}.workloads"
-            raise UnknownNameError(what, wanted, BUILT_IN_SUITES, "torchperf list")
+            raise UnknownNameError(what, wanted, SUITES, "torchperf list")
 
 
 def _advice(suites: Mapping[str, config.Suite], given: config.Config) -> str:

@@ -139,11 +139,15 @@ def make_own_folder(path: Path) -> None:
     """
     path.mkdir(parents=True, exist_ok=True)
     own = next((folder for folder in (path, *path.parents) if folder.name == OWN_FOLDER), None)
+    if own:
+        ignore_in_git(own)
+
+
+def ignore_in_git(folder: Path) -> None:
+    """Have ``git add .`` leave a folder out that torchperf has named itself."""
     # Nobody's work fails for it: it may be there already, or the disk may be full.
-    with suppress(OSError):
-        if own:
-            with (own / ".gitignore").open("x", encoding="utf-8") as file:
-                file.write("# Made by torchperf, for itself.\n*\n")
+    with suppress(OSError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("# Made by torchperf.\n*\n")
 
 
 ARTIFACT_PREFIX = "torchperf-records-"
