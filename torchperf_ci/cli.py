@@ -349,14 +349,14 @@ COMMANDS = (
         "compare",
         "Measure two builds in turn on this machine, and say whether head is slower than base.",
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
-        "measuring_commands:CompareOptions",
+        "building_commands:CompareOptions",
         "compare.command:compare_command",
     ),
     Command(
         "bisect",
         "Find the commit that made something slower, and prove it.",
         "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
-        "measuring_commands:BisectOptions",
+        "building_commands:BisectOptions",
         "bisect.command:bisect_command",
     ),
     Command(
