@@ -25,7 +25,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("torchperf help ba", ["baseline "]),
         ("torchperf baseline ", ["update "]),
         ("torchperf run --bu", ["--budget "]),
-        ("torchperf run --suite ", ["quick", "core", "operators", "all", "nightly", "mine.py"]),
+        (
+            "torchperf run --suite ",
+            ["quick", "core", "operators", "transformers", "all", "nightly", "mine.py"],
+        ),
         ("torchperf run --dtype fp32,b", ["fp32,bf16 "]),
         ("torchperf query --metrics throu", [r"throughput\(samples/s\) "]),
         ("torchperf check ", ["mine.py", "torchperf.yml"]),
