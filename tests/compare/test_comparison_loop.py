@@ -58,6 +58,7 @@ class Script:
     head_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
     lost_controls: bool = False
     favour: float = 0.0
+    controls: list[float] = field(default_factory=list)
     begun_by_head: list[tuple[str, bool]] = field(default_factory=list)
     changes: dict[str, float] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
@@ -77,6 +78,8 @@ def script(clock, a_pair, monkeypatch) -> Script:
             raise crash()
         if base == head and script.lost_controls:
             raise crash()
+        if base == head and script.controls:
+            return a_pair(script.controls.pop(0))
         change = 0.0 if base == head else script.changes.get(name, 0.0)
         return a_pair(change + (-script.favour if head_first else script.favour))
 
@@ -105,11 +108,15 @@ def run(script):
     """Take all pairs, two of each workload if nothing else is said; the log of what was measured."""
 
     def run(
-        comparison: Comparison, budget: float = 1000, pairs: Mapping[str, int] = MappingProxyType({})
+        comparison: Comparison,
+        budget: float = 1000,
+        pairs: Mapping[str, int] = MappingProxyType({}),
+        allocation: BudgetAllocation | None = None,
     ) -> list[str]:
         runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
         shown = Progress(budget, timed=True)
-        measure_rounds(comparison, runner, budget, CountedAllocation(comparison.cases, 0.03, pairs), shown)
+        counted = CountedAllocation(comparison.cases, 0.03, pairs)
+        measure_rounds(comparison, runner, budget, allocation or counted, shown)
         return script.log
 
     return run
@@ -146,6 +153,15 @@ def test_what_favours_whichever_begins_is_no_change_and_hides_none(script, run, 
     run(comparison, pairs={"made/a": 16})
     assert decided(comparison.cases[0], comparison.cases, 0.03).word == word
     assert not judge_controls(comparison, 0.03)["eager"].void
+
+
+def test_what_is_not_settled_any_more_beside_a_later_control_gets_more_pairs(run, script, a_case) -> None:
+    """Four pairs beyond two of base against itself are proof, and none beside a later one that is as large as they are."""
+    script.changes, script.controls = {"made/a": 0.03}, [0.0, 0.001, 0.0, 0.032]
+    comparison = cases(a_case, "a", "b", "c")
+    run(comparison, allocation=BudgetAllocation(comparison.cases, 0.03))
+    assert len(comparison.cases[0].pairs) > 4
+    assert decided(comparison.cases[0], comparison.cases, 0.03).word == "increase"
 
 
 def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(

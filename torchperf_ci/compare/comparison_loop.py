@@ -188,6 +188,8 @@ def _measure_until(
                 runner.control(compared)
                 compared.settled = allocation.is_settled(compared)
         _control(comparison, chosen, runner, end)
+        for compared in comparison.cases:  # what was settled may not be so beside a later control
+            compared.settled = compared.settled and allocation.is_settled(compared)
 
 
 def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCase | None) -> None:
