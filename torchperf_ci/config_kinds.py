@@ -24,6 +24,9 @@ _TAG = "tag:yaml.org,2002:"
 _TRUE = ("true", "yes", "on")
 _PERCENT = r"^[0-9]{1,2}(\.[0-9]+)?%$"
 
+JsonSchema = dict[str, object]
+"""What is written into a file of JSON Schema."""
+
 Steps = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
 
@@ -53,7 +56,7 @@ class Kind(Protocol):
 
     def read(self, node: Node, place: Place) -> Any: ...
 
-    def schema(self) -> dict[str, Any]: ...
+    def schema(self) -> JsonSchema: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Text:
             raise place.error(node, f"must be {self.form}, not {_shown(node)}")
         return str(node.value)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"type": "string", "pattern": self.pattern}
 
 
@@ -88,7 +91,7 @@ class Choice:
             raise place.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
         return str(node.value)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"enum": list(self.options)}
 
 
@@ -101,7 +104,7 @@ class Switch:
             raise place.error(node, f"must be true or false, not {_shown(node)}")
         return node.value.lower() in _TRUE
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"type": "boolean"}
 
 
@@ -117,7 +120,7 @@ class Whole:
             raise place.error(node, f"must be a whole number of at least {self.minimum}, not {_shown(node)}")
         return int(node.value)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"type": "integer", "minimum": self.minimum}
 
 
@@ -132,7 +135,7 @@ class Constant:
             raise place.error(node, f"must be {self.value}, the only one known here, not {_shown(node)}")
         return self.value
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"const": self.value}
 
 
@@ -150,7 +153,7 @@ class Share:
             raise place.error(node, f"must be a percentage below 100% such as 3%, not {_shown(node)}")
         return share
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         number = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
         return {"anyOf": [{"type": "string", "pattern": _PERCENT}, number]}
 
@@ -166,7 +169,7 @@ class Many:
             raise place.error(node, f"must be a list of at least one item, like [a, b], not {_shown(node)}")
         return tuple(self.item.read(item, place.at(index, item)) for index, item in enumerate(node.value))
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(), "minItems": 1}
 
 
@@ -186,7 +189,7 @@ class Section:
             values[known[name].name] = kind.read(value_node, place.at(name, value_node))
         return self.of(**values)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         properties = {key_name(item): _key_schema(item) for item in dataclasses.fields(self.of)}
         return {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
 
@@ -197,10 +200,10 @@ class Named:
 
     item: Kind
 
-    def read(self, node: Node, place: Place) -> dict[str, Any]:
+    def read(self, node: Node, place: Place) -> dict[str, object]:
         return {name: self.item.read(value, place.at(name, value)) for name, _, value in _pairs(node, place)}
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {"type": ["object", "null"], "additionalProperties": self.item.schema()}
 
 
@@ -220,7 +223,7 @@ def line_of(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _key_schema(item: dataclasses.Field[Any]) -> dict[str, Any]:
+def _key_schema(item: dataclasses.Field[Any]) -> JsonSchema:
     kind: Kind = item.metadata["kind"]
     return {"description": item.metadata["meaning"], **kind.schema()}
 

@@ -46,9 +46,9 @@ class JsonFormat:
     error: type[TorchperfError]
 
     @cached_property
-    def schema(self) -> Mapping[str, Any]:
+    def schema(self) -> Mapping[str, object]:
         """The JSON Schema, as published."""
-        loaded: Mapping[str, Any] = json.loads(self.schema_file.read_text(encoding="utf-8"))
+        loaded: Mapping[str, object] = json.loads(self.schema_file.read_text(encoding="utf-8"))
         return loaded
 
     def write(self, path: Path, text: str) -> None:
@@ -108,7 +108,7 @@ class JsonFormat:
         return Draft202012Validator(self.schema)
 
 
-def json_text(members: Mapping[str, Any]) -> str:
+def json_text(members: Mapping[str, object]) -> str:
     """A whole file: one member a line, and one line an item where the member is an array.
 
     Dataclasses become objects. A number that is not finite becomes null, and so does the open end of an effect.
@@ -201,14 +201,14 @@ class OtherPlanError(ResumeError):
         self.changed = changed
 
 
-def append_entry(file: IO[bytes], entry: Mapping[str, Any]) -> None:
+def append_entry(file: IO[bytes], entry: Mapping[str, object]) -> None:
     """Add a line, and return when it is on the disk. ``file`` must be open for appending."""
     file.write(_entry_line(entry))
     file.flush()
     os.fsync(file.fileno())
 
 
-def read_entries(file: IO[bytes], plan: Mapping[str, Any], otherwise: str) -> list[JournalEntry]:
+def read_entries(file: IO[bytes], plan: Mapping[str, object], otherwise: str) -> list[JournalEntry]:
     """What was appended below ``plan``; in a file that is empty, or torn in its first line, the plan is put first.
 
     The last line may be torn. What it was to tell was then never acted upon, so it is dropped.
@@ -230,7 +230,7 @@ def read_entries(file: IO[bytes], plan: Mapping[str, Any], otherwise: str) -> li
     return found
 
 
-def _entry_line(entry: Mapping[str, Any]) -> bytes:
+def _entry_line(entry: Mapping[str, object]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 

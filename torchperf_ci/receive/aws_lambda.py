@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,10 @@ from torchperf_ci.receive.request import (
 from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.places.place import RecordPlace, UploaderCredentials
+
+LambdaEvent = Mapping[str, Any]
+"""What AWS hands to a function."""
 
 
 def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> UploadResponse:
@@ -39,7 +41,7 @@ def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> U
         return refused.response
 
 
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """Answer a function URL's event (payload format 2.0) with a response of the same format.
 
     The environment has the place in ``TORCHPERF_TO``, and :func:`accepted_credentials`. Without them it raises
@@ -69,12 +71,12 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
     return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted_credentials(os.environ)
 
 
-def _client(event: Mapping[str, Any]) -> str:
+def _client(event: LambdaEvent) -> str:
     """The address that the request came from, if the event tells it."""
     return str(event.get("requestContext", {}).get("http", {}).get("sourceIp", "-"))
 
 
-def _body(event: Mapping[str, Any]) -> bytes:
+def _body(event: LambdaEvent) -> bytes:
     body = str(event.get("body") or "").encode("utf-8", "surrogatepass")
     if not event.get("isBase64Encoded"):
         return body

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError
 from torchperf_ci.places.place import MAX_KEY, check_keys
@@ -43,6 +43,11 @@ _PROBLEMS_TOLD = 20
 _LONGEST_PROBLEM = 300
 
 
+Scalar = str | int | float | bool | None
+Fields = dict[str, Scalar]
+"""The members of a request, from whomever."""
+
+
 @dataclass(frozen=True)
 class UploadRequest:
     """What is to be kept: text that ClickHouse reads as records, under a safe key."""
@@ -56,7 +61,7 @@ class UploadResponse:
     """An HTTP status and a JSON object, which always has a ``message``; ``detail`` is for our own log alone."""
 
     status: HTTPStatus
-    body: Mapping[str, Any]
+    body: Mapping[str, str | bool | list[str]]
     detail: str = ""
 
     @property
@@ -73,7 +78,7 @@ class UploadResponse:
 class RefusedRequestError(Exception):
     """The request ends with ``response``."""
 
-    def __init__(self, status: HTTPStatus, message: str, **more: Any) -> None:
+    def __init__(self, status: HTTPStatus, message: str, **more: list[str]) -> None:
         super().__init__(message)
         self.response = UploadResponse(status, {"message": message, **more})
 
@@ -97,7 +102,7 @@ def check_size(size: int) -> None:
         raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
 
 
-def _fields(body: bytes) -> dict[str, Any]:
+def _fields(body: bytes) -> Fields:
     check_size(len(body))
     if not body.strip():
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the body is empty")
@@ -108,12 +113,12 @@ def _fields(body: bytes) -> dict[str, Any]:
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message) from None
 
 
-def _members(text: str) -> dict[str, Any]:
+def _members(text: str) -> Fields:
     """The members of a JSON object in which there is no other, and no list. Raises ``ValueError``.
 
     Nobody knows yet who sent it. A whole value of JSON can take forty times as much memory as its text, and seconds.
     """
-    fields: dict[str, Any] = {}
+    fields: Fields = {}
     position = _after("{", text, 0)
     for number in range(_MOST_MEMBERS):
         if text.startswith("}", position):
@@ -129,11 +134,12 @@ def _members(text: str) -> dict[str, Any]:
     return fields
 
 
-def _scalar(text: str, position: int) -> tuple[Any, int]:
+def _scalar(text: str, position: int) -> tuple[Scalar, int]:
     """A string, or a number, or a constant, and where what follows it begins."""
     if text.startswith(("[", "{"), position):
         msg = "a value inside of a value"
         raise ValueError(msg)
+    value: Scalar
     value, position = _DECODER.raw_decode(text, position)
     return value, _after("", text, position)
 
@@ -147,7 +153,7 @@ def _after(token: str, text: str, position: int) -> int:
     return found.end()
 
 
-def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None:
+def _authorise(fields: Fields, accepted: UploaderCredentials) -> None:
     username, password = fields.get("username"), fields.get("password")
     if username is None or password is None:
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
@@ -155,7 +161,7 @@ def _authorise(fields: Mapping[str, Any], accepted: UploaderCredentials) -> None
         raise RefusedRequestError(HTTPStatus.FORBIDDEN, "username or password is wrong")
 
 
-def _checked_key(fields: Mapping[str, Any]) -> str:
+def _checked_key(fields: Fields) -> str:
     key = fields.get("s3_path")
     if not key:
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "s3_path is missing")
@@ -169,7 +175,7 @@ def _checked_key(fields: Mapping[str, Any]) -> str:
     return key
 
 
-def _content(fields: Mapping[str, Any]) -> str:
+def _content(fields: Fields) -> str:
     content = fields.get("content")
     if not content:
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "content is missing")

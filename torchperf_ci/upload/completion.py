@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchperf_ci.options.keeping_commands import UploadOptions
     from torchperf_ci.records.reading import LocatedRecord
     from torchperf_ci.upload.metadata import Metadata
-    from torchperf_ci.upload.payload import RecordsSource
+    from torchperf_ci.upload.payload import CompleteRecord, RecordsSource
 
 
 HL_SMI_SECONDS = 30.0
@@ -106,7 +106,7 @@ class Completion:
     benchmark: str = ""
     of_job: Mapping[str, str | int] = field(default_factory=dict)
 
-    def complete(self, record: Mapping[str, Any], timestamp: int) -> dict[str, Any]:
+    def complete(self, record: Mapping[str, Any], timestamp: int) -> CompleteRecord:
         """The record as the table takes it. Its own values win, also an empty ``runners``; null says nothing."""
         own = {
             name: value
@@ -126,7 +126,7 @@ class Completion:
         return merged
 
 
-def inexact(metric: Mapping[str, Any]) -> dict[str, str]:
+def inexact(metric: Mapping[str, object]) -> dict[str, str]:
     """The values that a Float32 would change (large whole numbers, null), as JSON text by ``{name}_exact``."""
     kept = {}
     values, target = metric.get("benchmark_values"), metric.get("target_value")

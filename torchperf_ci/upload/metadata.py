@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.errors import UsageError
@@ -46,7 +46,7 @@ class Metadata:
     timestamp: int | None = None
     synthetic: str = ""
 
-    def fields(self, timestamp: int) -> dict[str, Any]:
+    def fields(self, timestamp: int) -> dict[str, str | int]:
         """The fields as a record has them; ``timestamp`` (Unix time in seconds) is for where there is no other."""
         return {
             "timestamp": self.timestamp or timestamp,

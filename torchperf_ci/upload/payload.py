@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from torchperf_ci.records.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from torchperf_ci.records.schema import Problem, Severity
@@ -143,6 +144,9 @@ def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, 
     return content, max(0, int(changed)), parse_results(content, name, given, folder)
 
 
+CompleteRecord = Mapping[str, Any]
+"""A record with everything that its key is made of."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_PART = 120
 _LONGEST_PATH = 400
@@ -152,7 +156,7 @@ _MARK = 8
 """Hexadecimal digits that tell two names apart which only differ in what a key cannot hold."""
 
 
-def file_key(record: Mapping[str, Any], file: str) -> str:
+def file_key(record: CompleteRecord, file: str) -> str:
     """``v3/{repo}/{workflow_id}/{job_id}/{file}``, for the records of one file.
 
     ``record`` is complete. One of ServiceLab has the ids of its experiment and its trial instead.
@@ -162,7 +166,7 @@ def file_key(record: Mapping[str, Any], file: str) -> str:
     return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(job), distinct(file)])
 
 
-def commit_key(record: Mapping[str, Any], model: str = "", part: int = 1) -> str:
+def commit_key(record: CompleteRecord, model: str = "", part: int = 1) -> str:
     """``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results[_{model}].json``, as an upload API is given.
 
     ``record`` is complete. Content that is too large for one request goes on in ``….part2.json``, and so on.
@@ -183,7 +187,7 @@ def commit_key(record: Mapping[str, Any], model: str = "", part: int = 1) -> str
     )
 
 
-def device_type(record: Mapping[str, Any]) -> str:
+def device_type(record: CompleteRecord) -> str:
     """The hardware that queries go by: of the record's first runner, or what the benchmark says of it."""
     first = next(iter(record.get("runners") or []), None) or {}
     about = (record.get("benchmark") or {}).get("extra_info") or {}
@@ -215,8 +219,6 @@ API_LIMIT = 6_000_000
 ENVELOPE = 8_192
 """Of these, room for credentials, key and punctuation."""
 _ROOM_FOR_RECORDS = API_LIMIT - ENVELOPE
-
-CompleteRecord = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 import time
 import zipfile
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
 from torchperf_ci.records.files import (
@@ -213,7 +213,7 @@ def _content(packed: zipfile.ZipFile, name: str) -> bytes:
         return read_limited(file, MAX_BYTES)
 
 
-def _pack(file: IO[bytes], about: Mapping[str, Any], bodies: Mapping[str, bytes]) -> None:
+def _pack(file: IO[bytes], about: Mapping[str, object], bodies: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as packed:
         packed.writestr(_ABOUT, json.dumps(about))
         for key, body in bodies.items():
