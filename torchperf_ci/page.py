@@ -38,14 +38,17 @@ if TYPE_CHECKING:
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa;
-  --blue: #0969da; --red: #cf222e }
+  --blue: #2563eb; --red: #b42318; --link: #0757ba }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #4493f8;
-    --red: #f85149 }
+  :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #79b8ff;
+    --red: #ff7b72; --link: #6cb0ff }
 }
 body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: var(--text); background: var(--back);
   font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word }
-a { color: var(--blue) }
+h1 { font-size: 1.6rem; letter-spacing: -0.015em; line-height: 1.3; margin: 0 }
+h1 + p { color: var(--soft); margin: 0 0 1.5rem }
+h2 { font-size: 1.25rem; line-height: 1.35; margin: 2rem 0 0.75rem }
+a { color: var(--link) }
 table { border-collapse: collapse; display: block; margin: 0 0 1rem; max-width: 100%; overflow-x: auto;
   width: max-content }
 td, th { border: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.3rem 0.7rem; text-align: left }
@@ -64,8 +67,8 @@ summary { cursor: pointer }
 .chart .tick { dominant-baseline: middle; text-anchor: end }
 .chart .end { text-anchor: middle }
 .chart .grid { stroke: var(--line) }
-.chart polyline { fill: none; stroke: var(--blue); stroke-width: 1.5 }
-.chart .level { stroke: var(--red); stroke-width: 2 }
+.chart polyline { fill: none; opacity: 0.35; stroke: var(--blue) }
+.chart .level { opacity: 1; stroke: var(--red); stroke-width: 2.5 }
 .chart .value { fill: var(--blue) }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:"
@@ -77,9 +80,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 40, 45
 _TICKS = 5
 
 
-def page(title: str, documents: Iterable[Document]) -> str:
-    """A whole HTML document."""
-    body = "\n".join(map(_document, documents))
+def page(title: str, documents: Iterable[Document], about: Words = "") -> str:
+    """A whole HTML document; ``about`` stands beneath its title."""
+    beneath = f"<p>{_line(about)}</p>\n" if about else ""
+    body = "\n".join((f"<h1>{_text(title)}</h1>\n{beneath}", *map(_document, documents)))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -90,7 +94,7 @@ def page(title: str, documents: Iterable[Document]) -> str:
 
 
 def _document(document: Document) -> str:
-    head = f"<h3>{_line(document.title)}</h3>\n" if document.title else ""
+    head = f"<h2>{_line(document.title)}</h2>\n" if document.title else ""
     return head + _blocks(list(shown_on("page", document.blocks)))
 
 
@@ -101,7 +105,7 @@ def _blocks(blocks: Sequence[Block]) -> str:
 def _block(block: Block) -> str:
     match block:
         case Heading():
-            return f"<h4>{_line(block.words)}</h4>"
+            return f"<h3>{_line(block.words)}</h3>"
         case Paragraph():
             line = _line(block.words)
             return f"<p><small>{line}</small></p>" if block.small else f"<p>{line}</p>"

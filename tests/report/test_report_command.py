@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from github_api import MEASURING, Pull
+from github_api import MEASURING, REPOSITORY, Pull
 from nights import judged, located, regressed, series
 
 from torchperf_ci.cli import main
@@ -159,6 +160,8 @@ def test_a_page_has_verdicts_culprits_and_issues(job: Job) -> None:
     for part in ("Performance: 1 regressed", "Bisection: 1 culprit found", "Issues"):
         assert part in text
         assert part in html
+    assert f"<h1>Performance of {REPOSITORY}</h1>" in html
+    assert f"<p>{datetime.now(timezone.utc):%Y-%m-%d} " in html
     assert "<summary>resnet18 10.0% slower on H100 since cccccccccc</summary>" in html
 
 
@@ -169,6 +172,7 @@ def test_a_page_draws_the_pairs_of_a_comparison(job: Job) -> None:
     assert main(["report", "--verdicts", str(verdicts), "--to", str(job.folder / "page")]) == 0
     html, text = (job.folder / "page/report.html").read_text(), (job.folder / "page/report.md").read_text()
     assert html.count("<svg") == 1
+    assert html.index("Performance: 1 regressed") < html.index("<svg") < html.index("<table>")
     assert "resnet18 latency: 2 of base against itself, then 3 of head against base" in html
     assert [f"<title>{value}</title>" in html for value in ("0", "2.02013", "22.1403")] == [True] * 3
     assert "Blue: each pair. Red: the level before and after." in html

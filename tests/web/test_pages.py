@@ -99,7 +99,7 @@ def test_the_overview_answers_first(watched: Watched) -> None:
     assert page.locator(".card").first.get_by_text("1 oom").is_visible()
     page.locator(".card").first.get_by_role("link", name="1 open").click()
     watched.drawn()
-    assert page.locator("h1").inner_text() == "Regressions"
+    assert page.locator("h1").inner_text() == "2 regressions are open"
     assert "state=open" in page.url
     assert page.locator("table").last.locator("tbody tr").count() == 1
 

@@ -1,14 +1,18 @@
-"""A report as a page in a directory, as Markdown and as HTML."""
+"""A report as a page in a directory, in Markdown and HTML: what was measured, the verdict in a sentence, its chart."""
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from torchperf_ci.console import say
-from torchperf_ci.document import Chart, Document, Folded, Paragraph
+from torchperf_ci.document import Chart, Document, Folded, Link, Paragraph, short
 from torchperf_ci.github import github_server
+from torchperf_ci.identity import run_url
+from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.page import page
@@ -19,12 +23,15 @@ from torchperf_ci.verdicts.headline import grouped
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from torchperf_ci.document import Words
     from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
     from torchperf_ci.verdicts.verdict import Verdict
 
 _PAGE = "report.html"
 _MOST_CHARTS = 10
+_NAME = 100
+"""Characters of a project's name, which a file may have from anywhere."""
 _LOG_RATIOS = ("controls", "log_ratios")
 """What a comparison keeps as evidence: base against itself, and head against base."""
 
@@ -37,14 +44,32 @@ def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> No
     documents = report_documents(inputs, github_server(os.environ))
     found = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
     changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in found[group])
-    if charts := [chart for verdict in changed if (chart := pair_chart(verdict))][:_MOST_CHARTS]:
-        documents.append(Document("Pair by pair", charts))
+    charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MOST_CHARTS]
+    if first := charts[0] if charts else clearest_chart(inputs.verdicts):
+        documents[0] = replace(documents[0], blocks=[first, *documents[0].blocks])
+    if charts[1:]:
+        documents.append(Document("Pair by pair", charts[1:]))
     if drafts := issue_drafts(inputs, options).values():
         folded = [Folded(draft.title, draft.blocks) for draft in drafts]
         documents.append(Document("Issues", [Paragraph("That is what they would say:"), *folded]))
     text = "\n".join(map(to_markdown, documents))
-    write_files(folder, {"report.md": text, _PAGE: page("Performance report", documents)})
+    title, about = _heading(inputs, options)
+    write_files(folder, {"report.md": text, _PAGE: page(title, documents, about)})
     say(f"to look at: {(folder / _PAGE).absolute().as_uri()}")
+
+
+def _heading(inputs: ReportInputs, options: ReportOptions) -> tuple[str, Words]:
+    """The project, and beneath it when this was written, and by which run."""
+    of_series = {verdict.series.repo for verdict in inputs.verdicts}
+    known = (
+        options.repo
+        or os.environ.get("GITHUB_REPOSITORY")
+        or (of_series.pop() if len(of_series) == 1 else "")
+    )
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    run = run_url(os.environ)
+    of_project = f"Performance of {short(known, _NAME)}" if known else "Performance report"
+    return of_project, (f"{now}, ", Link(f"run {os.environ['GITHUB_RUN_ID']}", run)) if run else now
 
 
 def pair_chart(verdict: Verdict) -> Chart | None:

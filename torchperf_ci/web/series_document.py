@@ -193,7 +193,7 @@ def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[fl
 def change_entry(change: LevelChange, rule: MetricRule, culprits: Iterable[CulpritEntry]) -> ChangeEntry:
     """A change of level, with the culprits that a bisection found between the commits on its two sides."""
     effect = change.effect if rule.kind == "ratio" else None
-    last, first = commit_of(change.last), commit_of(change.first)
+    last, first = commits_around(change)
     return ChangeEntry(
         change.first.timestamp,
         change.word,
@@ -209,9 +209,10 @@ def change_entry(change: LevelChange, rule: MetricRule, culprits: Iterable[Culpr
     )
 
 
-def commit_of(point: Point) -> str:
-    """The commit of PyTorch where the record says it, since it is PyTorch that is measured."""
-    return point.info.get("torch") or point.commit
+def commits_around(change: LevelChange) -> tuple[str, str]:
+    """Of PyTorch where that is what differs on the two sides of a change; else of the repository that measured."""
+    old, new = (point.info.get("torch", "") for point in (change.last, change.first))
+    return (old, new) if old and new and old != new else (change.last.commit, change.first.commit)
 
 
 def why_without_number(series: Series, point: Point) -> str:

@@ -1,11 +1,14 @@
-// Lines of series over time: points with their spread, levels, changes, machines, noise. Drawn by uPlot when it is seen.
+// Series over time: points with their spread, levels, changes, machines, noise. Drawn by uPlot when it is seen.
 
-import { change, day, h, minute, number, short } from "./dom.js";
+import { change, day, h, link, minute, number, short } from "./dom.js";
 import { save } from "./table.js";
 
 const COLOURS = 10;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const MOST_SPREADS = 1500;
+const HEIGHT = 360;
+const NARROW = 600;
+const MONTH = 28 * 86_400;
 
 const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const colour = (place) => css(`--c${place % COLOURS}`);
@@ -13,14 +16,12 @@ const dash = (place) => DASHES[Math.floor(place / COLOURS) % DASHES.length];
 
 /** `rows` are {name, unit, points, levels, changes, machine_changes, noise, detectable}; `relative` is to the first level. */
 export function chart(rows, relative, title) {
-  const box = h("div", { class: "chart" });
-  const said = h("p", { class: "said", "aria-live": "polite" }, "Arrow keys walk the points.");
+  const said = h("p", { class: "said", "aria-live": "polite" }, "Point at a run, or walk the runs by arrow keys; drag to look closer, double-click for all.");
   const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys walk its points; the table below has them all.` });
-  const picture = h("button", { type: "button", onclick: () => frame.querySelector("canvas")?.toBlob((blob) => blob && save("chart.png", blob)) }, "PNG");
-  box.append(frame, said, h("p", { class: "tools" }, picture));
+  const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? 1 / (row.levels[0]?.value || firstValue(row) || 1) : 1 }));
   whenSeen(frame, () => drawn(frame, said, scaled, relative));
-  return box;
+  return h("figure", { class: "chart" }, frame, h("div", { class: "under" }, said, h("p", { class: "tools" }, picture)));
 }
 
 const firstValue = (row) => row.points.find((point) => point.value !== null)?.value;
@@ -34,6 +35,19 @@ function whenSeen(frame, draw) {
   observer.observe(frame);
 }
 
+/** What is drawn, on its own paper and under its title. */
+function photograph(canvas, title) {
+  if (!canvas) return;
+  const room = 28 * devicePixelRatio;
+  const copy = h("canvas", { width: canvas.width, height: canvas.height + room });
+  const ink = copy.getContext("2d");
+  ink.fillStyle = css("--paper"); ink.fillRect(0, 0, copy.width, copy.height);
+  ink.fillStyle = css("--ink"); ink.font = `600 ${14 * devicePixelRatio}px system-ui`;
+  ink.fillText(title, 12 * devicePixelRatio, 19 * devicePixelRatio);
+  ink.drawImage(canvas, 0, room);
+  copy.toBlob((blob) => blob && save("chart.png", blob));
+}
+
 function drawn(frame, said, rows, relative) {
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
@@ -42,26 +56,38 @@ function drawn(frame, said, rows, relative) {
     for (const point of row.points) column[place.get(point.time)] = point.value === null ? null : point.value * row.by;
     return column;
   });
-  const text = (value) => (relative ? change(value) : String(Number(value.toPrecision(4))));
-  const axis = { stroke: css("--ink"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") } };
-  const options = {
-    width: frame.clientWidth, height: 380, legend: { show: false }, tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
-    axes: [{ ...axis, space: 80, values: (_, moments, __, ___, step) => moments.map((time) => (step < 86_400 ? minute(time).slice(5) : day(time))) }, { ...axis, size: 80, values: (_, values) => values.map(text) }],
-    scales: { y: { range: (_, low, high) => reach(low, high, rows) } },
-    series: [{}, ...rows.map((row, index) => ({ stroke: colour(index), width: 1, dash: dash(index), alpha: 0.75, points: { show: times.length < 2000, size: 5 } }))],
-    cursor: { drag: { x: true, y: false } },
-    hooks: { drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
-  };
-  const plot = new uPlot(options, [times, ...columns], frame);
-  new ResizeObserver(() => plot.setSize({ width: frame.clientWidth, height: 380 })).observe(frame);
+  const size = () => ({ width: frame.clientWidth, height: HEIGHT });
+  const plot = new uPlot({ ...size(), ...options(rows, relative, times.length, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
+  new ResizeObserver(() => plot.setSize(size())).observe(frame);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot.redraw());
   frame.addEventListener("keydown", (event) => walk(event, plot, rows, place));
 }
 
+function options(rows, relative, runs, narrow, said) {
+  const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
+  const value = (number) => (relative ? change(number) : String(Number(number.toPrecision(4))));
+  const moment = (time, step) => (step < 86_400 ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
+  return {
+    legend: { show: false }, padding: [20, 12, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
+    axes: [
+      { ...axis, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
+      { ...axis, size: 56, values: (_, values) => values.map(value) },
+    ],
+    scales: { y: { range: (_, low, high) => reach(low, high) } },
+    series: [{}, ...rows.map((row, index) => ({
+      stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
+      paths: row.levels.length ? () => null : undefined, // levels are the lines of what has them
+      points: { show: true, size: runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
+    }))],
+    cursor: { drag: { x: true, y: false }, points: { size: 9 } },
+    hooks: { drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
+  };
+}
+
 /** Room for the values and 2% on either side, so that noise does not fill the picture. */
-function reach(low, high, rows) {
+function reach(low, high) {
   if (low === null || high === null) return [0, 1];
-  const least = Math.abs(high) * 0.02;
-  const margin = Math.max((high - low) * 0.1, rows.length ? least : 0);
+  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02);
   return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
 }
 
@@ -71,7 +97,7 @@ function beneath(plot, rows) {
   const [row] = rows;
   const level = row.levels[row.levels.length - 1];
   if (!level) return;
-  for (const [share, alpha] of [[row.detectable, 0.07], [row.noise && 2 * row.noise, 0.12]]) {
+  for (const [share, alpha] of [[row.detectable, 0.1], [row.noise && 2 * row.noise, 0.18]]) {
     if (!share) continue;
     const [left, right] = [plot.valToPos(level.start, "x", true), plot.valToPos(level.end, "x", true)];
     const [top, bottom] = [1 + share, 1 / (1 + share)].map((by) => plot.valToPos(level.value * row.by * by, "y", true));
@@ -80,38 +106,59 @@ function beneath(plot, rows) {
 }
 
 function above(plot, rows) {
+  const few = rows.length * rows[0].points.length <= MOST_SPREADS;
+  const marks = new Map();
   rows.forEach((row, index) => {
-    if (rows.length * row.points.length <= MOST_SPREADS) row.points.forEach((point) => spread(plot, row, point, colour(index)));
-    for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], colour(index), 2.5, []);
-    for (const entry of row.changes) mark(plot, entry.time, sign(entry), entry.word === "improved" ? "--good" : "--bad", []);
-    for (const entry of row.machine_changes) mark(plot, entry.time, "machine", "--quiet", [4, 4]);
+    for (const point of row.points) {
+      if (point.value === null) cross(plot, point.time, colour(index));
+      else if (few && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], { stroke: colour(index), alpha: 0.35 });
+    }
+    for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], { stroke: colour(index), width: 2.5, dashes: dash(index) });
+    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), entry.word === "improved" ? "--good" : "--bad", []]);
+    for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, "machine", "--quiet", [4, 4]]);
   });
+  label(plot, [...marks.values()].sort(([left], [right]) => left - right));
 }
 
-const sign = (entry) => `${entry.word === "improved" ? "▼" : entry.word === "regressed" ? "▲" : "◆"} ${entry.culprits[0] ? short(entry.culprits[0].commit) : ""}`;
+const sign = (entry) => `${entry.word === "improved" ? "▼" : entry.word === "regressed" ? "▲" : "◆"} ${entry.culprits[0] ? short(entry.culprits[0].commit) : change(entry.ratio)}`;
 
-function spread(plot, row, point, ink) {
-  if (point.value !== null && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], ink, 1, []);
-}
-
-function line(plot, ends, stroke, width, dashes) {
+function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   paint(plot, (ink) => {
-    ink.strokeStyle = stroke; ink.lineWidth = width * devicePixelRatio; ink.setLineDash(dashes); ink.globalAlpha = 0.8;
+    ink.strokeStyle = stroke; ink.lineWidth = width * devicePixelRatio; ink.setLineDash(dashes); ink.globalAlpha = alpha;
     ink.beginPath();
     ends.forEach(([x, y], place) => ink[place ? "lineTo" : "moveTo"](plot.valToPos(x, "x", true), plot.valToPos(y, "y", true)));
     ink.stroke();
   });
 }
 
-function mark(plot, time, text, variable, dashes) {
-  const tone = css(variable);
+/** A run that failed stands at the foot of the chart. */
+function cross(plot, time, stroke) {
   paint(plot, (ink) => {
-    const x = plot.valToPos(time, "x", true);
-    ink.strokeStyle = tone; ink.fillStyle = tone; ink.setLineDash(dashes); ink.lineWidth = devicePixelRatio;
-    ink.beginPath(); ink.moveTo(x, plot.bbox.top); ink.lineTo(x, plot.bbox.top + plot.bbox.height); ink.stroke();
-    ink.font = `${12 * devicePixelRatio}px system-ui`; ink.textAlign = "left";
-    ink.fillText(text, x + 3 * devicePixelRatio, plot.bbox.top + 12 * devicePixelRatio);
+    ink.fillStyle = stroke; ink.font = `${12 * devicePixelRatio}px system-ui`; ink.textAlign = "center";
+    ink.fillText("×", plot.valToPos(time, "x", true), plot.bbox.top + plot.bbox.height - 2 * devicePixelRatio);
   });
+}
+
+/** A line for each mark; its text goes a row deeper until it covers no other, and to the left where there is no room. */
+function label(plot, marks) {
+  const { ctx: ink, bbox } = plot;
+  const [space, height] = [4 * devicePixelRatio, 15 * devicePixelRatio];
+  const ends = [];
+  for (const [time, text, variable, dashes] of marks) {
+    const x = plot.valToPos(time, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    paint(plot, () => {
+      ink.font = `600 ${12 * devicePixelRatio}px system-ui`; ink.textAlign = "left";
+      ink.strokeStyle = css(variable); ink.fillStyle = css(variable); ink.setLineDash(dashes); ink.lineWidth = devicePixelRatio;
+      ink.beginPath(); ink.moveTo(x, bbox.top); ink.lineTo(x, bbox.top + bbox.height); ink.stroke();
+      const width = ink.measureText(text).width;
+      const start = x + space + width > bbox.left + bbox.width ? x - space - width : x + space;
+      const free = ends.findIndex((end) => end < start);
+      const row = free < 0 ? ends.length : free;
+      ends[row] = start + width + space;
+      ink.fillText(text, start, bbox.top + (row + 1) * height - 3 * devicePixelRatio);
+    });
+  }
 }
 
 function paint(plot, draw) {
@@ -122,13 +169,15 @@ function paint(plot, draw) {
   ink.restore();
 }
 
-/** What is under the cursor, in words. */
+/** What is under the cursor, in words, with the way to its run. */
 function told(plot, said, rows) {
   const { idx } = plot.cursor;
   if (idx === null || idx === undefined) return;
   const time = plot.data[0][idx];
-  const words = rows.flatMap((row) => row.points.filter((point) => point.time === time).map((point) => sentence(row, point)));
-  if (words.length) said.textContent = `${minute(time)}: ${words.join("; ")}`;
+  const found = rows.flatMap((row) => row.points.filter((point) => point.time === time).map((point) => [row, point]));
+  if (!found.length) return;
+  const words = found.map(([row, point]) => sentence(row, point)).join("; ");
+  said.replaceChildren(`${minute(time)}: ${words}. `, link("run", { id: found[0][1].run }, "The run"));
 }
 
 function sentence(row, point) {

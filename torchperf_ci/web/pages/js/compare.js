@@ -1,8 +1,9 @@
 // What differs between two runs?
 
 import { Missing, catalogue, load } from "./data.js";
-import { badge, change, h, interval, link, machineName, minute, plural, reading, seriesName, short } from "./dom.js";
-import { choice, filters, nothingYet, page, setState } from "./page.js";
+import { againColumn, badge, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
+import { finder } from "./find.js";
+import { nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
 
 page("compare", "Compare", async (state) => {
@@ -10,66 +11,94 @@ page("compare", "Compare", async (state) => {
   if (!index.runs.length) return nothingYet();
   const head = index.runById.get(state.head);
   const base = index.runById.get(state.base);
-  const names = ["benchmark", "device", "arch", "branch"];
-  const shown = index.runs.filter((run) => names.every((name) => !state[name] || run[name] === state[name]));
-  const alike = head ? shown.filter((run) => sameMachine(run, head)) : shown;
-  return [
-    h("h1", {}, "Compare two runs"),
-    filters(index.runs, Object.fromEntries(names.map((name) => [name, (run) => run[name]])), state),
-    h("div", { class: "filters" }, picker("head", "New", shown, head), picker("base", "Base", alike.filter((run) => run !== head), base)),
-    base && head ? await comparison(base, head, state) : newest(index),
-  ];
+  const [news, bases] = [index.runs, head ? index.runs.filter((run) => run !== head && sameMachine(run, head)) : index.runs];
+  const choose = h("div", { class: "picker" }, picker("head", "New run", news, head), picker("base", "Base", bases, base));
+  return base && head ? comparison(base, head, state, choose) : [h("h1", {}, "Compare two runs"), choose, newest(index)];
 });
 
 /** What people compare most: the newest runs, each with the one before it. */
 function newest(index) {
-  const pairs = index.comparisons.map((ids) => ids.map((id) => index.runById.get(id))).sort((left, right) => right[1].time - left[1].time).slice(0, 10);
-  return [
-    h("p", {}, "Choose two runs on the same kind of machine", pairs.length ? ", or take one of the newest with the run before it:" : "."),
-    h("ul", {}, ...pairs.map(([base, head]) => h("li", {}, link("compare", { base: base.id, head: head.id }, minute(head.time)), ` ${head.benchmark} on ${machineName(head)}, ${short(base.commit)} → ${short(head.commit)}`))),
-  ];
+  const pairs = index.comparisons.map((ids) => ids.map((id) => index.runById.get(id))).sort((left, right) => right[1].time - left[1].time);
+  if (!pairs.length) return h("p", {}, "Choose two runs on the same kind of machine.");
+  return table("newest", "The newest runs, each with the one before it", [
+    { head: "new", short: true, value: ([, head]) => minute(head.time), cell: ([base, head]) => link("compare", { base: base.id, head: head.id }, minute(head.time)) },
+    { head: "commits", short: true, value: ([base, head]) => `${short(base.commit)}..${short(head.commit)}` },
+    { head: "benchmark", value: ([, head]) => head.benchmark },
+    { head: "machine", value: ([, head]) => machineName(head) },
+  ], pairs, 20);
 }
 
 const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
+const runName = (run) => `${minute(run.time)} ${short(run.commit)}`;
 
+/** Finds a run by any of its words: date, commit, branch, benchmark, device, hardware. */
 function picker(name, label, runs, current) {
-  const known = current && !runs.includes(current) ? [current, ...runs] : runs;
-  return choice(name, label, known.slice(0, 500).map((run) => [run.id, `${minute(run.time)}  ${short(run.commit)}  ${run.branch}  ${machineName(run)}`]), current?.id, "choose a run");
+  const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.branch, run.benchmark, run.device, run.arch].join(" ").toLowerCase() }));
+  const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${run.branch} · ${run.benchmark} on ${machineName(run)}`)];
+  return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, branch, machine …" });
 }
 
-async function comparison(base, head, state) {
+async function comparison(base, head, state, choose) {
   const document = await load(`compare/${base.id}/${head.id}.json`).catch((error) => {
     if (!(error instanceof Missing)) throw error;
     return null;
   });
-  if (!document) return h("p", { class: "problem" }, "This site holds comparisons of the newest runs with the one before them. torchperf serve compares any two runs of one kind of machine.");
-  const relevant = document.rows.filter((row) => row.word !== "within noise");
-  const rows = state.show === "all" ? document.rows : relevant;
-  return [
-    h("p", {}, "Base ", link("run", { id: base.id }, `${minute(base.time)} ${short(base.commit)}`), ", new ", link("run", { id: head.id }, `${minute(head.time)} ${short(head.commit)}`), `, on ${machineName(head)}. `,
+  const title = [
+    h("p", {}, "Base ", link("run", { id: base.id }, runName(base)), ", new ", link("run", { id: head.id }, runName(head)), `, ${head.benchmark} on ${machineName(head)}. `,
       h("button", { type: "button", onclick: () => setState({ base: head.id, head: base.id }) }, "Swap")),
+    choose,
+  ];
+  if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site holds comparisons of the newest runs with the one before them. torchperf serve compares any two runs of one kind of machine.")];
+  const relevant = document.rows.filter((row) => row.word !== "within noise");
+  const all = state.show === "all" || !relevant.length;
+  const rows = all ? document.rows : relevant;
+  return [
+    h("h1", { class: document.rows.some((row) => row.worse > 0) ? "bad" : null }, sentence(document.rows)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
-    table("means", "Geometric mean of new over base, over the series that both runs have", [
-      { head: "metric", value: (row) => row.metric },
-      { head: "change", number: true, value: (row) => row.ratio, cell: (row) => change(row.ratio) },
-      { head: "series", number: true, value: (row) => row.n },
-    ], document.means),
-    h("p", {}, `${plural(relevant.length, "series", "series")} to look at of ${document.rows.length}. `,
-      h("button", { type: "button", onclick: () => setState({ show: state.show === "all" ? "" : "all" }) }, state.show === "all" ? "Only these" : "Show all")),
-    rows.length ? table("compare", "Series", COLUMNS, rows) : h("p", {}, "Nothing is beyond its noise, and everything could be compared."),
+    figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
+    table("compare", all ? "All series" : "What is not within its noise", columns(rows), rows),
+    relevant.length && relevant.length < document.rows.length ? h("p", {}, h("button", { type: "button", onclick: () => setState({ show: all ? "" : "all" }) },
+      all ? `Only the ${relevant.length} to look at` : `Show all ${plural(document.rows.length, "series", "series")}`)) : null,
   ];
 }
 
-const COLUMNS = [
-  { head: "series", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.series }, seriesName(row.name)) },
-  { head: "metric", value: (row) => row.name.metric },
+/** What the comparison says, the worst first. */
+function sentence(rows) {
+  const count = (pick) => rows.filter(pick).length;
+  const [worse, better, changed] = [1, -1, 0].map((way) => count((row) => row.word === "beyond noise" && row.worse === way));
+  const other = count((row) => row.word === "not comparable");
+  const unknown = count((row) => row.word === "noise unknown");
+  const beyond = [worse && `${worse} worse`, better && `${better} better`, changed && `${changed} changed`].filter(Boolean).join(", ");
+  return [
+    beyond ? `Beyond noise: ${beyond} of ${plural(rows.length, "series", "series")}` : `Nothing of ${plural(rows.length, "series", "series")} is beyond its noise`,
+    other && `${other} cannot be compared`, unknown && `the noise of ${unknown} is unknown`,
+  ].filter(Boolean).join("; ");
+}
+
+const columns = (rows) => [
+  seriesColumn((row) => row.name.metric),
+  { head: "metric", hidden: true, value: (row) => row.name.metric },
   { head: "base", number: true, value: (row) => row.base, cell: (row) => reading(row.base, row.name, row.unit) },
   { head: "new", number: true, value: (row) => row.head, cell: (row) => reading(row.head, row.name, row.unit) },
-  { head: "change", number: true, value: (row) => row.ratio, cell: (row) => change(row.ratio) },
-  { head: "95% interval", value: (row) => interval(row.low, row.high) },
+  { head: "change", number: true, value: (row) => row.ratio, cell: changed },
+  { head: "95% interval", rare: true, value: (row) => interval(row.low, row.high), cell: (row) => span(row, farthest(rows)) },
   { head: "against the noise", value: (row) => row.word, cell: (row) => badge(tone(row), row.word === "beyond noise" ? `${row.word}, ${["better", "no direction", "worse"][row.worse + 1]}` : row.word) },
   { head: "why", prose: true, rare: true, value: (row) => row.why },
+  againColumn((row) => row.name),
 ];
+
+/** The largest logarithm that an interval reaches to, 2% at least. */
+const farthest = (rows) => rows.reduce((most, row) => (row.low === null ? most : Math.max(most, -Math.log(row.low), Math.log(row.high))), 0.02);
+
+/** The interval of a change around none, all of a table on one scale. */
+function span(row, reach) {
+  if (row.low === null) return "–";
+  const x = (ratio) => 80 + (Math.log(ratio) / reach) * 76;
+  return svg("svg", { class: `span ${tone(row)}`, viewBox: "0 0 160 18", role: "img", "aria-label": interval(row.low, row.high) },
+    svg("line", { x1: 80, x2: 80, y1: 0, y2: 18, stroke: "currentColor", "stroke-dasharray": "2 2" }),
+    svg("line", { x1: x(row.low), x2: x(row.high), y1: 9, y2: 9, stroke: "currentColor", "stroke-width": 2 }),
+    svg("circle", { cx: x(row.ratio), cy: 9, r: 4, fill: "currentColor" }));
+}
 
 function tone(row) {
   if (row.word === "not comparable") return "warning";

@@ -77,14 +77,3 @@ function point(part, place, run) {
     machine: part.machines[columns.machine[place]], why: columns.why[place] ?? "",
   };
 }
-
-/** The items whose text holds every word of the query; else those that hold most of them, and that they do not match. */
-export function search(items, query, most = 50) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const exact = items.filter((item) => words.every((word) => item.text.includes(word)));
-  if (exact.length || !words.length) return { matches: exact.slice(0, most), total: exact.length, exact: true };
-  const scored = items.map((item) => [words.filter((word) => item.text.includes(word)).length, item]);
-  const best = Math.max(...scored.map(([score]) => score), 0);
-  const nearest = best ? scored.filter(([score]) => score === best).map(([, item]) => item) : [];
-  return { matches: nearest.slice(0, most), total: nearest.length, exact: false };
-}

@@ -82,8 +82,17 @@ export const machineName = (names) => [names.device, names.arch].filter(Boolean)
 
 /** A command line to copy. */
 export function command(line) {
-  const button = h("button", { type: "button", onclick: () => copy(line, button) }, "Copy");
-  return h("div", { class: "command" }, h("code", {}, line), button);
+  return h("div", { class: "command" }, h("code", {}, line), copying(line));
+}
+
+/** The column of the command that measures a row again; `names(row)` are those of its series. */
+export const againColumn = (names) => ({
+  head: "command", value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
+});
+
+export function copying(line) {
+  const button = h("button", { type: "button", title: line, onclick: () => copy(line, button) }, "Copy");
+  return button;
 }
 
 async function copy(text, button) {
@@ -111,8 +120,24 @@ export function evidence(culprit) {
 /** A probability as a percentage; nothing is certain. */
 const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
 
-/** A word with a sign, so that colour is never alone. */
+/** A word with a sign, so that colour is never alone; what is longer than a few words may wrap. */
 export function badge(tone, text) {
   const sign = { bad: "▲", good: "▼", warning: "◆", none: "●" }[tone];
-  return h("span", { class: `badge ${tone}` }, `${sign} ${text}`);
+  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${sign} ${text}`);
 }
+
+/** Figures that answer at once: pairs of what it is and how much it is. */
+export function figures(...pairs) {
+  return h("dl", { class: "figures" }, ...pairs.filter(Boolean).map(([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...value))));
+}
+
+/** A change from one value to another, with its interval beneath. */
+export function changed(row) {
+  return [change(row.ratio), h("small", {}, row.low === null ? "" : interval(row.low, row.high))];
+}
+
+/** The column of a series: its name, and beneath it what tells it from others of this name. */
+export const seriesColumn = (beneath) => ({
+  head: "series", value: (row) => seriesName(row.name),
+  cell: (row) => [link("series", { s: row.series }, seriesName(row.name)), h("small", {}, beneath(row))],
+});

@@ -8,7 +8,7 @@ const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], [
 export function page(name, title, draw) {
   document.title = `${title} · torchperf`;
   const main = h("main", { id: "main", tabindex: "-1" });
-  document.body.append(header(name), main, h("footer", {}, "Times are UTC. Intervals are 95%."));
+  document.body.append(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
   const redraw = () => drawn(main, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
@@ -40,7 +40,7 @@ function header(name) {
     if (page === name) made.setAttribute("aria-current", "page");
     return made;
   });
-  return h("header", {}, h("a", { class: "skip", href: "#main" }, "Skip to content"), h("strong", {}, "torchperf"), h("nav", { "aria-label": "Pages" }, ...links));
+  return h("header", {}, h("a", { class: "skip", href: "#main" }, "Skip to content"), h("strong", {}, h("img", { src: `${document.documentElement.dataset.root}icon.svg`, alt: "" }), "torchperf"), h("nav", { "aria-label": "Pages" }, ...links));
 }
 
 /** The state of the page, from its address. */

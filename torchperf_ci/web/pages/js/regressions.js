@@ -1,7 +1,7 @@
 // What regressed, and where does it stand?
 
 import { load } from "./data.js";
-import { badge, change, day, evidence, h, interval, link, machineName, plural, reading, seriesName, short } from "./dom.js";
+import { againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
 import { filters, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -11,22 +11,22 @@ page("regressions", "Regressions", async (state) => {
   const picks = { year: (row) => row.year, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
   const shown = all.filter((row) => Object.entries(picks).every(([name, pick]) => !state[name] || pick(row) === state[name]));
   return [
-    h("h1", {}, "Regressions"),
+    h("h1", {}, summary(all)),
     culprits.length ? table("culprits", `${plural(culprits.length, "commit")} proven to be a culprit`, CULPRITS, culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all) }))) : null,
     filters(all, picks, state),
-    shown.length ? table("regressions", summary(shown), COLUMNS, shown) : h("p", {}, none(all, picks, state)),
+    shown.length ? table("regressions", `${plural(shown.length, "change")} of level`, COLUMNS, shown) : h("p", {}, none(all, picks, state)),
   ];
 });
 
 const CULPRITS = [
-  { head: "date", value: (row) => row.date.slice(0, 10) },
+  { head: "date", short: true, value: (row) => row.date.slice(0, 10) },
   { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state] ?? "none", row.state) },
-  { head: "commit", prose: true, value: (row) => `${row.commit} ${row.subject}`, cell: evidence },
-  { head: "author", value: (row) => row.author },
-  { head: "what got slower", prose: true, value: (row) => row.series.join("; ") },
+  { head: "commit", prose: true, value: (row) => `${row.commit} ${row.subject}`, cell: (row) => [evidence(row), h("small", {}, row.author)] },
+  { head: "author", hidden: true, value: (row) => row.author },
+  { head: "what got slower", prose: true, value: (row) => row.series.join("; "), cell: (row) => [row.series.join("; "), h("small", {}, row.machine)] },
+  { head: "machine", hidden: true, value: (row) => row.machine },
   { head: "what moved inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
-  { head: "machine", prose: true, rare: true, value: (row) => row.machine },
-  { head: "to repeat it", rare: true, value: (row) => row.command, cell: (row) => h("code", {}, row.command) },
+  { head: "command", rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
 ];
 
 /** That of the changes that it is behind: open where one of them lasts. */
@@ -36,17 +36,18 @@ function culpritState(entry, all) {
 }
 
 const COLUMNS = [
-  { head: "since", value: (row) => day(row.time) },
+  { head: "since", short: true, value: (row) => day(row.time) },
   { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state) },
-  { head: "series", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.series }, seriesName(row.name)) },
-  { head: "metric", value: (row) => row.name.metric },
-  { head: "change", number: true, value: (row) => row.ratio, cell: (row) => change(row.ratio) },
-  { head: "95% interval", value: (row) => interval(row.low, row.high) },
+  seriesColumn((row) => `${row.name.metric}, ${machineName(row.name)}`),
+  { head: "metric", hidden: true, value: (row) => row.name.metric },
+  { head: "change", number: true, value: (row) => row.ratio, cell: changed },
+  { head: "95% interval", hidden: true, value: (row) => interval(row.low, row.high) },
   { head: "old", number: true, value: (row) => row.old, cell: (row) => reading(row.old, row.name, row.unit) },
   { head: "new", number: true, value: (row) => row.new, cell: (row) => reading(row.new, row.name, row.unit) },
-  { head: "machine", wrapped: true, value: (row) => machineName(row.name) },
-  { head: "commits", value: (row) => `${short(row.last_commit)}..${short(row.first_commit)}` },
-  { head: "culprit", prose: true, rare: true, value: (row) => row.culprits.map((culprit) => `${short(culprit.commit)} ${culprit.subject}`).join("; "), cell: (row) => (row.culprits.length ? h("div", {}, ...row.culprits.map(evidence)) : "not bisected") },
+  { head: "machine", hidden: true, value: (row) => machineName(row.name) },
+  { head: "commits", hidden: true, value: (row) => `${short(row.last_commit)}..${short(row.first_commit)}` },
+  { head: "cause", prose: true, value: (row) => row.culprits.map((culprit) => `${short(culprit.commit)} ${culprit.subject}`).join("; "), cell: (row) => (row.culprits.length ? row.culprits.map((culprit) => outward(culprit.url, `${short(culprit.commit)} ${culprit.subject}`)) : `not bisected: ${short(row.last_commit)}..${short(row.first_commit)}`) },
+  againColumn((row) => row.name),
 ];
 
 function stateOf(entry) {
@@ -57,8 +58,8 @@ function stateOf(entry) {
 const TONES = { open: "bad", recovered: "none", improved: "good", changed: "warning" };
 
 function summary(rows) {
-  const open = rows.filter((row) => row.state === "open").length;
-  return `${plural(rows.length, "change")} of level, ${open} of them regressions that last`;
+  const [open, recovered] = ["open", "recovered"].map((state) => rows.filter((row) => row.state === state).length);
+  return `${open ? plural(open, "regression is", "regressions are") : "No regression is"} open${recovered ? `, ${recovered} recovered` : ""}`;
 }
 
 /** Which filter to give up. */

@@ -1,7 +1,7 @@
 // What ran, on what? Without an id: which runs are there?
 
 import { catalogue, load } from "./data.js";
-import { badge, command, h, link, machineName, measureAgain, minute, number, outward, plural, seriesName, short } from "./dom.js";
+import { againColumn, badge, h, link, machineName, minute, number, outward, plural, seriesName, short } from "./dom.js";
 import { filters, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -16,12 +16,12 @@ async function allRuns(state) {
     h("h1", {}, "Runs"),
     filters(runs, Object.fromEntries(names.map((name) => [name, (run) => run[name]])), state),
     table("runs", plural(shown.length, "run"), [
-      { head: "time", value: (run) => minute(run.time), cell: (run) => link("run", { id: run.id }, minute(run.time)) },
+      { head: "time", short: true, value: (run) => minute(run.time), cell: (run) => link("run", { id: run.id }, minute(run.time)) },
       { head: "commit", value: (run) => run.commit, cell: (run) => short(run.commit) },
       { head: "branch", value: (run) => run.branch },
       { head: "benchmark", value: (run) => run.benchmark },
       { head: "machine", value: machineName },
-      { head: "job", value: (run) => run.url, cell: (run) => outward(run.url, run.name) },
+      { head: "job", value: (run) => run.url, cell: (run) => outward(run.url, run.url ? run.url.split("/").pop() : run.name) },
     ], shown),
   ];
 }
@@ -29,31 +29,37 @@ async function allRuns(state) {
 async function oneRun(id) {
   const { run, previous, machine, differs, notes, counts, cases, not_run: missing } = await load(`run/${id}.json`);
   const failed = cases.filter((one) => !["pass", "no status"].includes(one.status));
+  const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
-    h("h1", {}, `${run.benchmark} on ${machineName(run)}`),
-    h("p", {}, `${minute(run.time)}, commit ${short(run.commit)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? ". " : "",
-      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it."),
-    h("p", {}, ...Object.entries(counts).flatMap(([word, count]) => [badge(word === "pass" ? "none" : "warning", `${count} ${word === "pass" ? "passed" : word}`), " "]), missing.length ? badge("warning", `${missing.length} did not run`) : ""),
+    h("h1", {}, sentence(counts, missing.length)),
+    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${short(run.commit)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? ". " : "",
+      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it.", " ",
+      h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "All of it as JSON")),
+    differs.length ? h("p", {}, badge("warning", `The machine differs from the run before: ${differs.join("; ")}`)) : null,
     ...notes.map((note) => h("p", { class: "note" }, note)),
     failed.length ? table("failed", `${plural(failed.length, "case")} without a result`, [
       { head: "case", value: (one) => seriesName(one.name) },
       { head: "status", value: (one) => one.status, cell: (one) => badge("warning", one.status) },
       { head: "reason", prose: true, value: (one) => one.reason },
+      again,
     ], failed) : null,
     missing.length ? table("not-run", `${plural(missing.length, "case")} of the run before that did not run`, [
-      { head: "case", value: seriesName },
-    ], missing) : null,
-    table("measured", "What was measured", VALUES, cases.flatMap((one) => one.values.map((value) => ({ ...value, case: one.name })))),
+      { head: "case", value: (one) => seriesName(one.name) }, again,
+    ], missing.map((name) => ({ name }))) : null,
+    table("measured", "What was measured", [...VALUES, again], cases.flatMap((one) => one.values.map((value) => ({ ...value, name: one.name })))),
     h("h2", {}, "The machine"),
-    differs.length ? h("p", {}, badge("warning", `differs from the run before: ${differs.join("; ")}`)) : null,
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-    cases.length ? h("h2", {}, "Measure a case again") : null,
-    cases.length ? command(measureAgain({ ...cases[0].name, device: run.device })) : null,
   ];
 }
 
+/** How it went: what passed, what did not, what is missing. */
+function sentence(counts, missing) {
+  const words = Object.entries(counts).map(([word, count]) => `${count} ${word === "pass" ? "passed" : word}`);
+  return [...words, missing ? `${missing} did not run` : ""].filter(Boolean).join(", ");
+}
+
 const VALUES = [
-  { head: "case", value: (row) => seriesName(row.case), cell: (row) => link("series", { s: row.series }, seriesName(row.case)) },
+  { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.series }, seriesName(row.name)) },
   { head: "metric", value: (row) => row.metric },
   { head: "value", number: true, value: (row) => row.value, cell: (row) => number(row.value, row.unit) },
   { head: "lowest", number: true, value: (row) => row.low, cell: (row) => number(row.low) },

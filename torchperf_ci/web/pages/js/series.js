@@ -1,8 +1,9 @@
 // Since when, and how sure? Up to twenty series, chosen by typing.
 
-import { catalogue, search, wholeSeries } from "./data.js";
-import { badge, change, command, day, evidence, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { catalogue, wholeSeries } from "./data.js";
+import { badge, change, changed, command, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart } from "./chart.js";
+import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
 
@@ -17,49 +18,57 @@ page("series", "Series", async (state) => {
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
   const unknown = ids.length - chosen.length;
   return [
-    h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : "Series"),
+    h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
+    chosen.length === 1 ? h("p", { class: "quiet" }, `${chosen[0].benchmark} on ${machineName(chosen[0])}`) : null,
     unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} of this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
-    picker(index, ids, state.q ?? ""),
-    ...(chosen.length ? await shown(chosen, state) : []),
+    ...(chosen.length ? await shown(chosen, state, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
   ];
 });
 
-/** Finds series as one types; each is added to those that are drawn. */
+/** Finds series; each is added to those that are drawn, or drawn alone. */
 function picker(index, ids, query) {
-  const found = h("ul", { class: "found" });
-  const said = h("p", { class: "quiet", role: "status" });
-  const input = h("input", { type: "search", id: "find", value: query, autocomplete: "off", placeholder: "resnet bf16 h100 latency …", oninput: () => look() });
-  const look = () => {
-    const asked = input.value.trim();
-    const { matches, total, exact } = search(index.all, asked);
-    said.textContent = !asked ? `${plural(index.all.length, "series", "series")} in all.` : exact
-      ? `${plural(total, "series matches", "series match")}${total > matches.length ? `; the first ${matches.length}` : ""}.`
-      : total ? `No series matches all of these words. The nearest ${total > matches.length ? matches.length : total}:` : "No series matches, nor is one near. Try the name of a model or a metric.";
-    found.replaceChildren(...(asked ? matches : []).map(item));
-  };
-  const item = (series) => {
+  const item = (series, input) => {
     const is = ids.includes(series.id);
     const other = is ? ids.filter((id) => id !== series.id) : [...ids, series.id].slice(-MOST);
-    const button = h("button", { type: "button", "aria-pressed": is ? "true" : "false", onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add");
-    return h("li", {}, button, " ", link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${series.benchmark}`));
+    return [
+      h("button", { type: "button", "aria-pressed": is ? "true" : "false", onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
+      link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${series.benchmark}`)];
   };
-  look();
-  return h("div", { class: "picker" }, h("label", { for: "find" }, "Find series "), input, said, found);
+  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …" });
 }
 
-async function shown(chosen, state) {
-  const newest = Math.max(...chosen.map((series) => series.last));
+/** What there is, for those who do not know what to type. */
+function models(all) {
+  const counts = new Map();
+  for (const series of all) {
+    const row = counts.get(series.model) ?? { model: series.model, metrics: new Set(), machines: new Set(), count: 0 };
+    row.metrics.add(series.metric); row.machines.add(machineName(series)); row.count += 1;
+    counts.set(series.model, row);
+  }
+  return table("models", plural(counts.size, "model"), [
+    { head: "model", value: (row) => row.model, cell: (row) => link("series", { q: row.model }, row.model) },
+    { head: "metrics", prose: true, value: (row) => [...row.metrics].sort().join(", ") },
+    { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", ") },
+    { head: "series", number: true, value: (row) => row.count },
+  ], [...counts.values()].sort((left, right) => left.model.localeCompare(right.model)), 50);
+}
+
+async function shown(chosen, state, add) {
+  const newest = chosen.reduce((most, series) => Math.max(most, series.last), 0);
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
   if (rows.length > 1) rows.forEach((row) => { row.label = row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
+  const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
   return [
-    h("div", { class: "filters" }, choice("from", "Time", SPANS, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute")),
-    chart(rows, relative, rows.length === 1 ? rows[0].name : plural(rows.length, "series", "series")),
-    h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))),
+    rows.length === 1 ? figures(...about(rows[0])) : null,
+    rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
+    chart(rows, relative, title),
+    rows.length === 1 ? bands(rows[0]) : null,
+    h("div", { class: "picker" }, choice("from", "Time", SPANS, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
-    ...(rows.length === 1 ? about(rows[0]) : []),
-    table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time)),
+    ...rows.map(machines),
+    table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
     h("h2", {}, "Measure it again"),
     ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
   ];
@@ -82,37 +91,54 @@ function legend(row, place, chosen) {
     chosen.length > 1 ? h("button", { type: "button", onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 
+/** How high it is, what changed last, and how small a change would be seen. */
 function about(row) {
-  const words = row.kind === "outcome" ? "Whether the case passes: any failure counts, so there is no noise to show." : row.noise === null
-    ? "There are too few runs on this machine to tell its noise, so no change would be judged yet."
-    : `Noise between runs is ${(row.noise * 100).toPrecision(2)}%. ${row.detectable === null ? "" : `A change of ${(row.detectable * 100).toPrecision(2)}% would be seen within two runs, mostly; ${(row.min_effect * 100).toPrecision(2)}% is the smallest that matters.`}`;
-  const machines = row.machine_changes.map((entry) => h("li", {}, `${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
-  return [h("p", {}, words), machines.length ? h("ul", {}, ...machines) : null];
+  const level = row.levels[row.levels.length - 1];
+  const last = row.changes[row.changes.length - 1];
+  const tone = last && ({ regressed: "bad", improved: "good" }[last.word] ?? "warning");
+  const newest = row.points[row.points.length - 1];
+  return [
+    level ? ["now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
+    ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this time"],
+    row.noise === null ? null : ["noise between runs", share(row.noise)],
+    row.detectable === null ? null : ["would be seen", `${share(row.detectable)} or more`],
+    ["runs", String(row.points.length)],
+  ];
+}
+
+const share = (value) => `${(value * 100).toPrecision(2)}%`;
+
+function bands(row) {
+  if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
+  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to tell its noise, so no change would be judged yet.");
+  return h("p", { class: "quiet" }, "Each point is a run with the extremes of its repetitions, each line a level. ",
+    h("span", { class: "band" }), " is its noise, two standard deviations; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " what would be seen within two runs, mostly; "], `${share(row.min_effect)} is the smallest change that matters.`);
+}
+
+function machines(row) {
+  const lines = row.machine_changes.map((entry) => h("li", {}, `${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
+  return lines.length ? h("ul", { class: "quiet" }, ...lines) : null;
 }
 
 function changes(rows) {
   const all = rows.flatMap((row) => row.changes.map((entry) => ({ ...entry, row }))).sort((a, b) => b.time - a.time);
   if (!all.length) return h("p", {}, "No change of level in this time.");
   return table("changes", plural(all.length, "change of level", "changes of level"), [
-    { head: "since", value: (entry) => day(entry.time) },
+    { head: "since", short: true, value: (entry) => day(entry.time) },
     { head: "what", value: (entry) => entry.word, cell: (entry) => badge({ regressed: "bad", improved: "good" }[entry.word] ?? "warning", entry.recovered ? `${entry.word}, recovered ${day(entry.recovered)}` : entry.word) },
-    { head: "series", rare: true, value: (entry) => entry.row.label },
+    { head: "series", prose: true, rare: true, value: (entry) => entry.row.label },
+    { head: "change", number: true, value: (entry) => entry.ratio, cell: changed },
+    { head: "95% interval", hidden: true, value: (entry) => interval(entry.low, entry.high) },
     { head: "old", number: true, value: (entry) => entry.old, cell: (entry) => reading(entry.old, entry.row.of, entry.row.unit) },
     { head: "new", number: true, value: (entry) => entry.new, cell: (entry) => reading(entry.new, entry.row.of, entry.row.unit) },
-    { head: "change", number: true, value: (entry) => entry.ratio, cell: (entry) => change(entry.ratio) },
-    { head: "95% interval", rare: true, value: (entry) => interval(entry.low, entry.high) },
-    { head: "commits", value: (entry) => `${short(entry.last_commit)}..${short(entry.first_commit)}` },
-    { head: "culprit", prose: true, value: (entry) => entry.culprits.map((culprit) => short(culprit.commit)).join(" "), cell: culprits },
+    { head: "commits", short: true, value: (entry) => `${short(entry.last_commit)}..${short(entry.first_commit)}` },
+    { head: "culprit", prose: true, value: (entry) => entry.culprits.map((culprit) => short(culprit.commit)).join(" "), cell: (entry) => (entry.culprits.length ? entry.culprits.map(evidence) : "not bisected") },
   ], all);
 }
 
-function culprits(entry) {
-  return entry.culprits.length ? h("div", {}, ...entry.culprits.map(evidence)) : "not bisected";
-}
-
 const POINTS = [
-  { head: "time", value: (point) => minute(point.time), cell: (point) => link("run", { id: point.run }, minute(point.time)) },
-  { head: "series", rare: true, value: (point) => point.row.label },
+  { head: "time", short: true, value: (point) => minute(point.time), cell: (point) => link("run", { id: point.run }, minute(point.time)) },
+  { head: "series", prose: true, rare: true, value: (point) => point.row.label },
   { head: "value", number: true, value: (point) => point.value, cell: (point) => reading(point.value, point.row.of, point.row.unit) },
   { head: "lowest", number: true, value: (point) => point.low, cell: (point) => number(point.low) },
   { head: "highest", number: true, value: (point) => point.high, cell: (point) => number(point.high) },

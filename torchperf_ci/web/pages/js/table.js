@@ -5,38 +5,39 @@ import { h, plural } from "./dom.js";
 const MOST = 200;
 
 /**
- * `columns` are {head, value(row), cell(row)?, number?, prose?, wrapped?, rare?}: `value` is what is sorted and exported,
- * `cell` what is shown; only `prose` and what is `wrapped` may take several lines, and a `rare` column is left out where it says nothing.
- * `name` is that of the files to download.
+ * `columns` are {head, value(row), cell(row)?, number?, prose?, short?, rare?, hidden?}: `value` is what is sorted and exported,
+ * `cell` what is shown; what is `short` takes one line, a `rare` column is left out where it says nothing, and a `hidden` one
+ * only goes along in the files, whose name is `name`.
  */
 export function table(name, caption, all, rows, most = MOST) {
   const columns = all.filter((column) => !column.rare || rows.some((row) => ![null, undefined, ""].includes(column.value(row))));
+  const seen = columns.filter((column) => !column.hidden);
   const box = h("div", { class: "table" });
   let order = null;
   let shown = most;
   const draw = () => {
-    const sorted = order ? [...rows].sort(by(columns[order.place], order.down)) : rows;
+    const sorted = order ? [...rows].sort(by(order.column, order.down)) : rows;
     box.replaceChildren(
+      h("div", { class: "title" }, h("h2", {}, caption), h("p", { class: "tools" }, download("CSV", () => csv(columns, sorted)), download("JSON", () => json(columns, sorted)))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
         h("table", {}, h("caption", {}, caption), head(), body(sorted.slice(0, shown)))),
-      h("p", { class: "tools" }, rest(), download("CSV", () => csv(columns, sorted)), download("JSON", () => json(columns, sorted))),
+      ...(rows.length > shown ? [h("p", { class: "tools" }, `${shown} of ${plural(rows.length, "row")}`, h("button", { type: "button", onclick: () => { shown = rows.length; draw(); } }, "Show all"))] : []),
     );
   };
-  const head = () => h("thead", {}, h("tr", {}, ...columns.map((column, place) => {
-    const sort = () => { order = { place, down: order?.place === place ? !order.down : Boolean(column.number) }; draw(); };
-    const direction = order?.place === place ? (order.down ? "descending" : "ascending") : null;
-    return h("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": direction },
+  const head = () => h("thead", {}, h("tr", {}, ...seen.map((column) => {
+    const is = order?.column === column;
+    const sort = () => { order = { column, down: is ? !order.down : Boolean(column.number) }; draw(); box.querySelector("[aria-sort] button").focus(); };
+    return h("th", { scope: "col", class: kind(column), "aria-sort": is ? (order.down ? "descending" : "ascending") : null },
       h("button", { type: "button", onclick: sort }, column.head));
   })));
-  const body = (some) => h("tbody", {}, ...some.map((row) => h("tr", {}, ...columns.map((column) =>
-    h("td", { class: ["number", "prose", "wrapped"].find((name) => column[name]) }, (column.cell ?? column.value)(row) ?? "–")))));
-  const rest = () => (rows.length > shown
-    ? h("button", { type: "button", onclick: () => { shown = rows.length; draw(); } }, `Show all ${plural(rows.length, "row")}`)
-    : h("span", {}, plural(rows.length, "row")));
-  const download = (kind, text) => h("button", { type: "button", onclick: () => save(`${name}.${kind.toLowerCase()}`, text()) }, kind);
+  const body = (some) => h("tbody", {}, ...some.map((row) => h("tr", {}, ...seen.map((column) =>
+    h("td", { class: kind(column), "data-head": column.head }, h("div", {}, (column.cell ?? column.value)(row) ?? "–"))))));
+  const download = (format, text) => h("button", { type: "button", "aria-label": `${format}: ${caption}`, onclick: () => save(`${name}.${format.toLowerCase()}`, text()) }, format);
   draw();
   return box;
 }
+
+const kind = (column) => ["number", "prose", "short"].find((name) => column[name]);
 
 function by(column, down) {
   return (left, right) => {

@@ -1,0 +1,39 @@
+// Finds series or runs as one types.
+
+import { h, plural } from "./dom.js";
+
+/**
+ * A field with what matches beneath it. `items` have a `text` in small letters, `item` makes a line of a list of one, and
+ * `hint` is what the empty field shows.
+ */
+export function finder({ id, label, items, item, nouns, query = "", hint = "" }) {
+  const list = h("ul", { class: "found", tabindex: "0", "aria-label": "Matches", hidden: true });
+  const said = h("p", { class: "quiet", role: "status" });
+  const input = h("input", { type: "search", id, value: query, autocomplete: "off", placeholder: hint, oninput: () => look() });
+  const look = () => {
+    const asked = input.value.trim();
+    const { matches, total, exact } = search(items, asked);
+    said.textContent = asked ? summary(matches.length, total, exact, nouns) : "";
+    list.hidden = !asked || !matches.length;
+    list.replaceChildren(...(asked ? matches : []).map((one) => h("li", {}, ...item(one, input))));
+  };
+  look();
+  return h("div", { class: "finder" }, h("label", { for: id }, `${label} `), input, said, list);
+}
+
+function summary(shown, total, exact, [noun, nouns]) {
+  const first = total > shown ? `; the first ${shown}` : "";
+  if (exact) return `${plural(total, noun, nouns)} ${total === 1 ? "matches" : "match"}${first}.`;
+  return total ? `No ${noun} matches all of these words. The nearest ${shown}:` : `No ${noun} matches, nor is one near.`;
+}
+
+/** The items whose text holds every word of the query; else those that hold most of them, and that they do not match. */
+export function search(items, query, most = 50) {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const exact = items.filter((item) => words.every((word) => item.text.includes(word)));
+  if (exact.length || !words.length) return { matches: exact.slice(0, most), total: exact.length, exact: true };
+  const scored = items.map((item) => [words.filter((word) => item.text.includes(word)).length, item]);
+  const best = scored.reduce((most, [score]) => Math.max(most, score), 0);
+  const nearest = best ? scored.filter(([score]) => score === best).map(([, item]) => item) : [];
+  return { matches: nearest.slice(0, most), total: nearest.length, exact: false };
+}
