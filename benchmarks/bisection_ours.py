@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BisectReading, BuildAttempt
+from torchperf_ci.bisect.reasoning.evidence import (
+    TRIES_BY_CHANCE,
+    BisectFacts,
+    BisectQuestion,
+    BisectReading,
+    BuildAttempt,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 
 if TYPE_CHECKING:
@@ -58,7 +64,7 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
             break
         _claim(known, step, played.claims)
         facts = _learnt(world, facts, step, series)
-        if {0, world.n} & facts.unusable - facts.unsettled:
+        if any(end in facts.unusable and facts.tries[end] >= TRIES_BY_CHANCE for end in (0, world.n)):
             played.aborted = True
             return played
     known = Investigation(question, facts)

@@ -12,7 +12,12 @@ from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import Laboratory, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
-from torchperf_ci.bisect.reasoning.evidence import BisectNote, BisectQuestion, with_known_rebuilds
+from torchperf_ci.bisect.reasoning.evidence import (
+    TRIES_BY_CHANCE,
+    BisectNote,
+    BisectQuestion,
+    with_known_rebuilds,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.console import say
@@ -91,7 +96,8 @@ def _are_built(
         state.add(build)
         progress.learnt(build, state.facts)
         if not build.ok:
-            if position in {0, question.bad} & state.facts.unusable - state.facts.unsettled:
+            ends = {0, question.bad} & state.facts.unusable
+            if position in ends and state.facts.tries[position] >= TRIES_BY_CHANCE:
                 which = "bad" if position else "good"
                 msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
                 raise EnvironmentUnderTestError(msg)

@@ -50,6 +50,9 @@ Purpose = Literal["confirm", "locate", "verify", "control"]
 
 MOST_BY_CHANCE = 2
 """Builds that fail side by side, and fail again when they are tried once more, by chance."""
+TRIES, TRIES_BY_CHANCE = 2, 3
+"""Attempts to build a commit before anything rests on their failing; the latter where builds are known to fail by
+chance, or where all is lost with the commit."""
 
 
 @dataclass(frozen=True)
@@ -152,17 +155,28 @@ class BisectFacts:
 
     @property
     def unsettled(self) -> frozenset[int]:
-        """Those of them whose build has failed once only, which chance may have done.
+        """Those of them whose builds have failed so seldom that chance may have done it.
 
-        Where :data:`MOST_BY_CHANCE` in a row have failed again, it was not chance that the others failed.
+        Where :data:`MOST_BY_CHANCE` in a row have failed as often as they are tried, it was not chance that the others
+        failed.
         """
-        tries = Counter(build.position for build in self.builds if not build.draw)
+        most, tries = TRIES_BY_CHANCE if self._fail_by_chance else TRIES, self.tries
         return frozenset(
             position
             for position in self._unbuilt - self._failing
-            if tries[position] == 1
-            and sum(tries[place] > 1 for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
+            if tries[position] < most
+            and sum(tries[place] >= most for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
         )
+
+    @property
+    def tries(self) -> Counter[int]:
+        """How often each commit was tried to be built; what is made anew of one that was built does not count."""
+        return Counter(build.position for build in self.builds if not build.draw)
+
+    @property
+    def _fail_by_chance(self) -> bool:
+        """Whether something could be built that had failed before."""
+        return any((build.position, build.draw) in self.made for build in self.builds if not build.ok)
 
     @property
     def _unbuilt(self) -> frozenset[int]:
