@@ -22,7 +22,7 @@ def judged(verdict: Make) -> Callable[..., Judgement]:
     """A file with so many verdicts of each word: ``judged(unchanged=1, missing=44)``."""
 
     def make(command: str = "check", metric: str = "latency(ms)", **counts: int) -> Judgement:
-        words = {"not_comparable": "not-comparable"}
+        words = {"not_comparable": "not-comparable", "not_affected": "not-affected"}
         found = [
             verdict(words.get(word, word), f"{word}{number}", metric=metric, why=f"{word} because")
             for word, count in counts.items()
@@ -45,6 +45,9 @@ def judged(verdict: Make) -> Callable[..., Judgement]:
         ({"new": 51, "missing": 4}, Coverage(0, 4, is_first=True, is_enough=False)),
         ({"new": 51, "not_comparable": 1}, Coverage(0, 52, is_first=False, is_enough=False)),
         ({"missing": 4}, Coverage(0, 4, is_first=False, is_enough=False)),
+        ({"unchanged": 1, "not_affected": 9}, Coverage(1, 0, is_first=False, is_enough=True)),
+        ({"noisy": 1, "not_affected": 9}, Coverage(0, 1, is_first=False, is_enough=False)),
+        ({"not_affected": 9}, Coverage(0, 0, is_first=False, is_enough=True)),
         ({}, Coverage(0, 0, is_first=False, is_enough=False)),
     ],
 )

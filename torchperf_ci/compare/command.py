@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci import config
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import compared_builds
+from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, judge_cases, suites
 from torchperf_ci.compare.compared_builds import known_to, one_sided_verdict, open_builds, selected_cases
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
@@ -65,18 +66,22 @@ def compare_builds(
             *on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch)
         )
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
-        comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(of_both)])
-        budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(of_both))
-        say(_plan_text(of_both, budget), *filter(None, [busy_warning(before)]))
+        chosen = AffectedCases(of_both)
+        if options.affected:
+            chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
+        comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
+        budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
+        say(_plan_text(chosen.cases, budget), *filter(None, [chosen.note, busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
             *judge_cases(comparison, policy, naming, controls),
             *(one_sided_verdict(case, head, naming) for case in cases if case not in of_both),
+            *chosen.left_out,
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
         conditions = [comparison.disturbed, comparison.power_limited]
-        notes = [*filter(None, conditions), *ending, *map(str, controls.values())]
+        notes = [*filter(None, [chosen.note, *conditions]), *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
@@ -145,6 +150,8 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
         [flag] = records
         msg = f"--{flag} {sides[flag]} holds records, and records are only compared with records"
         raise UsageError(msg)
+    if records and options.affected:
+        raise UsageError(TWO_COMMITS)
     if records:
         return publish(
             compare_directories(Path(sides["base"]), Path(sides["head"]), policy, options.format or "")

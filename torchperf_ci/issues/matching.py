@@ -38,7 +38,7 @@ NOISES = 2.0
 """Standard deviations between runs that a level may lie off."""
 MIN_LOG_EFFECT = log(1 + MIN_EFFECT)
 """The smallest change beyond an accepted level that is news: ln of the default policy's 3%."""
-_SILENT = ("not-comparable", "missing")
+_SILENT = ("not-comparable", "missing", "not-affected")
 """Verdicts that say nothing about a level."""
 
 

@@ -88,6 +88,12 @@ class CompareOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     shard: tuple[int, int] | None = shared(SHARD)
+    affected: bool = option(
+        "--affected",
+        "Leave out the workloads that read none of the files that two commits differ in; where that is not known, all "
+        "are measured",
+        truth,
+    )
     config: str | None = shared(CONFIG)
     device: str | None = shared(DEVICE, WHERE)
     threads: int | None = shared(THREADS)

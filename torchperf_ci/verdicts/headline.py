@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 
 VerdictGroup = Literal[
-    "regressed", "broken", "candidate", "improved", "fixed", "unchanged", "unjudged", "missing", "new"
+    "regressed",
+    "broken",
+    "candidate",
+    "improved",
+    "fixed",
+    "unchanged",
+    "unjudged",
+    "missing",
+    "new",
+    "not-affected",
 ]
 COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
     "regressed": ("regressed", "regressed"),
@@ -32,6 +41,7 @@ COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
     "unjudged": ("could not be judged", "could not be judged"),
     "missing": ("missing", "missing"),
     "new": ("new", "new"),
+    "not-affected": ("not affected and not measured", "not affected and not measured"),
 }
 """What a group is called after the number of its verdicts, one and several; those that matter most come first."""
 
@@ -90,7 +100,10 @@ _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Series that were ``judged`` and that were not. In a first run all is new, which is neither."""
+    """Series that were ``judged`` and that were not. In a first run all is new, which is neither.
+
+    What a change cannot touch is neither as well; where it touches nothing, nothing had to be judged.
+    """
 
     judged: int
     unjudged: int
@@ -100,12 +113,17 @@ class Coverage:
 
 def coverage(judgement: Judgement) -> Coverage:
     """That of one file."""
-    verdicts = judgement.verdicts
+    verdicts = to_judge(judgement)
     judged, is_first = _judged(verdicts), is_first_run(verdicts)
     left = [one for one in verdicts if not (is_first and one.verdict == "new")]
     times = [one for one in verdicts if is_latency(one.series.metric)]
     enough = judged > 0 and 2 * judged >= len(verdicts) and 2 * _judged(times) >= len(times)
-    return Coverage(judged, len(left) - judged, is_first, enough)
+    return Coverage(judged, len(left) - judged, is_first, enough or bool(judgement.verdicts and not verdicts))
+
+
+def to_judge(judgement: Judgement) -> list[Verdict]:
+    """All but what the change cannot touch."""
+    return [one for one in judgement.verdicts if one.verdict != "not-affected"]
 
 
 def is_first_run(verdicts: Sequence[Verdict]) -> bool:
@@ -122,15 +140,13 @@ def is_enough(judgements: Sequence[Judgement]) -> bool:
 
 def shortfall(judgement: Judgement) -> str:
     """In one sentence how little was judged, and why; empty where it was enough, and in a first run."""
-    found = coverage(judgement)
-    if found.is_enough or found.is_first or not judgement.verdicts:
+    found, verdicts = coverage(judgement), to_judge(judgement)
+    if found.is_enough or found.is_first or not verdicts:
         return ""
-    times = [one for one in judgement.verdicts if is_latency(one.series.metric)]
-    of_all = f"{found.judged} of {len(judgement.verdicts)} series were judged"
-    of_times = (
-        f", and {_judged(times)} of {len(times)} times" if 0 < len(times) < len(judgement.verdicts) else ""
-    )
-    return f"Only {of_all}{of_times}: {'; '.join(_reasons(judgement.verdicts))}."
+    times = [one for one in verdicts if is_latency(one.series.metric)]
+    of_all = f"{found.judged} of {len(verdicts)} series were judged"
+    of_times = f", and {_judged(times)} of {len(times)} times" if 0 < len(times) < len(verdicts) else ""
+    return f"Only {of_all}{of_times}: {'; '.join(_reasons(verdicts))}."
 
 
 def what_it_takes(judgement: Judgement) -> str:

@@ -14,7 +14,16 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.evidence import Evidence, evidence_of
 
 VerdictWord = Literal[
-    "regressed", "broken", "improved", "fixed", "noisy", "not-comparable", "missing", "new", "unchanged"
+    "regressed",
+    "broken",
+    "improved",
+    "fixed",
+    "noisy",
+    "not-comparable",
+    "missing",
+    "new",
+    "not-affected",
+    "unchanged",
 ]
 VERDICT_WORDS: tuple[VerdictWord, ...] = get_args(VerdictWord)
 """Those that people want to see first come first."""

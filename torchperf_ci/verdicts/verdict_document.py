@@ -75,7 +75,7 @@ _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
     "fixed": "good",
 }
 _LOUD: tuple[VerdictGroup, ...] = ("regressed", "broken", "candidate", "improved", "fixed")
-_QUIET: tuple[VerdictGroup, ...] = ("unjudged", "missing", "new")
+_QUIET: tuple[VerdictGroup, ...] = ("unjudged", "missing", "new", "not-affected")
 _STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
     "regressed": ("measure the worst on your machine", " If it is meant to be slower, say why."),
     "broken": ("run it by itself and read its error", ""),

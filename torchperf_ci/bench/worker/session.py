@@ -22,6 +22,7 @@ from torchperf_ci.bench.worker.correctness import (
     observe,
     own_step_agreement,
 )
+from torchperf_ci.bench.worker.file_trace import FileTrace
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
@@ -111,6 +112,7 @@ class WorkerSession:
     _step: BuiltStep
     _request: StepRequest
     _workload: Workload
+    _file_trace: FileTrace
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
@@ -134,6 +136,8 @@ class WorkerSession:
             "inventory": self.inventory,
             "api_use": self.api_use,
             "files_that_call": self.files_that_call,
+            "begin_file_trace": self.begin_file_trace,
+            "end_file_trace": self.end_file_trace,
         }
 
     def ready(self) -> Answer:
@@ -250,3 +254,13 @@ class WorkerSession:
     def files_that_call(self) -> Answer:
         """Which functions the installed libraries use."""
         return api_use.files_that_call()
+
+    def begin_file_trace(self, log: str) -> Answer:
+        """From now on write down which files are read; no other request may come before."""
+        self._file_trace = FileTrace(log)
+        self._file_trace.begin()
+        return {}
+
+    def end_file_trace(self) -> Answer:
+        self._file_trace.end()
+        return {}

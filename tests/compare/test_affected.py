@@ -1,0 +1,157 @@
+"""What ``--affected`` leaves out, and what it never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci import cli
+from torchperf_ci.bench import pairs
+from torchperf_ci.bench.files_read import FilesRead
+from torchperf_ci.compare.affected import tree_change, why_affected
+from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.errors import UsageError
+from torchperf_ci.verdicts.verdict import read_verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Git = Callable[..., str]
+
+SUITE = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+
+def part(name):
+    def model(x):
+        return __import__(f"parts.{name}", fromlist=["run"]).run(x)
+
+    def build(batch):
+        return Task(model, (torch.ones(64, 64),))
+
+    return workload(f"parts/{name}", "a part", modes=("inference",))(build)
+
+
+fast, other = part("fast"), part("other")
+"""
+
+
+def commit(git: Git, folder: Path) -> str:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "A change")
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def repo(tmp_path: Path, git: Git) -> Path:
+    """Two modules that a suite outside of it imports when they are called, and files of other kinds."""
+    folder = tmp_path / "repo"
+    (folder / "parts").mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    for name in ("fast", "other"):
+        (folder / f"parts/{name}.py").write_text("def run(x):\n    return x + 1\n")
+    for name in ("parts/__init__.py", "moved.py", "gone.py", "kind.py", "mode.py", "config.json", "notes.md"):
+        (folder / name).write_text("# nothing\n")
+    (tmp_path / "suite.py").write_text(SUITE)
+    return folder
+
+
+def test_only_python_and_text_whose_content_alone_changes_can_be_followed(repo: Path, git: Git) -> None:
+    base = commit(git, repo)
+    for name in ("parts/fast.py", "config.json", "notes.md", "new é.py"):
+        (repo / name).write_text("# another\n")
+    (repo / "moved.py").rename(repo / "moved_here.py")
+    (repo / "gone.py").unlink()
+    (repo / "kind.py").unlink()
+    (repo / "kind.py").symlink_to("parts/fast.py")
+    (repo / "mode.py").chmod(0o755)
+    change = tree_change(Revision(repo, base, ""), Revision(repo, commit(git, repo), ""))
+    assert change.followed == ("notes.md", "parts/fast.py")
+    unknown = {"config.json", "gone.py", "kind.py", "mode.py", "moved.py", "moved_here.py", "new é.py"}
+    assert {
+        why.rpartition(".")[0] + "." + why.rpartition(".")[2].split()[0] for why in change.unknown
+    } == unknown
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        FilesRead(frozenset({"/tree/parts/fast.py"})),
+        FilesRead(frozenset({"/Tree/Parts/FAST.py"})),
+        FilesRead(frozenset({"somewhere/fast.py"})),
+        FilesRead(frozenset({"/checkout/parts/fast.py"})),
+        FilesRead(frozenset(), unknown=("it starts sh",)),
+        FilesRead(frozenset(), startup=frozenset({"/tree/sitecustomize.py"})),
+    ],
+    ids=["read", "other letters", "from an unknown folder", "in the checkout", "unknown", "startup"],
+)
+def test_what_may_have_read_a_file_is_affected(read: FilesRead) -> None:
+    assert why_affected(read, ["parts/fast.py"], [Path("/tree"), Path("/checkout")])
+
+
+def test_what_read_others_is_not(tmp_path: Path) -> None:
+    read = FilesRead(
+        frozenset({"/tree/parts/slow.py", "/elsewhere/parts/fast.py"}), frozenset({"/usr/site.py"})
+    )
+    assert not why_affected(read, ["parts/fast.py"], [Path("/tree"), tmp_path])
+
+
+def compare(repo: Path, torch_environment: Path, base: str, head: str, *more: str) -> tuple[int, list, list]:
+    suite, out = repo.parent / "suite.py", repo.parent / "verdicts.json"
+    sides = (
+        "--base",
+        base,
+        "--head",
+        head,
+        "--repo",
+        str(repo),
+        "--python",
+        f"{torch_environment}/bin/python",
+    )
+    code = cli.main(
+        [
+            "compare",
+            "--affected",
+            *sides,
+            "--suite",
+            str(suite),
+            "--out",
+            str(out),
+            "--min-effect",
+            "0.2",
+            *more,
+        ]
+    )
+    judgement = read_verdicts(out)
+    found = {(one.series.model, one.series.metric): (one.verdict, one.why) for one in judgement.verdicts}
+    return code, found, judgement.notes
+
+
+def test_a_slowdown_in_what_is_imported_late_is_found_and_the_rest_not_measured(
+    repo: Path,
+    git: Git,
+    torch_environment: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
+    monkeypatch.setattr(pairs, "QUADS", 5)
+    base = commit(git, repo)
+    (repo / "parts/fast.py").write_text("def run(x):\n    return sum(x + n for n in range(30))\n")
+    head = commit(git, repo)
+    code, verdicts, notes = compare(repo, torch_environment, base, head, "--budget", "900")
+    assert code == 1
+    assert verdicts["parts/fast", "latency(ms)"][0] == "regressed"
+    word, why = verdicts["parts/other", "latency(ms)"]
+    assert (word, why) == ("not-affected", "at base it reads none of the files that change: parts/fast.py")
+    assert notes[0] == f"1 case not measured: {why}"
+    assert "1 not affected and not measured" in capsys.readouterr().err
+
+
+def test_records_have_no_files(tmp_path: Path) -> None:
+    (tmp_path / "records.json").write_text("[]")
+    argv = ("compare", "--base", str(tmp_path), "--head", str(tmp_path), "--affected")
+    assert cli.main([*argv]) == UsageError("").exit_code

@@ -1,0 +1,69 @@
+"""Which files a case reads: one process of it, traced."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_ci.bench.case import Case, Settings
+
+HARMLESS_PROGRAMS = frozenset(
+    {
+        *("as", "c++", "cc", "clang", "clang++", "g++", "gcc", "icpx", "ld", "nvcc", "ptxas", "hipcc"),
+        *("ldconfig", "lscpu", "uname", "nvidia-smi", "rocm-smi", "sysctl"),
+    }
+)
+"""Compilers, and what tells of a machine: they read no Python."""
+SYSTEM = (("/", "bin"), ("/", "opt"), ("/", "sbin"), ("/", "usr"))
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """The paths that Python opened, as given and with links followed; ``unknown`` says what nobody could follow.
+
+    ``startup`` are those among them that run before anything can be traced.
+    """
+
+    paths: frozenset[str]
+    startup: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
+
+
+def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
+    """Build the case, take its steps as a measurement does, and trace it from before its suite file is read.
+
+    Raises :class:`WorkerFailure` where it cannot be measured.
+    """
+    log = scratch / f"{case.key}.files"
+    with open_worker(case, settings, scratch) as worker:
+        inquiry = Inquiry(worker, settings.timeout)
+        inquiry.ask("begin_file_trace", log=str(log))
+        prepare(inquiry, replace(case, batch_size=case.batch_size or 1), settings)
+        inquiry.ask("peak")
+        if case.compiled:
+            inquiry.ask("compilation")
+        inquiry.ask("end_file_trace")
+    return _read(log.read_text("utf-8").splitlines())
+
+
+def _read(lines: Iterable[str]) -> FilesRead:
+    facts: dict[str, set[str]] = {"file": set(), "startup": set(), "program": set(), "unseen": set()}
+    for line in lines:
+        kind, value = json.loads(line)
+        facts[kind].add(value)
+    programs = sorted(program for program in facts["program"] if not _is_harmless(program))
+    unknown = [*sorted(facts["unseen"]), *(f"it starts {name}, which nobody follows" for name in programs)]
+    return FilesRead(frozenset(facts["file"]), frozenset(facts["startup"]), tuple(unknown))
+
+
+def _is_harmless(program: str) -> bool:
+    """By the name alone, or in a folder of the system: a repository may have a program of the same name."""
+    path = Path(program)
+    return path.name in HARMLESS_PROGRAMS and (path.name == program or path.parts[:2] in SYSTEM)
