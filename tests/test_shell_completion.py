@@ -27,7 +27,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("torchperf run --bu", ["--budget "]),
         (
             "torchperf run --suite ",
-            ["quick", "core", "operators", "transformers", "all", "nightly", "mine.py"],
+            ["quick", "core", "models", "operators", "transformers", "all", "nightly", "mine.py"],
         ),
         ("torchperf run --dtype fp32,b", ["fp32,bf16 "]),
         ("torchperf query --metrics throu", [r"throughput\(samples/s\) "]),

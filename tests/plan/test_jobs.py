@@ -83,7 +83,7 @@ def test_a_suite_that_cannot_be_asked_for_is_refused(name: str, tmp_path: Path) 
 def test_a_built_in_suite_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     text = f"{RUNNERS}suites:\n  mine: {{workloads: [WORKLOADS]}}\n"
     with pytest.raises(
-        UsageError, match=r"unknown suite in suites\.mine\.workloads 'cores': did you mean core\?"
+        UsageError, match=r"unknown suite in suites\.mine\.workloads 'cores': did you mean core or models\?"
     ):
         jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "quick, cores")))
     assert jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py")))

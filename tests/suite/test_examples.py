@@ -17,7 +17,7 @@ from torchperf_ci.suite.registry import catalogue
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TORCHVISION = EXAMPLES / "torchvision_resnet.py"
-"""Its wheels fit one build of torch each, and one that does not breaks other libraries, so it is not installed here."""
+"""Its wheels fit one build of torch each; beside another, only what is built in goes on without its operators."""
 FILES = sorted({*EXAMPLES.glob("*.py")} - {TORCHVISION})
 USUAL = {"inference": {"forward"}, "training": {"forward", "backward", "optimizer"}}
 OWN_PHASES = {

@@ -41,7 +41,7 @@ HOW_LONG = "how precisely, and for how long"
 RECORDS = "records"
 OUTCOME = "outcome"
 
-SUITES = ("quick", "core", "operators", "transformers", "all")
+SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in ones, which the suite itself names, too: but that is code for the environment under test."""
 _SUITES = f"{', '.join(SUITES)}, a suite of the config, or a Python file of workloads"
 SUITE = Option(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import copy
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchperf_ci.suite.library_import import import_library
 from torchperf_ci.suite.workload import MODES, Task, Workload, workload
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def _loss(output: Any) -> torch.Tensor:
 
 def _prepared(config: object, settings: Mapping[str, object]) -> Any:
     """A config of our own, without what draws at random or remembers the last call."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
-    transformers = importlib.import_module("transformers")
+    transformers = import_library("transformers")
     named = isinstance(config, str)
     made: Any = transformers.AutoConfig.for_model(config, **settings) if named else copy.deepcopy(config)
     for part in (made, *(getattr(made, name) for name in made.sub_configs)):

@@ -28,6 +28,9 @@ PROVIDERS = (
     "torchperf_ci.suite.scientific",
     "torchperf_ci.suite.operators",
     "torchperf_ci.suite.transformers_models",
+    "torchperf_ci.suite.timm_models",
+    "torchperf_ci.suite.torchvision_models",
+    "torchperf_ci.suite.diffusers_models",
 )
 
 # Cheap to build and to run, and together of every kind: convolution, attention, recurrence, embeddings, many
@@ -45,7 +48,7 @@ QUICK = (
 )
 
 
-SUITES = ("quick", "core", "operators", "transformers", "all")
+SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in suites."""
 
 
@@ -93,11 +96,11 @@ def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
-    models = tuple(name for name, entry in workloads.items() if entry.requires)
-    core = tuple(name for name in workloads if name not in (*operators, *models))
-    quick = tuple(name for name in QUICK if name in workloads)
+    transformers = tuple(name for name, entry in workloads.items() if entry.origin == "transformers")
+    models = tuple(name for name in workloads if name not in operators)
+    core = tuple(name for name in models if not workloads[name].requires)
     available = tuple(name for name, entry in workloads.items() if not entry.unavailable)
-    return dict(zip(SUITES, (quick, core, operators, models, available), strict=True))
+    return dict(zip(SUITES, (QUICK, core, models, operators, transformers, available), strict=True))
 
 
 def _workloads_of(module: ModuleType) -> Iterator[Workload]:
