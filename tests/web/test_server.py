@@ -105,6 +105,8 @@ def test_the_query_of_the_wiki_is_answered(url: str) -> None:
     assert ask(url, WIKI, "Parquet").content.startswith(b"PAR1")
     assert ask(url, {**WIKI, "models": [HOSTILE]}, "JSON").json()[0]["model"] == HOSTILE
     assert len(ask(url, {**WIKI, "startTime": "1990-01-01", "models": []}, "JSON").json()) > 300
+    many = ask(url, {**WIKI, "startTime": "1990-01-01", "models": [*map(str, range(999)), "slow"]})
+    assert many.text == answer.text
     parameters = [(name, value) for name, value in WIKI.items() if isinstance(value, str)]
     by_get = get(url, "run/x", params=[*parameters, ("models", "slow"), ("metrics", "latency(ms)")])
     assert by_get.text == answer.text

@@ -12,19 +12,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
+async def read_body(request: Request, most: int, seconds: float) -> bytearray:
     """The body, of which all beyond ``most`` + 1 bytes is read and dropped.
 
     Who still sends when it is answered and let go does not get to read the answer (RFC 9112, 9.6). Raises
     ``asyncio.TimeoutError``, and Starlette's ``ClientDisconnect`` where the client goes away.
     """
 
-    async def read() -> bytes:
-        pieces, size = [], 0
+    async def read() -> bytearray:
+        body = bytearray()
         async for piece in request.stream():
-            pieces.append(piece[: most + 1 - size])
-            size += len(pieces[-1])
-        return b"".join(pieces)
+            body += piece[: most + 1 - len(body)]
+        return body
 
     return await asyncio.wait_for(read(), seconds)
 

@@ -83,7 +83,7 @@ class RefusedRequestError(Exception):
         self.response = UploadResponse(status, {"message": message, **more})
 
 
-def read_request(body: bytes, accepted: UploaderCredentials) -> UploadRequest:
+def read_request(body: bytes | bytearray, accepted: UploaderCredentials) -> UploadRequest:
     """The request in ``body``. Who has no credentials is told nothing about it. Raises :class:`RefusedRequestError`.
 
     Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
@@ -102,9 +102,9 @@ def check_size(size: int) -> None:
         raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
 
 
-def _fields(body: bytes) -> Fields:
+def _fields(body: bytes | bytearray) -> Fields:
     check_size(len(body))
-    if not body.strip():
+    if not body or body.isspace():
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the body is empty")
     try:
         return _members(body.decode("utf-8-sig"))

@@ -75,7 +75,7 @@ class UploadReceiver:
             message = "there are too many large requests at a time; try again later"
             raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
 
-    async def _kept(self, body: bytes) -> UploadResponse:
+    async def _kept(self, body: bytearray) -> UploadResponse:
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._checks, read_request, body, self._accepted)
         return await loop.run_in_executor(self._puts, keep, found, self._place)
@@ -101,7 +101,7 @@ def _asks_first(headers: Headers) -> bool:
     return headers.get("expect", "").lower() == "100-continue"
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request) -> bytearray:
     try:
         return await read_body(request, MAX_BODY, BODY_SECONDS)
     except asyncio.TimeoutError:

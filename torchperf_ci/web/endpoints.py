@@ -51,7 +51,7 @@ class Endpoints:
         """The query API of the wiki: whatever stands behind ``/run/``, the question is the same."""
         try:
             posted = request.method == "POST"
-            body = await read_body(request, MOST_BODY, BODY_SECONDS) if posted else b""
+            body = await read_body(request, MOST_BODY, BODY_SECONDS) if posted else bytearray()
         except asyncio.TimeoutError:
             return told(408, f"the question took more than {BODY_SECONDS:g} s")
         if len(body) > MOST_BODY:

@@ -31,7 +31,7 @@ _NAMES = ("device", "arch", "branch", "commit")
 _LONGEST = 1000
 
 
-def question_of_body(body: bytes) -> tuple[StoreQuery, str]:
+def question_of_body(body: bytes | bytearray) -> tuple[StoreQuery, str]:
     """What a ``POST`` asks for, and in which format. Raises :class:`UsageError`."""
     try:
         asked = json.loads(body)
