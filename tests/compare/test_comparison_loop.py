@@ -156,7 +156,7 @@ def test_what_favours_whichever_begins_is_no_change_and_hides_none(script, run, 
 
 
 def test_what_is_not_settled_any_more_beside_a_later_control_gets_more_pairs(run, script, a_case) -> None:
-    """Four pairs beyond two of base against itself are proof, and none beside a later one that is as large as they are."""
+    """Four pairs beyond two of base against itself are proof, and none beside a later one as large as they are."""
     script.changes, script.controls = {"made/a": 0.03}, [0.0, 0.001, 0.0, 0.032]
     comparison = cases(a_case, "a", "b", "c")
     run(comparison, allocation=BudgetAllocation(comparison.cases, 0.03))
