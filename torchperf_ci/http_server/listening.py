@@ -8,13 +8,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.responses import JSONResponse
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server.client_deadlines import DeadlineProtocol
+from torchperf_ci.http_server.json_answers import client_of
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 CONNECTIONS = 1024
 """Connections at a time, most of which wait; a request over a further one is answered with 503."""
@@ -34,14 +37,15 @@ class HttpServer:
 
     def __init__(self, app: ASGIApp, address: tuple[str, int], trusted_proxy: str | None = None) -> None:
         _allow_many_files()
+        self._app = app
         self._socket = _listening(*address)
         config = uvicorn.Config(
-            app,
+            self._limited,
+            interface="asgi3",
             http=DeadlineProtocol,
             loop="asyncio",
             ws="none",
             lifespan="off",
-            limit_concurrency=CONNECTIONS,
             timeout_graceful_shutdown=FINISH_SECONDS,
             proxy_headers=bool(trusted_proxy),
             forwarded_allow_ips=trusted_proxy,
@@ -72,6 +76,14 @@ class HttpServer:
     def stop(self) -> None:
         """Have :meth:`run` return soon; from any thread."""
         self._server.should_exit = True
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if len(self._server.server_state.connections) > CONNECTIONS:
+            message = "there are too many connections; try again later"
+            log(client_of(scope), f"503 {message}")
+            app = JSONResponse({"message": message}, 503, {"Connection": "close"})
+        await app(scope, receive, send)
 
 
 def _listening(host: str, port: int) -> socket.socket:
