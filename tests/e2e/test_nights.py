@@ -23,7 +23,7 @@ def first(nights: Nights) -> Told:
 
 @pytest.fixture(scope="module")
 def slow(nights: Nights, first: Told) -> Told:
-    """After two weeks of nights like the first, one in which something is slow since the commit before its own."""
+    """After six weeks of nights like the first, one in which something is slow since the commit before its own."""
     (measured,) = first.artifacts.glob("torchperf-records-*/torchperf-records-*/v3/*/*/*/*/*.json")
     remember(nights.runner.caller, measured.read_bytes(), nights.commits[0])
     return nights.night("2026-11-02", nights.commits[SLOW + 1])
