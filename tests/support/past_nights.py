@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NIGHTS = 40
-"""Enough that a relapse after two slow nights and a good one is proven in its first night, whatever the machine does."""
+"""Enough that a relapse after two slow nights and a good one is proven in its first night, however noisy that is."""
 DAY = 86_400
 SPREAD = 0.1
 """Of the nights, as a share: where the tests run, one thread of a shared machine differs so much from run to run."""
