@@ -19,6 +19,7 @@ from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.torchbench_names import paper_models
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options.measuring_commands import DoctorOptions, ListOptions, RunOptions
 
+PAPER_COLUMNS = (
+    Column("in the paper"),
+    Column("torchperf's own"),
+    Column("the checkout's"),
+    Column("why not", "prose"),
+)
 WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose"))
 
 
@@ -105,9 +112,13 @@ def _selection(options: RunOptions, config: Config) -> Selection:
 def list_command(options: ListOptions) -> int:
     """Print the selected part of the catalogue of the environment under test, by default all of it."""
     config = find_config(options.config)
+    checkout = [f"{selection.TORCHBENCH}{options.torchbench}"] if options.torchbench else []
+    suite = [*options.suite, *checkout]
     under_test = selection.describe_environment(
-        selection.settings_of(config, suite=options.suite, python=options.python, device=options.device)
+        selection.settings_of(config, suite=suite, python=options.python, device=options.device)
     )
+    if checkout:
+        return _list_paper(under_test.known.workloads, json_output=options.json)
     entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
     if options.json:
         _print_json(
@@ -117,6 +128,17 @@ def list_command(options: ListOptions) -> int:
     rows = [_listed(entry, under_test.unavailable) for entry in entries]
     with actions.literal(sys.stdout):
         console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
+    return 0
+
+
+def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
+    models = [*paper_models(workloads)]
+    if json_output:
+        _print_json([asdict(model) for model in models])
+        return 0
+    rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
+    with actions.literal(sys.stdout):
+        console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
 

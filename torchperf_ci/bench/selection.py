@@ -120,6 +120,8 @@ def _combinations(
                 yield Case(entry["name"], mode, dtype, backend, size, entry["task"], entry["origin"])
 
 
+TORCHBENCH = "torchbench:"
+"""Of the name of a suite, before the path of a checkout of TorchBench."""
 PYTHON_FLAG = "--python"
 DESCRIBE_TIMEOUT = 120.0
 """Seconds for a first ``import torch`` from a cold disk, with room to spare."""
@@ -213,12 +215,14 @@ def python_under_test(given: str | None, flag: str = PYTHON_FLAG) -> str:
 
 
 def suite_files(names: Sequence[str]) -> tuple[str, ...]:
-    """The suite names that are paths of Python files, absolute."""
-    return tuple(_absolute(name) for name in names if name.endswith(".py"))
+    """The suite names that are paths, of Python files or checkouts of TorchBench, absolute."""
+    return tuple(_absolute(name) for name in names if name.endswith(".py") or name.startswith(TORCHBENCH))
 
 
 def _absolute(name: str) -> str:
     """A file's suite is called by its absolute path, because a worker need not share the caller's directory."""
+    if name.startswith(TORCHBENCH):
+        return f"{TORCHBENCH}{Path(name.removeprefix(TORCHBENCH)).absolute()}"
     return str(Path(name).absolute()) if name.endswith(".py") else name
 
 

@@ -43,7 +43,10 @@ OUTCOME = "outcome"
 
 SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in ones, which the suite itself names, too: but that is code for the environment under test."""
-_SUITES = f"{', '.join(SUITES)}, a suite of the config, or a Python file of workloads"
+_SUITES = (
+    f"{', '.join(SUITES)}, a suite of the config, a Python file of workloads, or torchbench:DIR, a checkout of "
+    "TorchBench"
+)
 SUITE = Option(
     "--suite",
     f"What to measure: {_SUITES}",
@@ -177,6 +180,11 @@ class ListOptions:
     filter: Sequence[str] = shared(FILTER)
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
+    torchbench: str | None = option(
+        "--torchbench",
+        "Show instead where the models of TorchBench's paper are to be had: here, in this checkout of it, or not",
+        metavar="DIR",
+    )
     json: bool = shared(JSON)
 
 

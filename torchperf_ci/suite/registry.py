@@ -9,13 +9,14 @@ import importlib.util
 import sys
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
 from torchperf_ci.suite.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
     from types import ModuleType
 
 # Modules whose workloads join the catalogue. Each is a static table: model libraries are imported by ``build`` alone.
@@ -114,6 +115,12 @@ def _workloads_of(module: ModuleType) -> Iterator[Workload]:
 
 
 def _load_file(path: Path) -> list[Workload]:
+    if str(path).startswith(PREFIX):
+        models = torchbench_workloads(Path(str(path).removeprefix(PREFIX)))
+        if not models:
+            problem = "no checkout of TorchBench: give the folder that has torchbenchmark/models"
+            raise BadSuiteFileError(path, None, problem)
+        return list(models)
     module = _execute(path)
     found = list(_workloads_of(module))
     if not found:

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
+from torchperf_ci.suite.torchbench import UnbuildableError
 
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device
@@ -79,7 +80,10 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
         raise UnsupportedError(msg)
     with pinned(request.dtype, device) as moved:
         torch.manual_seed(SEED)
-        task = workload.task_of(request.batch_size, request.mode, device.torch_type)
+        try:
+            task = workload.task_of(request.batch_size, request.mode, device.torch_type)
+        except UnbuildableError as error:
+            raise UnsupportedError(str(error)) from error
         task = _placed(task, request, device)
     return replace(_step(task, request, device), moved=moved)
 

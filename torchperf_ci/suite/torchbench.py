@@ -1,0 +1,154 @@
+"""The models of a TorchBench checkout as workloads: its own code builds them and takes their steps, offline.
+
+The names are found by looking at files: nothing of the checkout is imported before one of its models is built. Weights
+are random where it is torch.hub that would get others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchperf_ci.suite.workload import Task, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PREFIX = "torchbench:"
+"""Of the name of a suite, before the path of the checkout."""
+_MODELS = Path("torchbenchmark", "models")
+_MODEL = re.compile(r"^class Model\b", re.MULTILINE)
+_TASK = re.compile(r"^ +task = (\w+)\.(\w+)", re.MULTILINE)
+_TESTS = {"inference": "eval", "training": "train"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+_HUB_ERRORS = {"LocalEntryNotFoundError", "OfflineModeIsEnabled"}
+_CONNECTING = ("socket.connect", "socket.getaddrinfo")
+
+
+class UnbuildableError(Exception):
+    """A model of the checkout cannot be had here: the message says what it lacks."""
+
+
+def torchbench_workloads(root: Path) -> tuple[Workload, ...]:
+    """One for each folder of models that defines a ``Model``; none where ``root`` is no checkout."""
+    origin = f"torchbench@{_commit(root)}"
+    sources = sorted((root / _MODELS).glob("*/__init__.py"))
+    texts = {path.parent.name: path.read_text("utf-8", "replace") for path in sources}
+    return tuple(
+        Workload(f"torchbench/{name}", _task(text), _builder(root, name), {}, origin=origin)
+        for name, text in texts.items()
+        if _MODEL.search(text)
+    )
+
+
+def _task(source: str) -> str:
+    found = _TASK.search(source)
+    return " ".join(found.groups()).replace("_", " ").lower() if found else "TorchBench model"
+
+
+def _commit(root: Path) -> str:
+    """The checkout's, read from its files: whoever made them, no program of theirs runs."""
+    git = root / ".git"
+    try:
+        if git.is_file():  # of a worktree
+            git = root / git.read_text().removeprefix("gitdir: ").strip()
+        head = (git / "HEAD").read_text().strip()
+        reference = head.removeprefix("ref: ")
+        if head == reference:
+            return head[:10]
+        return _resolved(git, reference)[:10] or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _resolved(git: Path, reference: str) -> str:
+    shared = git / "commondir"
+    common = git / shared.read_text().strip() if shared.is_file() else git
+    if (common / reference).is_file():
+        return (common / reference).read_text().strip()
+    packed = (common / "packed-refs").read_text().splitlines()
+    return next((line.split()[0] for line in packed if line.endswith(f" {reference}")), "")
+
+
+def _builder(root: Path, name: str) -> Callable[..., Task]:
+    def build(mode: str, device: str) -> Task:
+        benchmark = _built(root, name, _TESTS[mode], device)
+        model = getattr(benchmark, "model", None)  # a few have several, under other names
+        module = model if isinstance(model, torch.nn.Module) else torch.nn.Identity()
+        return Task(module, step=lambda _mark: benchmark.invoke())
+
+    return build
+
+
+def _built(root: Path, name: str, test: str, device: str) -> Any:
+    os.environ.update(_OFFLINE)
+    sys.path.insert(0, str(root))
+    _keep_random_weights()
+    with _without_network() as refused:
+        try:
+            module = importlib.import_module(f"torchbenchmark.models.{name}")
+            return module.Model(test=test, device=device)
+        except (Exception, SystemExit) as error:
+            if why := _lack(error, refused):
+                raise UnbuildableError(why) from error
+            raise
+
+
+def _lack(error: BaseException, refused: list[str]) -> str:
+    """What an error is for that is no fault of the model; empty for any other."""
+    chain = [error]
+    while following := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(following)
+    if refused:
+        return f"wants to download from {refused[0]}"
+    if hub := [one for one in chain if type(one).__name__ in _HUB_ERRORS]:
+        return f"wants to download from a hub: {str(hub[0]).splitlines()[0]}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"needs the package {error.name}"
+    if isinstance(error, FileNotFoundError):
+        return f"needs the file {error.filename}"
+    return str(error) if isinstance(error, NotImplementedError) else ""
+
+
+class _NoWeights(dict[str, Any]):
+    """What stands for weights that are not downloaded: a module that loads it keeps its random ones."""
+
+
+@cache
+def _keep_random_weights() -> None:
+    """For the rest of this process, torch.hub gives no weights, and no module minds."""
+    load = torch.nn.Module.load_state_dict
+
+    def load_state_dict(self: torch.nn.Module, weights: Any, *arguments: Any, **more: Any) -> Any:
+        return None if isinstance(weights, _NoWeights) else load(self, weights, *arguments, **more)
+
+    torch.nn.Module.load_state_dict = load_state_dict  # type: ignore[assignment,method-assign]
+    torch.hub.load_state_dict_from_url = lambda *_, **__: _NoWeights()
+
+
+@contextmanager
+def _without_network() -> Iterator[list[str]]:
+    """Connections to other machines are refused within the block, and their names are kept."""
+    refused: list[str] = []
+    active = True
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if active and event in _CONNECTING:
+            address = arguments[0] if event == "socket.getaddrinfo" else arguments[1]
+            refused.append(str(address[0] if isinstance(address, tuple) else address))
+            msg = "a model is built without the network"
+            raise ConnectionRefusedError(msg)
+
+    sys.addaudithook(hook)
+    try:
+        yield refused
+    finally:
+        active = False
