@@ -140,7 +140,9 @@ def test_what_people_copy_ends_and_runs_once_at_a_time(name) -> None:
 @pytest.mark.parametrize("name", copied.workflows())
 def test_what_people_copy_to_a_runner_without_a_gpu_installs_no_libraries_of_gpus(name) -> None:
     for job in yaml.safe_load(copied.workflows()[name])["jobs"].values():
-        lines = "\n".join(step.get("run", "") for step in job.get("steps", [])).splitlines()
+        steps = job.get("steps", [])
+        scripts = [step.get("run") or step.get("with", {}).get("install", "") for step in steps]
+        lines = "\n".join(scripts).splitlines()
         for line in lines:
             if "install" in line and "torch" in line and job["runs-on"].startswith("ubuntu"):
                 assert re.search(r"--index-url https://download\.pytorch\.org/whl/(nightly/)?cpu$", line)

@@ -131,7 +131,7 @@ SH2
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ -f $requirements ]] || fail "there is no extra '$needs': give store, or none"
-readonly same=$RUNNER_TEMP/torchperf-$(fingerprint 'sys.executable, sys.version' torchperf_ci actions/setup/requirements*.txt)
+same=$RUNNER_TEMP/torchperf-$(fingerprint 'sys.executable, sys.version' torchperf_ci actions/setup/requirements*.txt)
 case $needs in
   upload) enough=("$same-upload" "$same" "$same-store") ;;
   store) enough=("$same-store") ;;

@@ -153,7 +153,10 @@ def test_an_upload_takes_what_the_action_of_test_infra_takes() -> None:
 
 def test_the_root_action_has_the_inputs_and_outputs_of_the_others() -> None:
     inputs, uploads = ACTIONS[ROOT]["inputs"], ACTIONS[UPLOAD]["inputs"]
-    own = {name: inputs[name] for name in ("on-failure", "upload-to", "against", "github-token")}
+    own = {
+        name: inputs[name]
+        for name in ("install", "python", "on-failure", "upload-to", "against", "github-token")
+    }
     known = {**ACTIONS[CHECK]["inputs"], **uploads, **ACTIONS[RUN]["inputs"], **own}
     assert inputs.items() <= known.items()
     shown = ("verdicts", "regressed", "broken", "candidates", "judged", "unjudged")
@@ -176,7 +179,8 @@ def test_the_root_action_hands_each_input_on() -> None:
     runs, uploads, checks = (step(ROOT, name)["env"] for name in ("run", "upload", "check"))
     of_run = {name for name in inputs if name in OPTIONS[RUN]}
     assert {key: value for key, value in runs.items() if "inputs." in value} == {
-        OPTIONS[RUN][name].env: f"${{{{ inputs.{name} }}}}" for name in of_run
+        **{OPTIONS[RUN][name].env: f"${{{{ inputs.{name} }}}}" for name in of_run},
+        OPTIONS[RUN]["python"].env: "${{ inputs.python || steps.under-test.outputs.python }}",
     }
     assert {key: value for key, value in uploads.items() if "inputs." in value} == {
         "GITHUB_TOKEN": "${{ inputs.github-token }}",
@@ -195,7 +199,7 @@ def test_the_root_action_hands_each_input_on() -> None:
             for name in ("against", "store", "role", "region", "on-failure")
         },
     }
-    assert inputs == of_run | {"upload-to", "role", "region", "github-token", "against", "store"}
+    assert inputs == of_run | {"install", "upload-to", "role", "region", "github-token", "against", "store"}
 
 
 @pytest.mark.parametrize("action", [ROOT, CHECK])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -103,15 +104,27 @@ def test_an_extra_that_is_none_is_told(job) -> None:
 
 @pytest.fixture
 def installing(job, toolkits) -> dict[str, str]:
-    """A job whose runner keeps the wheels of an earlier one, and reaches no package index."""
+    """A job whose runner keeps the wheels of earlier ones, and reaches no package index."""
     python = (toolkits.parent / "output").read_text().splitlines()[0].removeprefix("python=")
     keep = Path(job["RUNNER_TEMP"]) / "tool cache"
     keep.mkdir()
-    for wheels in toolkits.parent.glob("torchperf-wheels-*"):
-        shutil.copytree(wheels, keep / wheels.name, copy_function=os.link)
     none = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
     found = {"PATH": os.environ["PATH"], "PYTHON": python, "RUNNER_TOOL_CACHE": str(keep)}
-    return {**job, **none, **found}
+    made = {**job, **none, **found}
+    for wheels in toolkits.parent.glob("torchperf-wheels-*"):
+        shutil.copytree(wheels, keep / wheels.name, copy_function=os.link)
+    base, least = (Path(plan(made, needs)["wheels"]) for needs in ("", "upload"))
+    shutil.copytree(base, least, ignore=shutil.ignore_patterns("numpy-*"), copy_function=os.link)
+    return made
+
+
+def plan(environ: dict[str, str], needs: str = "", **more: str) -> dict[str, str]:
+    """What the cache would be asked for."""
+    answer = Path(environ["RUNNER_TEMP"]) / "plan"
+    answer.unlink(missing_ok=True)
+    environ = {**environ, "GITHUB_OUTPUT": str(answer), "TORCHPERF_NEEDS": needs, **more}
+    subprocess.run(["bash", ACTIONS / "setup/install.sh", "plan"], env=environ, check=True, timeout=60)
+    return dict(line.split("=", 1) for line in answer.read_text().splitlines())
 
 
 PACKAGES = {"upload": {"boto3"}, "": {"boto3", "numpy"}, "store": {"boto3", "numpy", "chdb"}}
@@ -125,6 +138,24 @@ def test_only_what_is_needed_is_installed_from_wheels_that_are_there(installing,
     site = next(command.parent.glob("venv/lib/python*/site-packages"))
     assert {name for name in PACKAGES["store"] if (site / name).exists()} == PACKAGES[needs]
     assert not list(command.parent.glob("uv*"))
+
+
+def test_what_an_upload_needs_is_enough_to_upload(installing, tmp_path) -> None:
+    command = installed({**installing, "TORCHPERF_NEEDS": "upload"})
+    record = {
+        "benchmark": {"name": "b"},
+        "model": {"name": "m"},
+        "metric": {"name": "x", "benchmark_values": [1]},
+    }
+    (tmp_path / "records.json").write_text(json.dumps([record]))
+    call = [command, "upload", tmp_path / "records.json", "--to", tmp_path / "kept", "--dry-run"]
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert "1 record in 1 object would be sent" in shown.stdout + shown.stderr
+    measured = subprocess.run([command, "run"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (measured.returncode, measured.stderr[:49]) == (
+        2,
+        "torchperf: error: run needs packages that are not",
+    )
 
 
 def test_a_later_step_takes_what_an_earlier_one_made_where_that_is_enough(installing) -> None:
@@ -141,18 +172,10 @@ def installed(environ: dict[str, str]) -> Path:
 
 
 def test_the_cache_is_asked_once_for_each_lock(installing) -> None:
-    def plan(**more: str) -> dict[str, str]:
-        answer = Path(installing["RUNNER_TEMP"]) / "plan"
-        answer.unlink(missing_ok=True)
-        environ = {**installing, "GITHUB_OUTPUT": str(answer), **more}
-        done = subprocess.run(["bash", ACTIONS / "setup/install.sh", "plan"], env=environ, check=True)
-        assert done.returncode == 0
-        return dict(line.split("=", 1) for line in answer.read_text().splitlines())
-
-    base, store = plan(), plan(TORCHPERF_NEEDS="store")
+    base, store = plan(installing), plan(installing, "store")
     assert base["missing"] == store["missing"] == ""
     assert base["key"] != store["key"]
-    elsewhere = plan(RUNNER_TOOL_CACHE="")
+    elsewhere = plan(installing, RUNNER_TOOL_CACHE="")
     assert elsewhere["missing"] == "true"
     assert elsewhere["key"] == base["key"]
     assert elsewhere["wheels"].startswith(installing["RUNNER_TEMP"])

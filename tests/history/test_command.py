@@ -79,7 +79,7 @@ def test_the_table_of_files_says_what_and_where(tmp_path: Path, capsys: pytest.C
     assert "point 30 (b30)" in first
     assert "+1" in first
     assert "point 60 (b60)" in second
-    assert err == "2 changes in 1 of 1 series: 2 where nobody knows which way is better\n"
+    assert err == "2 changes in 1 of 1 series: 2 of unknown direction\n"
 
 
 def test_records_tell_when_which_commits_and_what_recovered(

@@ -23,6 +23,12 @@ _TORCH = (
     r'python3 -m venv "\$RUNNER_TEMP/torch"\n +"\$RUNNER_TEMP/torch/bin/pip" install .*',
     'ln -s "$TORCH" "$RUNNER_TEMP/torch"',
 )
+_INSTALL = (
+    r"pip install --pre torch .*",
+    """|
+            site=$("$TORCH/bin/python" -c 'import site; print(site.getsitepackages()[0])')
+            printf '%s\\n' "$site" >"$(echo "$VENV"/lib/python*/site-packages)/torch.pth\"""",
+)
 _ROLE = (r"arn:aws:iam::ACCOUNT:role/ROLE", ROLE)
 _SMALL = "benchmarks/my_suite.py"
 
@@ -32,8 +38,8 @@ def _bucket(prefix: str) -> tuple[str, str]:
 
 
 REPLACED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "README.md: Benchmarks": (_TORCH, (r"suite: quick", f"suite: {_SMALL}")),
-    "docs/actions.md: Benchmarks": (_TORCH, _ROLE, _bucket("benchmarks"), (r" +quick\n", "")),
+    "README.md: Benchmarks": (_INSTALL, (r"upload-to:", f"suite: {_SMALL}\n          upload-to:")),
+    "docs/actions.md: Benchmarks": (_INSTALL, _ROLE, _bucket("benchmarks"), (r" +quick\n", "")),
     "docs/actions.md: Upload": (_ROLE, _bucket("upload")),
     "docs/checking.md: Nightly": (
         _TORCH,

@@ -46,7 +46,7 @@ def copy_project(copy: Path) -> None:
 def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
     """Install the toolkit in ``folder`` where no other process of these tests has done it yet; the script to link it.
 
-    One for uploads alone, one for measuring, one for a store, for the Python that jobs find first, that of ``torch``.
+    That is with and without what a store needs, and for the Python that jobs find first, that of ``torch``.
     """
     folder.mkdir(exist_ok=True)
     script, output = folder / "link.sh", folder / "output"
@@ -59,7 +59,7 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         setup = project / "actions/setup"
         subprocess.run(["bash", str(setup / "find_python.sh")], env=environ, check=True, timeout=60)
         environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
-        for needs in ("upload", "", "store"):  # from the least: a later one takes what is enough
+        for needs in ("", "store"):
             environ["TORCHPERF_NEEDS"] = needs
             subprocess.run(["bash", str(setup / "install.sh")], env=environ, check=True, timeout=600)
         script.write_text(LINK)

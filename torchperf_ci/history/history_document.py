@@ -49,7 +49,7 @@ _TONES: Mapping[ChangeWord, Literal["bad", "warning", "good"]] = {
 _WORDS: Mapping[ChangeWord, str] = {
     "regressed": "regressed",
     "improved": "improved",
-    "changed": "where nobody knows which way is better",
+    "changed": "of unknown direction",
 }
 
 

@@ -137,7 +137,7 @@ class HistoryOptions:
     )
     direction: str = option(
         "--direction",
-        "Which way is better in the files of --csv; both: nobody knows",
+        "Which way is better in the files of --csv; both: unknown",
         metavar="up|down|both",
         default="both",
         choices=("up", "down", "both"),
