@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -63,10 +66,15 @@ def get(url: str, path: str, **more: Any) -> requests.Response:
     return requests.get(f"{url}{path}", auth=READER, timeout=SECONDS, **more)
 
 
-def upload(url: str, password: str = UPLOADER.password, **more: Any) -> requests.Response:
+def uploaded(password: str = UPLOADER.password) -> bytes:
+    """The body of an upload."""
     record = {"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}
     fields = {"username": UPLOADER.username, "s3_path": "v3/a", "content": json.dumps(record)}
-    return requests.post(f"{url}upload", json={**fields, "password": password}, timeout=SECONDS, **more)
+    return json.dumps({**fields, "password": password}).encode()
+
+
+def upload(url: str, password: str = UPLOADER.password) -> requests.Response:
+    return requests.post(f"{url}upload", data=uploaded(password), timeout=SECONDS)
 
 
 def test_uploaders_and_readers_have_passwords_of_their_own(url: str, folder: Path) -> None:
@@ -93,12 +101,16 @@ def test_a_proxy_may_leave_the_path_on_or_take_it_off(url: str) -> None:
     assert get(without, "performance").status_code == 404
 
 
+def host_and_port(url: str) -> tuple[str, int]:
+    host, port = re.findall(r"//(.+):(\d+)/", url)[0]
+    return host, int(port)
+
+
 @contextmanager
 def asking_slowly(url: str, sent: bytes) -> Iterator[socket.socket]:
     """A connection over which the beginning of a question came."""
-    host, port = re.findall(r"//(.+):(\d+)/", url)[0]
     head = requests.Request("POST", f"{url}run/x", auth=READER).prepare().headers["authorization"]
-    with socket.create_connection((host, int(port)), timeout=SECONDS) as slow:
+    with socket.create_connection(host_and_port(url), timeout=SECONDS) as slow:
         slow.sendall(f"POST /run/x HTTP/1.1\r\nHost: x\r\nAuthorization: {head}\r\n".encode() + sent)
         yield slow
 
@@ -173,3 +185,35 @@ def test_a_store_that_goes_away_is_told_until_it_is_back(
     assert f"the store: chdb://{folder}/store" in capfd.readouterr().err
     (folder / "elsewhere").rename(folder / "store")
     assert get(url, "readyz").status_code == 200
+
+
+def test_an_upload_that_has_begun_is_finished_before_it_stops(store: Store, folder: Path) -> None:
+    options = ["--store", f"chdb://{folder}/store", "--bind", "127.0.0.1:0", "--to", f"{folder}/received"]
+    credentials = {"UPLOADER_USERNAME": UPLOADER.username, "UPLOADER_PASSWORD": UPLOADER.password}
+    command = [sys.executable, "-m", "torchperf_ci", "serve", *options]
+    body = uploaded()
+    head = f"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    with subprocess.Popen(
+        command, env={**os.environ, **credentials}, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr
+            url = process.stderr.readline().split()[-1]
+            with socket.create_connection(host_and_port(url), timeout=SECONDS) as begun:
+                begun.sendall(head.encode() + body[:10])
+                assert requests.get(f"{url}healthz", timeout=SECONDS).text == "alive\n"
+                process.terminate()
+                with pytest.raises(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+                begun.sendall(body[10:])
+                assert begun.recv(12) == b"HTTP/1.1 200"
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+    assert list(open_place(f"{folder}/received").keys()) == ["v3/a"]
+
+
+def test_who_would_take_uploads_of_nobody_does_not_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torchperf_ci", "serve", "--to", "kept"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, "set UPLOADER_USERNAME and UPLOADER_PASSWORD" in done.stderr) == (2, True)
