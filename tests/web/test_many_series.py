@@ -1,0 +1,107 @@
+"""Pages of ten thousand series and as many changes of level: documents made directly, on the pages of a real site."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.web.catalogue import RunFacts, SeriesSpan, StoreCatalogue
+from torchperf_ci.web.documents import as_json
+from torchperf_ci.web.overview import (
+    GroupEntry,
+    GroupSummary,
+    RegressionEntry,
+    Trend,
+    index_document,
+    overview_document,
+    regressions_document,
+)
+from torchperf_ci.web.series_document import ChangeEntry
+from torchperf_ci.web.site import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page, Route
+
+START, DAY, NIGHTS, MODELS = 1_767_225_600, 86_400, 300, 250
+MACHINES = ("H100", "MI300X", "B200", "Xeon", "Neoverse")
+METRICS = ("latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "status")
+ADDRESS = "http://many.test/"
+
+
+def documents() -> dict[str, bytes]:
+    """What every page begins with, by its path below ``data/``."""
+    groups = [SeriesGroup("octo/models", "nightly", "cuda", arch) for arch in MACHINES]
+    runs = {group: [run(group, night) for night in range(NIGHTS)][::-1] for group in groups}
+    series = [
+        Series("octo/models", "nightly", f"model-{number:04}", mode, "bf16", "inductor", "cuda", arch, metric)
+        for arch, number, mode, metric in product(MACHINES, range(MODELS), ("inference", "training"), METRICS)
+    ]
+    span = SeriesSpan(START, START + NIGHTS * DAY, NIGHTS)
+    summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
+    return {
+        "index.json": as_json(index_document(StoreCatalogue(dict.fromkeys(series, span), runs), [])),
+        "overview.json": as_json(overview_document(summaries, [])),
+        "regressions.json": as_json(regressions_document(summaries, [])),
+    }
+
+
+def run(group: SeriesGroup, night: int) -> RunFacts:
+    name = f"{MACHINES.index(group.arch):05x}{night:05x}"
+    return RunFacts(name, name, *group, "main", f"{night:040x}", START + night * DAY, START + night * DAY, "")
+
+
+def summary(runs: list[RunFacts], series: list[Series]) -> GroupSummary:
+    change = ChangeEntry(START, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None, [])
+    changes = [RegressionEntry(one.id, asdict(one), "ms", change) for one in series]
+    trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
+    counts = {"pass": len(series)}
+    return GroupSummary(
+        GroupEntry(runs[0], runs[1], counts, 0, [], trend, len(series), len(changes), 0), changes
+    )
+
+
+@pytest.fixture(scope="module")
+def many(browser: Browser) -> Iterator[Page]:
+    """A browser in front of pages that have these documents."""
+    found = documents()
+
+    def answer(route: Route) -> None:
+        path = re.sub(r"\?.*", "", route.request.url.removeprefix(ADDRESS))
+        if path.startswith("data/"):
+            route.fulfill(body=found[path.removeprefix("data/")], content_type="application/json")
+        else:
+            file = PAGES / path
+            route.fulfill(path=file / "index.html" if file.is_dir() else file)
+
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/*", answer)
+    yield page
+    context.close()
+
+
+def test_ten_thousand_series_are_found_by_typing(many: Page) -> None:
+    many.goto(f"{ADDRESS}series/")
+    many.wait_for_selector("main:not([aria-busy]) > *")
+    assert many.locator("h1").inner_text() == "Find one of 10,000 series"
+    assert many.locator("tbody tr").count() == 50
+    many.get_by_label("Find series").fill("xeon 0042 training latency")
+    assert many.get_by_role("status").inner_text() == "1 series matches."
+    many.get_by_label("Find series").fill("training")
+    assert many.get_by_role("status").inner_text() == "5,000 series match; the first 50."
+    assert many.locator(".found li").count() == 50
+
+
+@pytest.mark.parametrize(("path", "rows"), [("", 1), ("regressions/", 200), ("run/", 200)])
+def test_no_page_shows_all_of_very_much(many: Page, path: str, rows: int) -> None:
+    """Regressions of one range of commits are one row of the overview."""
+    many.goto(ADDRESS + path)
+    many.wait_for_selector("main:not([aria-busy]) > *")
+    assert many.locator("tbody tr").count() == rows
