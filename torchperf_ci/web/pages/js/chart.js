@@ -68,7 +68,7 @@ function options(rows, relative, runs, narrow, said) {
   const value = (number) => (relative ? change(number) : String(Number(number.toPrecision(4))));
   const moment = (time, step) => (step < 86_400 ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
   return {
-    legend: { show: false }, padding: [20, 12, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
+    legend: { show: false }, padding: [20, 34, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
     axes: [
       { ...axis, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
       { ...axis, size: 56, values: (_, values) => values.map(value) },
@@ -77,7 +77,7 @@ function options(rows, relative, runs, narrow, said) {
     series: [{}, ...rows.map((row, index) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
       paths: row.levels.length ? () => null : undefined, // levels are the lines of what has them
-      points: { show: true, size: runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
+      points: { show: true, size: runs < 100 ? 7 : runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     hooks: { drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
