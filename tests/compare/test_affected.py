@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import pairs
 from torchperf_ci.bench.files_read import FilesRead
+from torchperf_ci.compare import command
 from torchperf_ci.compare.affected import tree_change, why_affected
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
@@ -17,6 +17,8 @@ from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torchperf_ci.compare.compared_case import Comparison
 
     Git = Callable[..., str]
 
@@ -99,7 +101,8 @@ def test_what_read_others_is_not(tmp_path: Path) -> None:
     assert not why_affected(read, ["parts/fast.py"], [Path("/tree"), tmp_path])
 
 
-def compare(repo: Path, torch_environment: Path, base: str, head: str, *more: str) -> tuple[int, list, list]:
+def compare(repo: Path, torch_environment: Path, base: str, head: str) -> tuple[dict, list[str]]:
+    """Verdict and reason by workload and metric, and the notes."""
     suite, out = repo.parent / "suite.py", repo.parent / "verdicts.json"
     sides = (
         "--base",
@@ -111,40 +114,30 @@ def compare(repo: Path, torch_environment: Path, base: str, head: str, *more: st
         "--python",
         f"{torch_environment}/bin/python",
     )
-    code = cli.main(
-        [
-            "compare",
-            "--affected",
-            *sides,
-            "--suite",
-            str(suite),
-            "--out",
-            str(out),
-            "--min-effect",
-            "0.2",
-            *more,
-        ]
-    )
+    cli.main(["compare", "--affected", *sides, "--suite", str(suite), "--out", str(out)])
     judgement = read_verdicts(out)
     found = {(one.series.model, one.series.metric): (one.verdict, one.why) for one in judgement.verdicts}
-    return code, found, judgement.notes
+    return found, [*judgement.notes]
 
 
-def test_a_slowdown_in_what_is_imported_late_is_found_and_the_rest_not_measured(
+def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     repo: Path,
     git: Git,
     torch_environment: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
-    monkeypatch.setattr(pairs, "QUADS", 5)
+    measured: list[str] = []
+
+    def measure_rounds(comparison: Comparison, *_: object) -> None:
+        measured.extend(compared.case.workload for compared in comparison.cases)
+
+    monkeypatch.setattr(command, "measure_rounds", measure_rounds)
     base = commit(git, repo)
     (repo / "parts/fast.py").write_text("def run(x):\n    return sum(x + n for n in range(30))\n")
-    head = commit(git, repo)
-    code, verdicts, notes = compare(repo, torch_environment, base, head, "--budget", "900")
-    assert code == 1
-    assert verdicts["parts/fast", "latency(ms)"][0] == "regressed"
+    verdicts, notes = compare(repo, torch_environment, base, commit(git, repo))
+    assert measured == ["parts/fast"]
+    assert verdicts["parts/fast", "latency(ms)"][0] == "noisy"
     word, why = verdicts["parts/other", "latency(ms)"]
     assert (word, why) == ("not-affected", "at base it reads none of the files that change: parts/fast.py")
     assert notes[0] == f"1 case not measured: {why}"
