@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +36,15 @@ from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import Option, options_of
 from torchperf_ci.records.schema import schema
 from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
+from torchperf_ci.suite.chosen_models import CHOSEN, ChosenModel
+from torchperf_ci.suite.registry import catalogue
 from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_ci.suite.workload import Workload
 
 DOCS = Path(__file__).parent
 PROJECT = DOCS.parent
@@ -56,6 +61,7 @@ def outputs() -> dict[Path, str]:
         DOCS / "record.md": with_table(DOCS / "record.md", record_table()),
         DOCS / "pull-requests.md": with_table(DOCS / "pull-requests.md", comment_quoted()),
         DOCS / "security.md": with_table(DOCS / "security.md", permissions_table()),
+        DOCS / "suite.md": with_table(DOCS / "suite.md", suite_table()),
     }
 
 
@@ -206,6 +212,33 @@ def rights(file: Path) -> Iterator[tuple[str, str, str, str]]:
         name = re.sub(r" ?\$\{\{.*?\}\}", "", job["name"])
         for right, level in job["permissions"].items():
             yield f"`{file.name}`", name, f"`{right}: {level}`", next(reasons)
+
+
+def suite_table() -> str:
+    """What the suites of models cover; then one row a model, in the order in which they were chosen."""
+    found = catalogue()
+    core, models = found.suites["core"], found.suites["models"]
+    domains = Counter(found.workloads[name].domain for name in models)
+    total = sum(model.adds for model in CHOSEN)
+    covered = sum(model.adds for model in CHOSEN if model.name in core)
+    rows = [suite_row(model, found.workloads[model.name], model.name in core) for model in CHOSEN]
+    head = ("model (◆ in `core`)", "task", "made by", "CPU s", "triples", "adds", "alone")
+    unmeasured = [f"`{name}`" for name in models[len(CHOSEN) :]]
+    return "\n".join(
+        (
+            f"{len(models)} models: {', '.join(f'{count} {domain}' for domain, count in domains.most_common())}.",
+            f"The {len(CHOSEN)} whose use was measured cover {total} triples, the {len(core)} of `core` {covered} of",
+            f"them ({covered / total:.0%}).\n",
+            markdown(head, rows),
+            *([f"Not measured yet, and therefore last: {', '.join(unmeasured)}.\n"] if unmeasured else []),
+        )
+    )
+
+
+def suite_row(model: ChosenModel, workload: Workload, in_core: bool) -> tuple[str, ...]:
+    """One model of the suite."""
+    numbers = (f"{model.cpu_seconds:.3f}", str(model.triples), str(model.adds), str(model.alone))
+    return f"`{model.name}`{' ◆' * in_core}", workload.task, workload.origin, *numbers
 
 
 def markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -276,6 +276,13 @@ COMMANDS = (
         "bench.suite_coverage:coverage_command",
     ),
     Command(
+        "suite discover",
+        "Try architectures of the installed libraries, and write a suite of those that add something.",
+        "torchperf suite discover --filter 'vision/timm_*' --out discovered.py",
+        "measuring_commands:DiscoverOptions",
+        "bench.suite_discovery:discover_command",
+    ),
+    Command(
         "doctor",
         "Say whether this machine can give trustworthy numbers, and what to do about each finding.",
         "torchperf doctor --device cuda",

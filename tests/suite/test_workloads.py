@@ -10,7 +10,8 @@ from torchperf_ci.suite import Task, Workload
 from torchperf_ci.suite.registry import catalogue
 
 CATALOGUE = catalogue()
-DOMAIN = [CATALOGUE.workloads[name] for name in CATALOGUE.suites["core"]]
+MODELS = [CATALOGUE.workloads[name] for name in CATALOGUE.suites["models"]]
+DOMAIN = [entry for entry in MODELS if not entry.requires]
 OPERATORS = [CATALOGUE.workloads[name] for name in CATALOGUE.suites["operators"]]
 TRAINED = [entry for entry in DOMAIN if "training" in entry.modes]
 ALL = [*DOMAIN, *OPERATORS]

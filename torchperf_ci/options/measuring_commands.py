@@ -208,6 +208,22 @@ class CoverageOptions:
 
 
 @dataclass(frozen=True)
+class DiscoverOptions:
+    """The options of ``torchperf suite discover``."""
+
+    config: str | None = shared(CONFIG)
+    suite: Sequence[str] = shared(replace(SUITE, help=f"What there is: {_SUITES}", otherwise="models"))
+    filter: Sequence[str] = shared(
+        replace(FILTER, help="Only architectures whose workload's name would match one of these globs")
+    )
+    python: str | None = shared(PYTHON)
+    timeout: float = shared(TIMEOUT)
+    out: str = option(
+        "--out", "Python file for the workloads, which is a suite", metavar="FILE", default="discovered.py"
+    )
+
+
+@dataclass(frozen=True)
 class DoctorOptions:
     """The options of ``torchperf doctor``."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.suite.chosen_models import CHOSEN
 from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
 from torchperf_ci.suite.workload import Workload
 
@@ -51,6 +52,8 @@ QUICK = (
 
 SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in suites."""
+MODELS_OF_LIBRARIES_IN_CORE = 30
+"""The first of those in the table by what they cover, after all that need PyTorch alone."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,10 @@ def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
     transformers = tuple(name for name, entry in workloads.items() if entry.origin == "transformers")
-    models = tuple(name for name in workloads if name not in operators)
-    core = tuple(name for name in models if not workloads[name].requires)
+    measured = [model.name for model in CHOSEN]
+    models = tuple(dict.fromkeys((*measured, *(name for name in workloads if name not in operators))))
+    of_libraries = [name for name in models if workloads[name].requires]
+    core = tuple(name for name in models if name not in of_libraries[MODELS_OF_LIBRARIES_IN_CORE:])
     available = tuple(name for name, entry in workloads.items() if not entry.unavailable)
     return dict(zip(SUITES, (QUICK, core, models, operators, transformers, available), strict=True))
 

@@ -28,6 +28,7 @@ from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, bui
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
 from torchperf_ci.machine.devices import device as device_of
+from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class WorkerSession:
             "inventory": self.inventory,
             "api_use": self.api_use,
             "files_that_call": self.files_that_call,
+            "architectures": self.architectures,
             "begin_file_trace": self.begin_file_trace,
             "end_file_trace": self.end_file_trace,
         }
@@ -242,6 +244,11 @@ class WorkerSession:
         found = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
         return {"lines": [asdict(line) for line in found], "graph_breaks": breaks}
+
+    def architectures(self, files: list[str], filters: list[str]) -> Answer:
+        """By name those of the installed libraries that no workload is made of, each as the call that makes one."""
+        known = catalogue([Path(file) for file in files]).workloads
+        return {found.name: found.call for found in find_architectures(known, filters)}
 
     def inventory(self) -> Answer:
         """All that a step may use of this torch."""

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Choose the suite `models` by what was measured, and write its table, torchperf_ci/suite/chosen_models.py.
+
+    torchperf suite coverage --json --python models/bin/python > coverage.json
+    python benchmarks/choose_models.py coverage.json
+    python docs/generate.py
+
+The models that need PyTorch alone come first. A model whose step takes longer than two seconds is left out. Prints how
+much a night covers that ends early.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import torchperf_ci.suite
+from torchperf_ci.bench.api_coverage import ApiUse, together
+from torchperf_ci.bench.greedy_choice import ChosenWorkload, choose
+from torchperf_ci.suite.registry import catalogue
+
+MOST_SECONDS = 2.0
+RANDOM_ORDERS = 200
+TABLE = Path(torchperf_ci.suite.__file__).parent / "chosen_models.py"
+HEAD = '''"""Written by benchmarks/choose_models.py: the models in the order of the suite, and what each covers.
+
+A triple is a family of ATen operators with the dtype and the layout that it ran on. A row has the CPU seconds of a
+training step on one thread, or of an inference where there is no training; the triples of both modes; how many of them
+no row above has; and how many no other row has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ChosenModel(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    cpu_seconds: float
+    triples: int
+    adds: int
+    alone: int
+
+
+CHOSEN = (
+'''
+
+
+def main() -> None:
+    """Write the table, and print the curve."""
+    uses = measured(json.loads(Path(sys.argv[1]).read_text("utf-8")))
+    first = [name for name, entry in catalogue().workloads.items() if name in uses and not entry.requires]
+    chosen = choose(uses, first)
+    TABLE.write_text(HEAD + "".join(map(row, chosen)) + ")\n", encoding="utf-8")
+    free = [entry.name for entry in choose(uses, [])]
+    generator = random.Random(0)
+    shuffled = [generator.sample(free, len(free)) for _ in range(RANDOM_ORDERS)]
+    print("models  greedy  random (mean of 200)  of this table")
+    for count in (5, 10, 20, len(first), 30, len(first) + 30, len(uses)):
+        mean = sum(covered(uses, order[:count]) for order in shuffled) / RANDOM_ORDERS
+        table = covered(uses, [entry.name for entry in chosen[:count]])
+        print(f"{count:6}  {covered(uses, free[:count]):6}  {mean:20.0f}  {table:13}")
+
+
+def measured(answer: dict[str, list[dict[str, object]]]) -> dict[str, ApiUse]:
+    """By model what its modes use together, and the CPU seconds of the slowest; without operators and slow models."""
+    found: dict[str, ApiUse] = {}
+    for case in answer["cases"]:
+        name, use = str(case["workload"]), ApiUse.of(case)
+        before = found.get(name, ApiUse())
+        both = together((before, use))
+        found[name] = ApiUse(both.functions, both.triples, max(before.cpu_seconds, use.cpu_seconds))
+    return {
+        name: use
+        for name, use in found.items()
+        if use.cpu_seconds <= MOST_SECONDS and not name.startswith("operators/")
+    }
+
+
+def covered(uses: dict[str, ApiUse], names: list[str]) -> int:
+    """How many triples the models have."""
+    return len(together(uses[name] for name in names).triples)
+
+
+def row(entry: ChosenWorkload) -> str:
+    """A line of the table."""
+    return f'    ChosenModel("{entry.name}", {entry.cpu_seconds:.3f}, {entry.triples}, {entry.adds}, {entry.alone}),\n'
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Architectures that the installed libraries have and the suite lacks, each as the call that makes a workload of it."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.suite.library_import import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+_SMALL: Mapping[str, int] = {
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embed_dim"), 256),
+    **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim", "d_ff"), 512),
+    **dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers"), 2
+    ),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 4),
+    **dict.fromkeys(
+        ("encoder_attention_heads", "decoder_attention_heads", "num_local_experts", "num_experts"), 4
+    ),
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 8000,
+    "image_size": 128,
+}
+"""What makes an architecture of transformers small, by the names that its configs have for it."""
+_DOMAINS = {
+    "language": ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM"),
+    "speech": ("AUDIO_CLASSIFICATION", "SPEECH_SEQ_2_SEQ"),
+    "vision": ("IMAGE_CLASSIFICATION", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "VIDEO_CLASSIFICATION"),
+}
+_SIZES = (
+    "atto",
+    "femto",
+    "pico",
+    "nano",
+    "xxtiny",
+    "xxs",
+    "xtiny",
+    "tiny",
+    "mini",
+    "small",
+    "_s",
+    "_t",
+    "_b0",
+)
+_TOKENS = 64
+_IMAGE_SIZE = 128
+
+
+@dataclass(frozen=True)
+class FoundArchitecture:
+    """The name that its workload would have, and the Python expression that makes it."""
+
+    name: str
+    call: str
+
+
+def find_architectures(known: Collection[str], filters: Sequence[str]) -> list[FoundArchitecture]:
+    """Those of the libraries that are installed, less those that the workloads called ``known`` are made of.
+
+    ``filters`` are globs, of which one must match the name; no glob, no limit. Nobody has tried what is found: a small
+    config does not fit every architecture.
+    """
+    finders = {"transformers": _transformers, "timm": _timm, "torchvision": _torchvision}
+    return [
+        FoundArchitecture(name, call())
+        for library, finder in finders.items()
+        if importlib.util.find_spec(library)
+        for name, call in finder(known)
+        if name not in known and (not filters or any(fnmatchcase(name, glob) for glob in filters))
+    ]
+
+
+def _transformers(_known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+    transformers = import_library("transformers")
+    auto = import_library("transformers.models.auto.modeling_auto")
+    for domain, heads in _DOMAINS.items():
+        architectures = {
+            name for head in heads for name in getattr(auto, f"MODEL_FOR_{head}_MAPPING_NAMES", {})
+        }
+        for architecture in sorted(architectures):
+            name = f"{domain}/hf_{architecture}"
+            yield name, partial(_huggingface_call, transformers, name, architecture)
+
+
+def _huggingface_call(transformers: Any, name: str, architecture: str) -> str:
+    settings = {"tokens": _TOKENS, **_small_settings(transformers, architecture)}
+    arguments = "".join(f", {key}={value}" for key, value in settings.items())
+    return f'huggingface("{name}", "{architecture}"{arguments})'
+
+
+def _small_settings(transformers: Any, architecture: str) -> dict[str, int]:
+    """Of the settings that the config has, and that are numbers there, those which are larger than need be."""
+    try:
+        config = transformers.AutoConfig.for_model(architecture).to_dict()
+    except Exception:  # noqa: BLE001  # a config of somebody else's, which may need what is not here
+        return {}
+    return {
+        key: value for key, value in _SMALL.items() if type(config.get(key)) is int and config[key] > value
+    }
+
+
+def _timm(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+    """The smallest network, by its name, of each module that the suite has none of."""
+    timm = import_library("timm")
+    for module in timm.list_modules():
+        networks = timm.list_models(module=module, exclude_filters="test_*")
+        names = [f"vision/timm_{network}" for network in networks]
+        if networks and not {*names} & {*known}:
+            network = min(networks, key=_size)
+            yield f"vision/timm_{network}", partial(_timm_call, timm, network)
+
+
+def _timm_call(timm: Any, network: str) -> str:
+    return f'timm_classifier("{network}", {timm.get_pretrained_cfg(network).input_size[-1]})'
+
+
+def _torchvision(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+    """The smallest network, by its name, of each module that the suite has none of."""
+    models = import_library("torchvision.models")
+    modules: dict[str, list[str]] = {}
+    for network in models.list_models(module=models):
+        modules.setdefault(models.get_model_builder(network).__module__, []).append(network)
+    for networks in modules.values():
+        if not {f"vision/torchvision_{network}" for network in networks} & {*known}:
+            network = min(networks, key=_size)
+            yield f"vision/torchvision_{network}", partial(_torchvision_call, network)
+
+
+def _torchvision_call(network: str) -> str:
+    return f'torchvision_classifier("{network}", {_IMAGE_SIZE})'
+
+
+def _size(network: str) -> tuple[int, int, str]:
+    """In order of what a name says of a network's size."""
+    said = [number for number, size in enumerate(_SIZES) if size in network]
+    return min(said, default=len(_SIZES)), len(network), network
