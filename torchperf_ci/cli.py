@@ -25,7 +25,7 @@ READER_GONE = 128 + signal.SIGPIPE
 """What a shell shows for other programs whose reader, such as ``head``, has seen enough."""
 _MISSING = {
     **dict.fromkeys(("starlette", "uvicorn"), "pip install 'torchperf-ci[web]'"),
-    "numpy": "pip install torchperf-ci; in a workflow use actions/setup, for actions/upload installs what uploads need",
+    "numpy": "pip install torchperf-ci; in a workflow use actions/setup: actions/upload has only what uploads need",
 }
 """Packages without which a command cannot begin, and how they come to be there."""
 EPILOG = """\

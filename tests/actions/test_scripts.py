@@ -148,9 +148,10 @@ def test_what_an_upload_needs_is_enough_to_upload(installing, tmp_path) -> None:
         "metric": {"name": "x", "benchmark_values": [1]},
     }
     (tmp_path / "records.json").write_text(json.dumps([record]))
-    call = [command, "upload", tmp_path / "records.json", "--to", tmp_path / "kept", "--dry-run"]
+    commit = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1" * 40)
+    call = [command, "upload", tmp_path / "records.json", "--to", tmp_path / "kept", *commit]
     shown = subprocess.run(call, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert "1 record in 1 object would be sent" in shown.stdout + shown.stderr
+    assert "1 record in 1 object kept" in shown.stdout + shown.stderr
     measured = subprocess.run([command, "run"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert (measured.returncode, measured.stderr[:49]) == (
         2,
