@@ -16,7 +16,7 @@ from torchperf_ci.series.from_store import groups_of_store, points_of_store
 from torchperf_ci.series.points import Series
 from torchperf_ci.store.client import RefusedStatementError, Store, statement
 from torchperf_ci.store.command import StoreQuery, run_query
-from torchperf_ci.store.derived_tables import ANSWERS, refresh
+from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import migrations, open_existing, open_store
 
@@ -59,11 +59,6 @@ def record(model: str = "resnet", value: float = 1.0, day: int = 20_000, **chang
     }
 
 
-def status(word: str, value: float, model: str, **changes: Any) -> dict[str, Any]:
-    metric = {"name": "status", "benchmark_values": [value], "extra_info": {"status": word}}
-    return record(model, metric=metric, **changes)
-
-
 def take_in(store: Store, folder: Path, name: str, *records: dict[str, Any]) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(json.dumps(records))
@@ -102,42 +97,18 @@ def test_a_series_has_the_same_id_here_and_there(store: Store, tmp_path: Path) -
     assert {series.id for series in points_of_records([tmp_path / "records"]).points} == {
         row[0] for row in found
     }
-    refresh(store)
     assert not differences(store)
-    assert store.rows("SELECT uniqExact(series) FROM torchperf_days") == [(len(found),)]
-
-
-def test_a_day_counts_each_record_once_and_what_failed_not_at_all(store: Store, tmp_path: Path) -> None:
-    night = [
-        record("a", 3.0),
-        record("b", 0.0),
-        status("pass", 1, "a"),
-        status("oom", 0, "b"),
-        record("none", -5.0),
-    ]
-    take_in(store, tmp_path / "records", "one.json", *night)
-    take_in(store, tmp_path / "again", "one.json", *night)
-    refresh(store)
-    found = store.rows(
-        "SELECT model, rows, points, numbers, value, low, high, failed FROM torchperf_days "
-        "WHERE metric = 'latency(ms)' ORDER BY model"
-    )
-    assert found == [
-        ("a", 2, 1, 1, 4.0, 4.0, 4.0, 0),
-        ("b", 2, 1, 0, None, None, None, 1),
-        ("none", 2, 1, 0, None, None, None, 0),
-    ]
-    runs = store.rows("SELECT run, jobs, first_at, points, series, cases FROM torchperf_runs")
-    assert runs == [("20000.1", [7], 20_000 * DAY + 3600, 5, 5, {"pass": 1, "oom": 1})]
 
 
 def test_only_days_that_differ_are_made_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_in(store, tmp_path / "records", "one.json", *(record(day=day) for day in (20_000, 20_001, 20_009)))
-    refresh(store)
-    take_in(store, tmp_path / "records", "two.json", record("other", day=20_001))
+    days = (20_000, 20_001, 20_009)
+    take_in(
+        store, tmp_path / "records", "one.json", *(record(model, day=day) for day in days for model in "ab")
+    )
     store.run("DELETE FROM torchperf_values WHERE timestamp > 20009 * 86400")
+    store.run("DELETE FROM torchperf_values WHERE intDiv(timestamp, 86400) = 20001 AND model = 'b'")
     ran: list[Any] = []
     run = store.run
     monkeypatch.setattr(
@@ -160,8 +131,7 @@ def test_numbers_at_the_ends_of_their_columns(store: Store, tmp_path: Path) -> N
     )  # fmt: skip
     refresh(store)
     assert not differences(store)
-    for table in ANSWERS:
-        store.run(f"TRUNCATE TABLE {table}")
+    store.run("TRUNCATE TABLE torchperf_values")
     refresh(store)
     assert not differences(store)
 
@@ -228,7 +198,12 @@ def test_where_nobody_may_make_tables_the_results_themselves_are_asked(
             groups_of_store(store),
             [*run_query(store, StoreQuery(models=["resnet"]))],
         )
-        for table in (*ANSWERS, "torchperf_fill_values", "torchperf_points", "torchperf_migrations"):
+        for table in (
+            "torchperf_values",
+            "torchperf_fill_values",
+            "torchperf_points",
+            "torchperf_migrations",
+        ):
             store.run(f"DROP TABLE {table}")
 
     def denying(_store: Store, sql: str, *_: Any) -> None:

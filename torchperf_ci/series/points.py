@@ -215,8 +215,10 @@ def finite_numbers(values: object) -> list[float]:
 
 def _exact_values(about_metric: Mapping[str, str]) -> object:
     """The numbers as they were before they became Float32, where ``torchperf upload`` has kept them; else None."""
+    if (text := about_metric.get("benchmark_values_exact")) is None:
+        return None
     try:
-        return json.loads(about_metric.get("benchmark_values_exact", "null"))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 

@@ -99,6 +99,9 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Mach
 
 def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _RunValue:
     """A count and an outcome is one that a point has, which then tells about it."""
+    if len(known) == 1:  # as nearly always
+        ((value, index),) = known
+        return _RunValue(value, [index])
     values = [value for value, _ in known]
     if rule.kind in ("count", "outcome"):
         value = median_low(values)

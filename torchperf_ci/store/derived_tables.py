@@ -1,7 +1,7 @@
-"""The tables that answer questions. They follow from the results alone, and are made again where they differ.
+"""``torchperf_values``, the table that answers: it follows from the results, and is made again where it differs.
 
-``torchperf_values`` is filled by a materialized view, ``torchperf_days`` and ``torchperf_runs`` here. Nothing ties them
-to the results: a kill may fall between. So rows are counted by day, and the days that differ are made again.
+A materialized view fills it. Nothing ties the two: a kill may fall between. So rows are counted by day, and the days
+that differ are made again.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import is_positive
 from torchperf_ci.store.client import CHANGING, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from torchperf_ci.store.client import Store
 
@@ -21,16 +20,16 @@ _DAY = 86_400
 _ROWS_AT_ONCE = 250_000
 """Of results: what a statement takes, so that memory is bounded."""
 _LATEST = 2**64 - 1
+_DELETE = "DELETE FROM torchperf_values WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}"
 
 
 @dataclass(frozen=True)
 class _Days:
-    """Days in a row, by their numbers from 1970 on, of which tables differ from the results in the same way."""
+    """Days in a row that differ, by their numbers from 1970 on, and how many results they have."""
 
     first: int
     last: int
     results: int
-    tables: tuple[str, ...]
     has_rows: bool
 
     def bounds(self) -> dict[str, int]:
@@ -39,47 +38,36 @@ class _Days:
 
     def and_next(self, other: _Days) -> _Days | None:
         """Both as one, where they are alike, lie side by side and are not too many rows."""
-        alike = (self.last + 1, self.tables, self.has_rows) == (other.first, other.tables, other.has_rows)
+        alike = (self.last + 1, self.has_rows) == (other.first, other.has_rows)
         if not alike or self.results + other.results > _ROWS_AT_ONCE:
             return None
-        return _Days(self.first, other.last, self.results + other.results, self.tables, self.has_rows)
+        return _Days(self.first, other.last, self.results + other.results, self.has_rows)
 
 
-VALUES = ("torchperf_values",)
-"""All that points need."""
-ANSWERS = (*VALUES, "torchperf_days", "torchperf_runs")
-_COUNT, _SUM = "SELECT count() FROM {table:Identifier}", "SELECT sum(rows) FROM {table:Identifier}"
-
-
-def refresh(store: Store, tables: Collection[str] = ANSWERS) -> None:
-    """Make the days again of which ``tables`` and the results differ; what agrees is only counted.
+def refresh(store: Store) -> None:
+    """Make the days again of which values and results differ; what agrees is only counted.
 
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """
     with store.held(), CHANGING:
-        if _counts_agree(store, tables):
+        if _counts_agree(store):
             return
-        differing = list(_together(_differing_days(store, tables)))
-        metrics = [name for (name,) in store.rows("SELECT DISTINCT metric.name FROM oss_ci_benchmark_v3")]
-        positive = list(filter(is_positive, metrics))
-        for days in differing:
-            for table in days.tables:
-                _make_again(store, table, days, positive)
+        for days in list(_together(_differing_days(store))):
+            if days.has_rows:
+                store.run(_DELETE, days.bounds())
+            if days.results:
+                store.run(statement("fill_values"), days.bounds())
 
 
-def _counts_agree(store: Store, tables: Collection[str]) -> bool:
+def _counts_agree(store: Store) -> bool:
     """Of whole tables, which the engine knows by heart: a kill leaves fewer rows, and none too many elsewhere."""
     results = store.rows("SELECT count() FROM oss_ci_benchmark_v3")
-    return all(
-        store.rows(_COUNT if table in VALUES else _SUM, {"table": table}) == results for table in tables
-    )
+    return store.rows("SELECT count() FROM torchperf_values") == results
 
 
-def _differing_days(store: Store, asked: Collection[str]) -> Iterator[_Days]:
-    for day, results, *is_whole, has_rows in store.rows(statement("differing_days")):
-        whole = dict(zip(ANSWERS, is_whole, strict=True))
-        if tables := tuple(table for table in asked if not whole[table]):
-            yield _Days(day, day, results, tables, bool(has_rows))
+def _differing_days(store: Store) -> Iterator[_Days]:
+    for day, results, values in store.rows(statement("differing_days")):
+        yield _Days(day, day, results, bool(values))
 
 
 def _together(days: Iterable[_Days]) -> Iterator[_Days]:
@@ -91,13 +79,3 @@ def _together(days: Iterable[_Days]) -> Iterator[_Days]:
         before = both or next_days
     if before:
         yield before
-
-
-def _make_again(store: Store, table: str, days: _Days, positive: Sequence[str]) -> None:
-    column = "timestamp" if table in VALUES else "day"
-    if days.has_rows:
-        where = "DELETE FROM {table:Identifier} WHERE {column:Identifier} BETWEEN {start:UInt64} AND {last:UInt64}"
-        store.run(where, {"table": table, "column": column, **days.bounds()})
-    if days.results:
-        sql = statement(table.replace("torchperf", "fill"))
-        store.run(sql, days.bounds() if table in VALUES else {**days.bounds(), "positive": positive})

@@ -17,7 +17,7 @@ from torchperf_ci.errors import StoreError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.store.client import EmbeddedStore, RefusedStatementError, connect, included, parse_dsn
-from torchperf_ci.store.derived_tables import VALUES, refresh
+from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import ingest_place
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def open_store(dsn: str) -> Store:
     try:
         migrate(store)
         if store.embedded:
-            refresh(store, VALUES)
+            refresh(store)
     except BaseException:
         store.close()
         raise
@@ -121,7 +121,7 @@ def _apply(store: Store, migration: Migration) -> None:
     for statement in migration.statements:
         store.run(statement)
     if migration.name == "answers":  # what was there before is in them before anybody asks them
-        refresh(store, VALUES)
+        refresh(store)
     store.run(
         "INSERT INTO torchperf_migrations (version, name) SELECT {version:UInt32}, {name:String}",
         {"version": migration.version, "name": migration.name},

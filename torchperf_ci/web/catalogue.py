@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
@@ -48,6 +48,27 @@ class SeriesSpan:
 
 
 @dataclass(frozen=True)
+class GroupCatalogue:
+    """The series of one kind of machine, and its runs, newest first."""
+
+    series: Mapping[Series, SeriesSpan]
+    runs: Sequence[RunFacts]
+
+    def as_lists(self) -> Mapping[str, Sequence[object]]:
+        """For JSON, which :func:`catalogue_of_lists` reads."""
+        spans = [[*vars(series).values(), *vars(span).values()] for series, span in self.series.items()]
+        return {"series": spans, "runs": self.runs}
+
+
+def catalogue_of_lists(told: Mapping[str, Sequence[Any]]) -> GroupCatalogue:
+    """What :meth:`GroupCatalogue.as_lists` gave."""
+    return GroupCatalogue(
+        {Series(*names): SeriesSpan(first, last, points) for *names, first, last, points in told["series"]},
+        [RunFacts(**run) for run in told["runs"]],
+    )
+
+
+@dataclass(frozen=True)
 class StoreCatalogue:
     """All series, and the runs of each kind of machine, newest first."""
 
@@ -71,25 +92,21 @@ class StoreCatalogue:
         return next((other for other in earlier if other.branch == run.branch), None)
 
 
-def read_catalogue(store: Store, server: str) -> StoreCatalogue:
-    """The catalogue of a store; ``server`` is GitHub's address. Raises what reading the store raises."""
+def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
+    """The catalogue of a kind of machine; ``server`` is GitHub's address. Raises what reading the store raises."""
     with store.held():
-        spans = store.rows(store.statement("catalogue"))
-        runs = [_RunRow(*row) for row in store.rows(store.statement("runs"))]
+        spans = store.rows(store.statement("catalogue"), group._asdict())
+        runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
     series = {
         Series(*names): SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), points)
         for *names, first, last, points in spans
     }
-    return StoreCatalogue(series, _runs(runs, server))
+    return GroupCatalogue(series, _runs(group, runs, server))
 
 
 class _RunRow(NamedTuple):
     """A row of ``runs.sql``. ``moment`` and ``place`` tell runs apart that name no workflow."""
 
-    repo: str
-    benchmark: str
-    device: str
-    arch: str
     branch: str
     commit: str
     torch: str
@@ -101,19 +118,13 @@ class _RunRow(NamedTuple):
     last: int
 
 
-def _runs(rows: Sequence[_RunRow], server: str) -> Mapping[SeriesGroup, Sequence[RunFacts]]:
+def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunFacts]:
     """A run that spans several rows, as of a branch that was renamed meanwhile, is told by its first."""
-    found: dict[tuple[SeriesGroup, str], list[_RunRow]] = defaultdict(list)
+    found: dict[str, list[_RunRow]] = defaultdict(list)
     for row in rows:
-        name = run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)
-        found[SeriesGroup(*row[:4]), name].append(row)
-    runs: dict[SeriesGroup, list[RunFacts]] = defaultdict(list)
-    for (group, name), parts in found.items():
-        runs[group].append(_run(group, name, parts, server))
-    return {
-        group: sorted(some, key=lambda run: (run.time, run.name), reverse=True)
-        for group, some in sorted(runs.items())
-    }
+        found[run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)].append(row)
+    runs = [_run(group, name, parts, server) for name, parts in found.items()]
+    return sorted(runs, key=lambda run: (run.time, run.name), reverse=True)
 
 
 def _run(group: SeriesGroup, name: str, parts: Sequence[_RunRow], server: str) -> RunFacts:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
@@ -17,13 +16,20 @@ from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.web.catalogue import read_catalogue
+from torchperf_ci.web.catalogue import (
+    GroupCatalogue,
+    StoreCatalogue,
+    catalogue_of_lists,
+    read_catalogue,
+)
+from torchperf_ci.web.kept_facts import KeptFacts, as_json
 from torchperf_ci.web.known_culprits import bisections_of_store, culprit_entries
 from torchperf_ci.web.overview import (
     index_document,
     overview_document,
     regressions_document,
     summary_of_group,
+    summary_of_lists,
 )
 from torchperf_ci.web.run_documents import compare_document, run_document
 from torchperf_ci.web.series_document import series_document, year_of
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-    from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+    from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.known_culprits import CulpritEntry
     from torchperf_ci.web.overview import GroupSummary
 
@@ -109,16 +115,28 @@ class Documents:
     @cached_property
     def catalogue(self) -> StoreCatalogue:
         """What there is."""
-        return read_catalogue(self._store, self._server)
+        found = self._kept.of_groups(
+            "catalogue",
+            lambda group: read_catalogue(self._store, group, self._server),
+            GroupCatalogue.as_lists,
+            catalogue_of_lists,
+        )
+        series = {one: span for catalogue in found.values() for one, span in catalogue.series.items()}
+        return StoreCatalogue(series, {group: catalogue.runs for group, catalogue in found.items()})
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
-        """What stands where, one for each kind of machine: all points are read for it."""
-        read = (points_of_store(self._store, [group]) for group in self.catalogue.runs)
-        return [
-            summary_of_group(self.catalogue, group, points, self._policy, self._culprits)
-            for group, points in zip(self.catalogue.runs, read, strict=True)
-        ]
+        """What stands where, one for each kind of machine: all its points are read where something came in."""
+        found = self._kept.of_groups("summary", self._summary, vars, summary_of_lists)
+        return list(found.values())
+
+    def _summary(self, group: SeriesGroup) -> GroupSummary:
+        points = points_of_store(self._store, [group])
+        return summary_of_group(self.catalogue, group, points, self._policy)
+
+    @cached_property
+    def _kept(self) -> KeptFacts:
+        return KeptFacts(self._store, f"{self._server} {self._policy}")
 
     @cached_property
     def _culprits(self) -> Sequence[CulpritEntry]:
@@ -200,9 +218,3 @@ _WHOLE = {
     "overview.json": Documents.overview,
     "regressions.json": Documents.regressions,
 }
-
-
-def as_json(document: object) -> bytes:
-    """Compact, the same for the same document."""
-    text = json.dumps(document, default=vars, separators=(",", ":"), allow_nan=False)
-    return text.encode()

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, direction_of, kind_of, name_and_unit
 from torchperf_ci.series.points import Series, without_restating
 from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.run_documents import run_document
-from torchperf_ci.web.series_document import change_entry, of_trunk, rounded, rule_of_series
+from torchperf_ci.web.series_document import (
+    ChangeEntry,
+    change_entry,
+    of_trunk,
+    rounded,
+    rule_of_series,
+    with_culprits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +30,8 @@ if TYPE_CHECKING:
     from torchperf_ci.series.level_changes import SeriesName
     from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+    from torchperf_ci.web.catalogue import StoreCatalogue
     from torchperf_ci.web.known_culprits import CulpritEntry, KnownCulprit
-    from torchperf_ci.web.series_document import ChangeEntry
 
 
 TREND_DAYS = 90
@@ -122,9 +129,8 @@ def summary_of_group(
     group: SeriesGroup,
     points: Points,
     policy: Mapping[str, config.Rule],
-    culprits: Sequence[CulpritEntry],
 ) -> GroupSummary:
-    """``points`` are all of the group, of which there is one at least."""
+    """``points`` are all of the group, of which there is one at least. Its changes are without their culprits."""
     trunk = {series: of_trunk(row) for series, row in points.items()}
     judged = without_restating(trunk)
     rules = {series: rule_of_series(series, row, policy) for series, row in judged.items()}
@@ -135,7 +141,7 @@ def summary_of_group(
             series.id,
             asdict(series),
             name_and_unit(series.metric)[1],
-            change_entry(change, rules[series], culprits),
+            change_entry(change, rules[series]),
         )
         for series, history in zip(judged, histories, strict=True)
         for change in history.changes
@@ -156,6 +162,15 @@ def summary_of_group(
         sum(change.recovered is not None for change in regressed),
     )
     return GroupSummary(entry, changes)
+
+
+def summary_of_lists(told: Mapping[str, Any]) -> GroupSummary:
+    """What a summary was before it became JSON."""
+    entry = told["entry"]
+    previous = RunFacts(**entry["previous"]) if entry["previous"] else None
+    about = {"run": RunFacts(**entry["run"]), "previous": previous, "trend": Trend(**entry["trend"])}
+    changes = [RegressionEntry(**{**one, "change": ChangeEntry(**one["change"])}) for one in told["changes"]]
+    return GroupSummary(GroupEntry(**{**entry, **about}), changes)
 
 
 def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> IndexDocument:
@@ -200,7 +215,11 @@ def regressions_document(
     summaries: Sequence[GroupSummary], culprits: Sequence[CulpritEntry]
 ) -> RegressionsDocument:
     """The changes of all kinds of machines."""
-    changes = [entry for summary in summaries for entry in summary.changes]
+    changes = [
+        replace(entry, change=with_culprits(entry.change, culprits))
+        for summary in summaries
+        for entry in summary.changes
+    ]
     return RegressionsDocument(
         culprits, sorted(changes, key=lambda entry: (-entry.change.time, entry.series))
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from math import expm1, log1p
@@ -66,7 +66,7 @@ class ChangeEntry:
     last_commit: str
     first_commit: str
     recovered: int | None
-    culprits: Sequence[KnownCulprit]
+    culprits: Sequence[KnownCulprit] = ()
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def series_document(
         machines,
         [level for level in _levels(trunk, history, rule) if _overlaps(level, year)],
         [
-            change_entry(change, rule, culprits)
+            with_culprits(change_entry(change, rule), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
@@ -190,8 +190,8 @@ def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[fl
     return _share(judged.sigma[0]), _share(judged.detectable[0])
 
 
-def change_entry(change: LevelChange, rule: MetricRule, culprits: Iterable[CulpritEntry]) -> ChangeEntry:
-    """A change of level, with the culprits that a bisection found between the commits on its two sides."""
+def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
+    """A change of level, without its culprits."""
     effect = change.effect if rule.kind == "ratio" else None
     last, first = commits_around(change)
     return ChangeEntry(
@@ -205,7 +205,15 @@ def change_entry(change: LevelChange, rule: MetricRule, culprits: Iterable[Culpr
         last,
         first,
         change.recovered.timestamp if change.recovered else None,
-        [entry.culprit for entry in culprits if last and first and (entry.good, entry.bad) == (last, first)],
+    )
+
+
+def with_culprits(change: ChangeEntry, culprits: Iterable[CulpritEntry]) -> ChangeEntry:
+    """With those that a bisection found between the commits on its two sides."""
+    sides = (change.last_commit, change.first_commit)
+    return replace(
+        change,
+        culprits=[entry.culprit for entry in culprits if all(sides) and (entry.good, entry.bad) == sides],
     )
 
 

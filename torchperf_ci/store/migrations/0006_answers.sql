@@ -41,57 +41,19 @@ ORDER BY (series, timestamp);
 -- A materialized view, because results also come by ways that ask nobody: a server takes them out of a bucket itself.
 CREATE MATERIALIZED VIEW IF NOT EXISTS torchperf_fill_values TO torchperf_values AS /* values */;
 
--- One row a series, branch and day. A day begins at `day`, in Unix seconds; `rows` counts those of torchperf_values, for
--- the comparison. Numbers are over points, each record once, without those of cases that failed.
-CREATE TABLE IF NOT EXISTS torchperf_days (
-    `series` String,
-    `branch` LowCardinality(String),
-    `day` UInt64 CODEC(Delta, LZ4),
-    `rows` UInt32,
-    `points` UInt32,
-    `numbers` UInt32,
-    `value` Nullable(Float64),
-    `low` Nullable(Float64),
-    `high` Nullable(Float64),
-    `failed` UInt32,
-    `first_at` UInt64 CODEC(Delta, LZ4),
-    `last_at` UInt64 CODEC(Delta, LZ4),
-    `commit` LowCardinality(String),
-    `fingerprints` Array(LowCardinality(String)),
-    `repo` LowCardinality(String),
-    `benchmark` LowCardinality(String),
-    `model` LowCardinality(String),
-    `mode` LowCardinality(String),
-    `dtype` LowCardinality(String),
-    `backend` LowCardinality(String),
-    `device` LowCardinality(String),
-    `arch` LowCardinality(String),
-    `metric` LowCardinality(String)
-) ENGINE = MergeTree
-ORDER BY (series, branch, day);
-
--- What each run covered: one row a run, kind of machine and day, since a run may go on after midnight. `cases` counts
--- statuses by their words, each record once.
-CREATE TABLE IF NOT EXISTS torchperf_runs (
-    `day` UInt64 CODEC(Delta, LZ4),
-    `run` String,
-    `repo` LowCardinality(String),
-    `benchmark` LowCardinality(String),
-    `device` LowCardinality(String),
-    `arch` LowCardinality(String),
-    `branch` LowCardinality(String),
-    `commit` LowCardinality(String),
-    `workflow_id` UInt64,
-    `run_attempt` UInt32,
-    `jobs` Array(UInt64),
-    `first_at` UInt64,
-    `last_at` UInt64,
-    `rows` UInt32,
-    `points` UInt32,
-    `series` UInt32,
-    `cases` Map(LowCardinality(String), UInt64)
-) ENGINE = MergeTree
-ORDER BY (day, run, repo, benchmark, device, arch, branch, commit);
+-- What was told of one kind of machine, so that it is not made again before something else is measured there. `made_of` is
+-- a digest of all that the text follows from; whoever has another one makes it anew.
+CREATE TABLE IF NOT EXISTS torchperf_kept (
+    `kind` LowCardinality(String),
+    `repo` String,
+    `benchmark` String,
+    `device` String,
+    `arch` String,
+    `made_of` String,
+    `text` String CODEC(ZSTD),
+    `made_at` DateTime64(3) DEFAULT now64()
+) ENGINE = ReplacingMergeTree(made_at)
+ORDER BY (kind, repo, benchmark, device, arch);
 
 -- Verdicts and culprits as they were written, each content once, by whichever ways it came.
 CREATE TABLE IF NOT EXISTS torchperf_judged (

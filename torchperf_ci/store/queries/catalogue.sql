@@ -1,7 +1,8 @@
--- All series, with the time of their first and last result and how many they have, each record once.
+-- The series of a kind of machine, with the time of their first and last result and how many they have, each record once.
 SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric,
     min(timestamp), max(timestamp), uniqExact(record_id)
 FROM /* answers */
+WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
 GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric
 ORDER BY repo, benchmark, model, mode, dtype, backend, device, arch, metric

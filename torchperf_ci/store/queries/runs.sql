@@ -1,6 +1,6 @@
--- All runs on each kind of machine. What names no workflow is told apart by its time, and by its place where it has none.
+-- All runs on a kind of machine. What names no workflow is told apart by its time, and by its place where it has none.
 SELECT
-    repo, benchmark, device, arch, branch, commit, max(torch), workflow_id, run_attempt,
+    branch, commit, max(torch), workflow_id, run_attempt,
     if(workflow_id = 0, timestamp, 0) AS moment,
     if(
         timestamp = 0 AND workflow_id = 0 AND job_id = 0 AND commit = '',
@@ -8,4 +8,5 @@ SELECT
     ) AS place,
     min(timestamp), max(timestamp)
 FROM /* answers */
-GROUP BY repo, benchmark, device, arch, branch, commit, workflow_id, run_attempt, moment, place
+WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
+GROUP BY branch, commit, workflow_id, run_attempt, moment, place

@@ -1,0 +1,99 @@
+"""What was told of each kind of machine is kept in the store, and made again once something was measured there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torchperf_ci.series.points import SeriesGroup
+from torchperf_ci.store.client import RefusedStatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_ci.store.client import Store
+
+T = TypeVar("T")
+_PACKAGE = Path(__file__).parents[1]
+_JUDGING = ("metrics.py", "series", "stats", "store", "web")
+_TABLE = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'torchperf_kept'"
+_TEXTS = (
+    "SELECT repo, benchmark, device, arch, made_of, text FROM torchperf_kept FINAL WHERE kind = {kind:String}"
+)
+
+
+class KeptFacts:
+    """Facts of each kind of machine in an open store. ``given`` are words for all that they depend on besides."""
+
+    def __init__(self, store: Store, given: str) -> None:
+        self._store, self._given = store, given
+
+    def of_groups(
+        self,
+        kind: str,
+        make: Callable[[SeriesGroup], T],
+        as_lists: Callable[[T], object],
+        of_lists: Callable[[Mapping[str, Any]], T],
+    ) -> Mapping[SeriesGroup, T]:
+        """Those of all kinds of machines: as they were kept, or made now. The two functions lead to JSON and back.
+
+        Raises what reading the store raises.
+        """
+        kept = self._texts(kind)
+        found: dict[SeriesGroup, T] = {}
+        for group, made_of in self._made_of.items():
+            before, text = kept[group]
+            if before == made_of:
+                found[group] = of_lists(json.loads(text))
+            else:
+                found[group] = make(group)
+                self._keep(kind, group, made_of, as_json(as_lists(found[group])).decode())
+        return found
+
+    @cached_property
+    def _made_of(self) -> Mapping[SeriesGroup, str]:
+        """A digest for each kind of machine, which is another one whenever something else would be told of it."""
+        return {
+            SeriesGroup(*names): hashlib.sha256(f"{_code()} {self._given} {state}".encode()).hexdigest()
+            for *names, rows, records in self._store.rows(self._store.statement("group_states"))
+            for state in [(rows, records)]
+        }
+
+    @cached_property
+    def _has_table(self) -> bool:
+        """A store may be asked in which nobody may make tables."""
+        return bool(self._store.rows(_TABLE))
+
+    def _texts(self, kind: str) -> Mapping[SeriesGroup, tuple[str, str]]:
+        rows = self._store.rows(_TEXTS, {"kind": kind}) if self._has_table else ()
+        return defaultdict(
+            lambda: ("", ""), {SeriesGroup(*names): (made_of, text) for *names, made_of, text in rows}
+        )
+
+    def _keep(self, kind: str, group: SeriesGroup, made_of: str, text: str) -> None:
+        if self._has_table:
+            row = {"kind": kind, **group._asdict(), "made_of": made_of, "text": text}
+            with suppress(RefusedStatementError):  # who may only read makes it again each time
+                self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
+
+
+@cache
+def _code() -> str:
+    """A digest of the code that judges: another version may tell something else."""
+    found = hashlib.sha256()
+    for part in _JUDGING:
+        for file in sorted((_PACKAGE / part).rglob("*.*")) or [_PACKAGE / part]:
+            if file.suffix in (".py", ".sql"):
+                found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def as_json(document: object) -> bytes:
+    """Compact, the same for the same document."""
+    text = json.dumps(document, default=vars, separators=(",", ":"), allow_nan=False)
+    return text.encode()
