@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.store.derived_tables import refresh
-
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
@@ -46,10 +44,10 @@ SELECT
     ('records', concat('v3/pytorch/pytorch/', toString(10000000000 + run), '/', toString(job), '/nightly.json')),
     [CAST(
         (
-            'cuda', concat('machine ', toString(machine)), 'x86_64', 192, '', 1999, 'H100', 1, '', 79,
+            'cuda', concat('H100 no. ', toString(machine)), 'x86_64', 192, '', 1999, 'H100', 1, '', 79,
             map(
                 'hostname', toString(job % 40), 'fingerprint', concat('f', toString(machine)),
-                'fingerprint_of', 'driver,gpu', 'driver', '560.35', 'gpu', concat('machine ', toString(machine))
+                'fingerprint_of', 'driver,gpu', 'driver', '560.35', 'gpu', concat('H100 no. ', toString(machine))
             )
         ),
         'Tuple(name String, type String, cpu_info String, cpu_count UInt32, mem_info String, avail_mem_in_gb UInt32,
@@ -65,11 +63,10 @@ FROM numbers({first:UInt64}, {count:UInt64})
 
 
 def fill(store: Store, rows: int, machines: int = 1) -> None:
-    """Bring in the results in the order of time, in pieces; all tables are merged and up to date afterwards."""
+    """Bring in the results in the order of time, in pieces; the tables are merged afterwards."""
     sizes = {"run": RUN, "machines": machines, "runs": rows // (RUN * machines), "metrics": METRICS}
     for first in range(0, rows, _PIECE):
         count = min(_PIECE, rows - first)
         store.run(_FILL, {**sizes, "start": START, "span": DAYS * DAY, "first": first, "count": count})
-    refresh(store)
-    for table in ("oss_ci_benchmark_v3", "torchperf_values", "torchperf_days", "torchperf_runs"):
+    for table in ("oss_ci_benchmark_v3", "torchperf_values"):
         store.run(f"OPTIMIZE TABLE {table} FINAL")

@@ -6,19 +6,28 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from dashboard_nights import put_nights
+from dashboard_nights import night_records, put_nights
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.places import open_place
+from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.judged import keep_judged
 from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web import documents
 from torchperf_ci.web.answers import Answers
+from torchperf_ci.web.documents import Documents
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pytest
+
+    from torchperf_ci.series.points import Points, SeriesGroup
+    from torchperf_ci.store.client import Store
 
 
 def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> None:
@@ -39,3 +48,40 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         assert (
             json.loads(answers.document("overview.json").content)["time"] > json.loads(first.content)["time"]
         )
+
+
+def test_only_where_something_is_new_is_judged_again(
+    nights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
+    judged: list[str] = []
+
+    def judging(store: Store, groups: Sequence[SeriesGroup]) -> Points:
+        judged.extend(group.device for group in groups)
+        return points_of_store(store, groups)
+
+    monkeypatch.setattr(documents, "points_of_store", judging)
+    with open_store(f"chdb://{tmp_path}/store") as store:
+
+        def overview(policy: Mapping[str, config.Rule] | None = None) -> bytes:
+            judged.clear()
+            return Documents(store, policy or {}).document("overview.json")
+
+        store.run("TRUNCATE TABLE torchperf_kept")
+        first = overview()
+        assert judged == ["cpu", "cuda"]
+        assert (overview(), judged) == (first, [])
+
+        overview({"*": config.Rule(min_effect=0.5)})
+        assert judged == ["cpu", "cuda"]
+        overview()
+
+        night = [record for record in night_records(40) if record["runners"][0]["name"] == "cpu"]
+        (tmp_path / "records").mkdir()
+        (tmp_path / "records/night.json").write_text(json.dumps(night))
+        ingest_place(store, open_place(str(tmp_path / "records")))
+        told = overview()
+        assert (told != first, judged) == (True, ["cpu"])
+
+        store.run("DROP TABLE torchperf_kept")
+        assert (overview(), judged) == (told, ["cpu", "cuda"])

@@ -42,6 +42,10 @@ FORMATS: Mapping[str, str] = {
 """What a user may ask for, and what the engine is asked for."""
 
 
+_SHORT = 30 * 86_400
+"""Seconds of which all results are read as they lie in time, rather than all series."""
+
+
 @dataclass(frozen=True)
 class StoreQuery:
     """Which points; an empty value asks for all of them.
@@ -68,7 +72,9 @@ def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> 
     Raises :class:`StoreUnreachableError` or :class:`StoreError`.
     """
     lists = {"models": list(question.models), "metrics": list(question.metrics)}
-    sql = store.statement("series", by_time=not (question.models or question.metrics))
+    is_short = 0 < question.stop - question.start <= _SHORT
+    by_time = not question.models and (is_short or not question.metrics)
+    sql = store.statement("series", by_time=by_time)
     pieces = store.stream(sql, asdict(question) | lists, FORMATS[form])
     return _as_json_list(pieces) if form == "json" else pieces
 

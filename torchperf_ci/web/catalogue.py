@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from torchperf_ci.store.client import Store
 
 
@@ -51,21 +50,8 @@ class SeriesSpan:
 class GroupCatalogue:
     """The series of one kind of machine, and its runs, newest first."""
 
-    series: Mapping[Series, SeriesSpan]
+    series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunFacts]
-
-    def as_lists(self) -> Mapping[str, Sequence[object]]:
-        """For JSON, which :func:`catalogue_of_lists` reads."""
-        spans = [[*vars(series).values(), *vars(span).values()] for series, span in self.series.items()]
-        return {"series": spans, "runs": self.runs}
-
-
-def catalogue_of_lists(told: Mapping[str, Sequence[Any]]) -> GroupCatalogue:
-    """What :meth:`GroupCatalogue.as_lists` gave."""
-    return GroupCatalogue(
-        {Series(*names): SeriesSpan(first, last, points) for *names, first, last, points in told["series"]},
-        [RunFacts(**run) for run in told["runs"]],
-    )
 
 
 @dataclass(frozen=True)
@@ -97,10 +83,10 @@ def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalo
     with store.held():
         spans = store.rows(store.statement("catalogue"), group._asdict())
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
-    series = {
-        Series(*names): SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), points)
+    series = [
+        (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), points))
         for *names, first, last, points in spans
-    }
+    ]
     return GroupCatalogue(series, _runs(group, runs, server))
 
 

@@ -19,17 +19,16 @@ from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.web.catalogue import (
     GroupCatalogue,
     StoreCatalogue,
-    catalogue_of_lists,
     read_catalogue,
 )
 from torchperf_ci.web.kept_facts import KeptFacts, as_json
 from torchperf_ci.web.known_culprits import bisections_of_store, culprit_entries
 from torchperf_ci.web.overview import (
+    GroupSummary,
     index_document,
     overview_document,
     regressions_document,
     summary_of_group,
-    summary_of_lists,
 )
 from torchperf_ci.web.run_documents import compare_document, run_document
 from torchperf_ci.web.series_document import series_document, year_of
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.known_culprits import CulpritEntry
-    from torchperf_ci.web.overview import GroupSummary
 
 
 COMPARED_RUNS = 30
@@ -116,18 +114,15 @@ class Documents:
     def catalogue(self) -> StoreCatalogue:
         """What there is."""
         found = self._kept.of_groups(
-            "catalogue",
-            lambda group: read_catalogue(self._store, group, self._server),
-            GroupCatalogue.as_lists,
-            catalogue_of_lists,
+            GroupCatalogue, lambda group: read_catalogue(self._store, group, self._server)
         )
-        series = {one: span for catalogue in found.values() for one, span in catalogue.series.items()}
-        return StoreCatalogue(series, {group: catalogue.runs for group, catalogue in found.items()})
+        series = [item for catalogue in found.values() for item in catalogue.series]
+        return StoreCatalogue(dict(series), {group: catalogue.runs for group, catalogue in found.items()})
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
         """What stands where, one for each kind of machine: all its points are read where something came in."""
-        found = self._kept.of_groups("summary", self._summary, vars, summary_of_lists)
+        found = self._kept.of_groups(GroupSummary, self._summary)
         return list(found.values())
 
     def _summary(self, group: SeriesGroup) -> GroupSummary:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.client import RefusedStatementError
@@ -35,24 +35,24 @@ class KeptFacts:
 
     def of_groups(
         self,
-        kind: str,
+        kind: type[T],
         make: Callable[[SeriesGroup], T],
-        as_lists: Callable[[T], object],
-        of_lists: Callable[[Mapping[str, Any]], T],
     ) -> Mapping[SeriesGroup, T]:
-        """Those of all kinds of machines: as they were kept, or made now. The two functions lead to JSON and back.
+        """The dataclass ``kind`` of each kind of machine: as it was kept, or made now.
 
         Raises what reading the store raises.
         """
-        kept = self._texts(kind)
+        import msgspec
+
+        kept = self._texts(kind.__name__)
         found: dict[SeriesGroup, T] = {}
         for group, made_of in self._made_of.items():
             before, text = kept[group]
             if before == made_of:
-                found[group] = of_lists(json.loads(text))
+                found[group] = msgspec.json.decode(text, type=kind)
             else:
                 found[group] = make(group)
-                self._keep(kind, group, made_of, as_json(as_lists(found[group])).decode())
+                self._keep(kind.__name__, group, made_of, as_json(found[group]).decode())
         return found
 
     @cached_property

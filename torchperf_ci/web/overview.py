@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, direction_of, kind_of, name_and_unit
@@ -24,8 +25,6 @@ from torchperf_ci.web.series_document import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from torchperf_ci import config
     from torchperf_ci.series.level_changes import SeriesName
     from torchperf_ci.series.points import Points, SeriesGroup
@@ -162,15 +161,6 @@ def summary_of_group(
         sum(change.recovered is not None for change in regressed),
     )
     return GroupSummary(entry, changes)
-
-
-def summary_of_lists(told: Mapping[str, Any]) -> GroupSummary:
-    """What a summary was before it became JSON."""
-    entry = told["entry"]
-    previous = RunFacts(**entry["previous"]) if entry["previous"] else None
-    about = {"run": RunFacts(**entry["run"]), "previous": previous, "trend": Trend(**entry["trend"])}
-    changes = [RegressionEntry(**{**one, "change": ChangeEntry(**one["change"])}) for one in told["changes"]]
-    return GroupSummary(GroupEntry(**{**entry, **about}), changes)
 
 
 def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> IndexDocument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -17,16 +18,17 @@ from torchperf_ci.series.policy import numbers, rule_of_metric, suited
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.web.known_culprits import KnownCulprit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from torchperf_ci import config
     from torchperf_ci.series.level_changes import LevelChange, SeriesHistory
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.known_culprits import CulpritEntry, KnownCulprit
+    from torchperf_ci.web.known_culprits import CulpritEntry
 
 
 @dataclass(frozen=True)
