@@ -58,8 +58,10 @@ class Served:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
-    def stop(self) -> None:
-        """End it."""
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
         self._process.terminate()
         self._process.wait(60)
 
@@ -69,8 +71,8 @@ def question(model: int) -> bytes:
     asked = {
         "repo": "pytorch/pytorch",
         "benchmark": "nightly",
-        "startTime": END - 60 * DAY,
-        "stopTime": END,
+        "startTime": str(END - 60 * DAY),
+        "stopTime": str(END),
         "models": [f"model{model}"],
         "metrics": ["latency(ms)"],
     }
@@ -124,23 +126,22 @@ def main() -> None:
 
 def measure(dsn: str) -> None:
     """Print what a server of this store takes."""
-    served = Served(dsn)
-    firsts = [["nothing kept yet", f"{served.first_overview:.2f}", f"{served.cpu():.2f}"]]
-    served.stop()
-    served = Served(dsn)
-    firsts.append(["judged before", f"{served.first_overview:.2f}", f"{served.cpu():.2f}"])
+    firsts = []
+    for name in ("nothing kept yet", "judged before"):
+        with Served(dsn) as served:
+            firsts.append([name, f"{served.first_overview:.2f}", f"{served.cpu():.2f}"])
     print_table("From the start of `serve` to its first overview, in s", ("", "wall", "processor"), firsts)
-    index = json.loads(served.get("data/index.json"))
     rows = []
-    for name, found in paths(index).items():
-        half = len(found) // 2
-        for clients, some in zip(CLIENTS, (found[:half], found[half:]), strict=True):
-            rows.append([name, f"{clients}", *measured(served, [(path, None) for path in some], clients)])
-    for clients in CLIENTS:
-        asked = [("run/query", question(model)) for model in range(ASKED)]
-        rows.append(["the wiki's query", f"{clients}", *measured(served, asked, clients)])
+    with Served(dsn) as served:
+        index = json.loads(served.get("data/index.json"))
+        for name, found in paths(index).items():
+            half = len(found) // 2
+            for clients, some in zip(CLIENTS, (found[:half], found[half:]), strict=True):
+                rows.append([name, f"{clients}", *measured(served, [(path, None) for path in some], clients)])
+        for clients in CLIENTS:
+            asked = [("run/query", question(model)) for model in range(ASKED)]
+            rows.append(["the wiki's query", f"{clients}", *measured(served, asked, clients)])
     print_table("An answer, in ms", ("document", "clients", "p50", "p99", "processor"), rows)
-    served.stop()
 
 
 def measure_site(dsn: str, site: Path) -> None:

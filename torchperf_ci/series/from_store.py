@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _ALL = 2**62
-_DAY = 86_400
 _TOLD = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 
 
@@ -62,11 +61,9 @@ def points_of_store(
     asked: dict[str, Any] = {name: list(column) for name, column in zip(names, columns, strict=True)}
     asked |= {"branch": branch, "since": since, "stop": stop, "last": last or _ALL}
     asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
-    by_time = 0 < stop - since <= _DAY
-    machines_of, history_of = (store.statement(name, by_time=by_time) for name in ("machines", "history"))
     with store.held():
-        machines = store.rows(machines_of, {"since": since, "stop": stop, "ids": asked["ids"]})
-        lines = list(_lines(store.stream(history_of, asked, "JSONCompactEachRow")))
+        machines = store.rows(store.statement("machines"), {"since": since, "ids": asked["ids"]})
+        lines = list(_lines(store.stream(store.statement("history"), asked, "JSONCompactEachRow")))
     reader = _RowReader({digest: json.loads(facts) for digest, facts in machines})
     points = without_failed(dict(map(reader.series, lines)))
     return {one: row for one, row in points.items() if one in series} if series else points

@@ -1,6 +1,5 @@
 -- The comparable facts of machines, by the digest of their fingerprints.
 SELECT fingerprint, any(machine)
 FROM /* answers */
-WHERE (empty({ids:Array(String)}) OR series IN {ids:Array(String)}) AND fingerprint != ''
-    AND timestamp >= {since:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
+WHERE (empty({ids:Array(String)}) OR series IN {ids:Array(String)}) AND timestamp >= {since:UInt64} AND fingerprint != ''
 GROUP BY fingerprint
