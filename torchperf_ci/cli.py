@@ -297,6 +297,13 @@ COMMANDS = (
         "upload.command:upload_command",
     ),
     Command(
+        "pack",
+        "Keep a data branch small: what is older than a quarter becomes one object a month.",
+        "torchperf pack branch:benchmarks",
+        "keeping_commands:PackOptions",
+        "pack.command:pack_command",
+    ),
+    Command(
         "receive",
         "Serve an upload API to whoever sends the name and password in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",

@@ -17,7 +17,7 @@ from scripted_http import scripted_server
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.branch import DataRepository
+from torchperf_ci.places.data_repository import DataRepository
 from torchperf_ci.places.git_remote import Remote
 from torchperf_ci.places.place import PlaceAccess
 
@@ -169,7 +169,7 @@ def test_a_writer_fetches_neither_history_nor_contents(remote: Path, git: Run, t
     folder = tmp_path / "clone"
     folder.mkdir()
     repository = DataRepository.create(folder, "perf-data", Remote(f"file://{remote}"), Deadline.after(60))
-    repository.fetch(contents=False)
+    repository.fetch()
     kinds = git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
     assert sorted(kinds) == ["commit", "tree", "tree"]
 

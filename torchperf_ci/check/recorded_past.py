@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,8 @@ from torchperf_ci.check.baselines import points_of_baselines, read_baselines
 from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
 from torchperf_ci.identity import base_branch, branch_of_job, fields_of_job
 from torchperf_ci.places import is_api, is_store
-from torchperf_ci.records.schema import Problem
+from torchperf_ci.places.packs import month_before
+from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import groups_of_store, points_of_store
 from torchperf_ci.series.points import run_of
@@ -146,6 +149,8 @@ _OTHER_PAST = (
 )
 NEWEST_POINTS = 200
 """Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
+PACKED_MONTHS = 7
+"""Before the one that is judged, whose packs are read: they hold as many nights."""
 _SHOWN_BRANCHES = 3
 """Branches that are named where the past has nothing of the one that is asked for."""
 
@@ -232,7 +237,10 @@ class PastSource:
         benchmarks: Collection[str],
         chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
     ) -> RecordedPast:
-        with store_of_place(self.against, place_access(self.role, self.region), self.given) as (dsn, outcome):
+        end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
+        first_month = month_before(end.date(), PACKED_MONTHS)
+        access = place_access(self.role, self.region)
+        with store_of_place(self.against, access, self.given, first_month) as (dsn, outcome):
             past = self._of_store(dsn, benchmarks, chosen)
         refused = [
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused

@@ -180,6 +180,16 @@ class IngestOptions:
 
 
 @dataclass(frozen=True)
+class PackOptions:
+    """The options of ``torchperf pack``."""
+
+    place: str | None = option(
+        "PLACE", "branch:NAME[@REMOTE]", metavar="PLACE", otherwise="the config's upload"
+    )
+    config: str | None = shared(CONFIG)
+
+
+@dataclass(frozen=True)
 class QueryOptions:
     """The options of ``torchperf query``."""
 

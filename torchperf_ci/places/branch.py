@@ -1,140 +1,51 @@
 """A branch of a git repository as a place: history without any infrastructure.
 
-The user's checkout, its index, stash, references and hooks are not involved at all.
+The user's checkout, its index, stash, references and hooks are not involved at all. What is old lies in packs
+(:mod:`torchperf_ci.places.packs`), which this place reads as the files that are in them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
-from torchperf_ci.git import Git, GitError, without_secrets
+from torchperf_ci.git import GitError, without_secrets
+from torchperf_ci.places.data_repository import BranchFile, DataRepository, blob_id
 from torchperf_ci.places.git_remote import Remote, locate_remote
-from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, same_content
+from torchperf_ci.places.packing import BranchPacking, PackOutcome
+from torchperf_ci.places.packs import INDEX, folder_of, is_pack, read_index, read_pack
+from torchperf_ci.places.place import (
+    PlacedObject,
+    PutOutcome,
+    PutResult,
+    RecordPlace,
+    check_keys,
+    same_content,
+)
 from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.places.place import PlaceAccess
 
-
-COMMITTER = "torchperf <noreply@torchperf.invalid>"
-_LINK = "120000"
-"""The mode of a symbolic link, whose content is a path."""
-BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
-
-# Nothing that the user has set for working by hand may act here: no hook, no signature, no clean-up in the background.
-_GIT_SETTINGS = (
-    ("core.hooksPath", "/dev/null"),
-    ("fetch.recurseSubmodules", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("push.followTags", "false"),
-    ("push.gpgSign", "false"),
-    ("push.recurseSubmodules", "no"),
-)
-
-
-@dataclass(frozen=True)
-class DataRepository:
-    """The repository, and the branch that it stands for. What it cannot do raises :class:`GitError`."""
-
-    git: Git
-    branch: str
-
-    @classmethod
-    def create(cls, folder: Path, branch: str, remote: Remote, deadline: Deadline) -> DataRepository:
-        """Make the repository in the empty ``folder``."""
-        settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
-        git = Git(folder, deadline, settings)
-        git("init", "--quiet", "--bare", "--template=")
-        return cls(git, branch)
-
-    @property
-    def _ref(self) -> str:
-        return f"refs/heads/{self.branch}"
-
-    def tip(self) -> str:
-        """The commit at the branch's end on the remote; empty where there is no branch yet."""
-        return self.git("ls-remote", "data", self._ref).partition(b"\t")[0].decode()
-
-    def fetch(self, *, contents: bool) -> str:
-        """Bring the newest state here, no history, and file contents only on request; the commit, or empty."""
-        if not self.tip():
-            return ""
-        less = () if contents else ("--filter=blob:none",)
-        self.git("fetch", "--quiet", "--no-tags", "--depth=1", *less, "data", f"+{self._ref}:{BASE}")
-        return self.git("rev-parse", BASE).decode().strip()
-
-    def files(self, commit: str) -> dict[str, str]:
-        """Path → object id of every file in ``commit``."""
-        listing = self.git("ls-tree", "-r", "-z", "--full-tree", commit).decode(errors="surrogateescape")
-        entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
-        return {path: about.split()[2] for about, _, path in entries if about.split()[1] == "blob"}
-
-    def unfit(self, commit: str) -> dict[str, str]:
-        """Path → why a file in ``commit`` is not read. Their contents must be here: git tells their sizes by them."""
-        listing = self.git("ls-tree", "-r", "-l", "-z", "--full-tree", commit).decode(
-            errors="surrogateescape"
-        )
-        entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
-        found = {path: _unfit(*about.split()) for about, _, path in entries}
-        return {path: reason for path, reason in found.items() if reason}
-
-    def read(self, blob: str) -> bytes:
-        """The content of a file, from the remote where it is not here yet."""
-        return self.git("cat-file", "blob", blob)
-
-    def commit(self, bodies: Mapping[str, bytes], parent: str) -> None:
-        """Make the commit that adds ``bodies`` to ``parent``."""
-        message = f"Add {len(bodies)} record file{'' if len(bodies) == 1 else 's'}".encode()
-        stream = [f"commit {NEXT}\ncommitter {COMMITTER} now\n".encode(), _fast_import_data(message)]
-        stream += [f"from {parent}\n".encode()] if parent else []
-        for path, body in bodies.items():
-            stream += [f"M 100644 inline {path}\n".encode(), _fast_import_data(body)]
-        arguments = ("--quiet", "--force", "--done", "--date-format=now")
-        self.git("fast-import", *arguments, stdin=b"".join([*stream, b"done\n"]))
-
-    def push(self, parent: str) -> None:
-        """Make that commit the branch's end, if its end still is ``parent``."""
-        self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", "data", f"{NEXT}:{self._ref}")
-
-
-def _unfit(mode: str, kind: str, _blob: str, size: str) -> str:
-    if mode == _LINK:
-        return LINK
-    if kind == "blob" and int(size) > MAX_BYTES:
-        return f"holds more than {mebibytes(MAX_BYTES)}; split it"
-    return ""
-
-
-def blob_id(body: bytes) -> str:
-    """The object id that git gives to a file of this content."""
-    return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
-
-
-def _fast_import_data(content: bytes) -> bytes:
-    return b"data %d\n%b\n" % (len(content), content)
+_Result = TypeVar("_Result")
+_READ_AT_ONCE = 500
+"""Files that are read under one deadline."""
 
 
 @dataclass(frozen=True)
 class BranchSnapshot:
-    """The branch as it was at one moment: path → object id, and the repository that has the objects.
-
-    ``unfit`` says which of the files are none that is read, and why.
-    """
+    """The branch as it was at one moment: its files, and the repository that gets their contents."""
 
     repository: DataRepository
-    files: Mapping[str, str]
-    unfit: Mapping[str, str]
+    files: Mapping[str, BranchFile]
 
 
 class BranchPlace(RecordPlace):
@@ -166,36 +77,86 @@ class BranchPlace(RecordPlace):
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         check_keys(bodies)
-        deadline = self._deadline()
+
+        def add(repository: DataRepository, tip: str) -> dict[str, PutOutcome]:
+            outcomes = self._compare(repository, tip, bodies)
+            new = {key: bodies[key] for key, outcome in outcomes.items() if outcome == "written"}
+            if new:
+                repository.commit(new, tip)
+                repository.push(tip)
+            return outcomes
+
         try:
-            with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
-                repository = DataRepository.create(Path(folder), self._branch, self._remote, deadline)
-                return self._deliver(repository, bodies, deadline)
+            return self._change(add)
+        except NotDeliveredError as error:
+            return dict.fromkeys(bodies, error)
+
+    def pack(self, first_kept: str) -> PackOutcome:
+        """Put what is of a month before ``first_kept`` (``YYYY-MM``) into packs, one a month.
+
+        A push puts the packs in the place of what is in them, all at once: it may be killed at any moment, and run
+        beside uploads and itself. Raises :class:`NotDeliveredError`.
+        """
+
+        def replace_old(repository: DataRepository, tip: str) -> PackOutcome:
+            if not tip:
+                return PackOutcome()
+            packing = BranchPacking(repository, tip, repository.files(tip), first_kept)
+            outcome = packing.prepare(self._committers)
+            if outcome.files:
+                repository.push(tip)
+            return outcome
+
+        return self._change(replace_old)
+
+    def listed(self) -> dict[str, str]:
+        """Key → what stands for the content, of all that lies there now; packs are listed as such.
+
+        Raises :class:`PlaceUnreadableError`.
+        """
+        self._snapshot = self._take()
+        return {key: f"git:{file.blob}" for key, file in self._snapshot.files.items() if key != INDEX}
+
+    def read(self, keys: Sequence[str]) -> Iterator[PlacedObject]:
+        """The objects of these keys in the state that was listed last; a pack is read as the files that are in it.
+
+        Raises :class:`PlaceUnreadableError`.
+        """
+        snapshot = self._snapshot = self._snapshot or self._take()
+        regular = [key for key in keys if not snapshot.files[key].is_link]
+        yield from (
+            PlacedObject(key, f"git:{snapshot.files[key].blob}", b"", LINK) for key in {*keys} - {*regular}
+        )
+        blobs = {key: snapshot.files[key].blob for key in regular}
+        try:
+            snapshot.repository.until(self._deadline()).bring(blobs.values())
+            for start in range(0, len(regular), _READ_AT_ONCE):  # whoever takes them may be slow
+                part = regular[start : start + _READ_AT_ONCE]
+                contents = snapshot.repository.until(self._deadline()).read_all([blobs[key] for key in part])
+                for key, body in zip(part, contents, strict=True):
+                    yield from _objects(key, f"git:{blobs[key]}", body)
         except GitError as error:
-            msg = (
-                f"{self.name}: {error}; check that the repository is there and that this job may write to it"
-            )
-            return dict.fromkeys(bodies, NotDeliveredError(msg))
+            msg = f"{self.name}: {error}"
+            raise PlaceUnreadableError(msg) from error
 
     def keys(self) -> Iterator[str]:
-        self._snapshot = self._take()
-        yield from sorted(self._snapshot.files)
+        listed = self.listed()
+        packs = [key for key in listed if is_pack(key)]
+        packed = (file.key for file in self.read(packs))
+        yield from sorted({*listed}.difference(packs).union(packed))
 
     def get(self, key: str) -> bytes:
-        """From the state that :meth:`keys` saw last."""
+        """From the state that :meth:`keys` saw last; of what is in a pack, its content."""
         snapshot = self._snapshot = self._snapshot or self._take()
-        if key not in snapshot.files:
+        sources = [key] if key in snapshot.files else [*filter(is_pack, snapshot.files)]
+        found = next((file for file in self.read(sources) if file.key == key), None)
+        if not found:
             msg = f"{self.name}: there is no file {key!r}"
             raise PlaceUnreadableError(msg)
-        if key in snapshot.unfit:
+        if found.unfit:
             where = f"{self.name}: {key}"
-            raise UnfitObjectError(where, snapshot.unfit[key])
-        git = replace(snapshot.repository.git, deadline=self._deadline())
-        try:
-            return replace(snapshot.repository, git=git).read(snapshot.files[key])
-        except GitError as error:
-            msg = f"{self.name}: {key}: {error}"
-            raise PlaceUnreadableError(msg) from error
+            raise UnfitObjectError(where, found.unfit)
+        return found.body
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._access.deadline)
@@ -204,9 +165,8 @@ class BranchPlace(RecordPlace):
         folder = Path(tempfile.mkdtemp(prefix="torchperf-"))
         try:
             repository = DataRepository.create(folder, self._branch, self._remote, self._deadline())
-            tip = repository.fetch(contents=True)
-            found = (repository.files(tip), repository.unfit(tip)) if tip else ({}, {})
-            snapshot = BranchSnapshot(repository, *found)
+            tip = repository.fetch()
+            snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
         except GitError as error:
             shutil.rmtree(folder, ignore_errors=True)
             msg = f"{self.name}: {error}; check that the repository is there and that this job may read it"
@@ -214,42 +174,44 @@ class BranchPlace(RecordPlace):
         weakref.finalize(snapshot, shutil.rmtree, folder, ignore_errors=True)
         return snapshot
 
-    def _deliver(
-        self, repository: DataRepository, bodies: Mapping[str, bytes], deadline: Deadline
-    ) -> dict[str, PutOutcome]:
-        """Add what is new on top of the branch's end, again and again while others are faster or nobody answers."""
-        problem = ""
-        for _ in deadline.tries():
-            tip = None
-            try:
-                tip = repository.fetch(contents=False)
-                outcomes = self._compare(repository, tip, bodies)
-                new = {key: bodies[key] for key, outcome in outcomes.items() if outcome == "written"}
-                if new:
-                    repository.commit(new, tip)
-                    repository.push(tip)
-            except GitError as error:
-                if not deadline.left:
-                    problem = problem or str(error)
-                    break
-                problem = str(error)
-                if not (error.may_pass or _moved(repository, tip)):
-                    raise
-            else:
-                return outcomes
-        msg = f"the time is up; at last {problem}"
-        raise GitError(msg)
+    def _committers(self) -> set[str]:
+        with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
+            deadline = self._deadline()
+            return DataRepository.create(Path(folder), self._branch, self._remote, deadline).committers()
+
+    def _change(self, change: Callable[[DataRepository, str], _Result]) -> _Result:
+        """Do ``change`` on top of the branch's end, again and again while others are faster or nobody answers.
+
+        Raises :class:`NotDeliveredError`.
+        """
+        deadline = self._deadline()
+        try:
+            with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
+                repository = DataRepository.create(Path(folder), self._branch, self._remote, deadline)
+                return _on_top(repository, change, deadline)
+        except GitError as error:
+            msg = (
+                f"{self.name}: {error}; check that the repository is there and that this job may write to it"
+            )
+            raise NotDeliveredError(msg) from error
 
     def _compare(
         self, repository: DataRepository, tip: str, bodies: Mapping[str, bytes]
     ) -> dict[str, PutOutcome]:
         """What becomes of each body if nobody is faster."""
         kept = repository.files(tip) if tip else {}
+        packed = _packed(repository, kept, bodies)
         files, folders = set(kept), {folder for path in kept for folder in _folders(path)}
         outcomes: dict[str, PutOutcome] = {}
         for key, body in bodies.items():
-            if key in kept:
-                outcomes[key] = self._compare_kept(repository, key, kept[key], body)
+            if key in kept or key in packed:
+                is_same = kept[key].blob == blob_id(body) if key in kept else False
+                content = (
+                    packed[key] if key in packed else b"" if is_same else repository.read(kept[key].blob)
+                )
+                outcomes[key] = (
+                    "already there" if is_same or same_content(body, content) else self._conflict(key)
+                )
             elif key in folders or files & _folders(key):
                 msg = f"{self.name}: {key}: a file stands where a folder is needed, or the other way round"
                 outcomes[key] = ConflictError(msg)
@@ -259,17 +221,63 @@ class BranchPlace(RecordPlace):
                 folders |= _folders(key)
         return outcomes
 
-    def _compare_kept(self, repository: DataRepository, key: str, kept: str, body: bytes) -> PutOutcome:
-        if kept == blob_id(body) or same_content(body, repository.read(kept)):
-            return "already there"
+    def _conflict(self, key: str) -> ConflictError:
         return ConflictError(
             f"{self.name}: {key}: other content is already kept there; it was not overwritten"
         )
 
 
+def _on_top(
+    repository: DataRepository, change: Callable[[DataRepository, str], _Result], deadline: Deadline
+) -> _Result:
+    problem = ""
+    for _ in deadline.tries():
+        tip = None
+        try:
+            tip = repository.fetch()
+            return change(repository, tip)
+        except GitError as error:
+            if not deadline.left:
+                problem = problem or str(error)
+                break
+            problem = str(error)
+            if not (error.may_pass or _moved(repository, tip)):
+                raise
+    msg = f"the time is up; at last {problem}"
+    raise GitError(msg)
+
+
 def _moved(repository: DataRepository, tip: str | None) -> bool:
     """Whether the branch is no longer as it was, however a server says so."""
     return tip is not None and repository.tip() != tip
+
+
+def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
+    """What an object of the branch is read as."""
+    if body is None:
+        yield PlacedObject(key, tag, b"", f"holds more than {mebibytes(MAX_BYTES)}; split it")
+    elif not is_pack(key):
+        yield PlacedObject(key, tag, body)
+    else:
+        try:
+            yield from read_pack(key, body)
+        except UnfitObjectError as error:
+            yield PlacedObject(key, tag, b"", error.reason)
+
+
+def _packed(
+    repository: DataRepository, files: Mapping[str, BranchFile], keys: Iterable[str]
+) -> dict[str, bytes]:
+    """The contents of those of the keys that are in packs; only packs with files of the same folders are read."""
+    if INDEX not in files:
+        return {}
+    index = read_index(repository.read(files[INDEX].blob))
+    wanted = set(keys)
+    packs = {pack for key in wanted for pack in index.get(folder_of(key), ())} & files.keys()
+    objects = (
+        file for pack in sorted(packs) for file in _objects(pack, "", repository.read(files[pack].blob))
+    )
+    return {file.key: file.body for file in objects if file.key in wanted and not file.unfit}
 
 
 def _folders(path: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import re
 import zlib
@@ -79,11 +80,11 @@ def same_content(body: bytes, kept: bytes) -> bool:
     """
     if body == kept:
         return True
-    content = _content(body, -1)
-    return content == _content(kept, len(content) + 1)
+    content = unpacked(body, -1)
+    return content == unpacked(kept, len(content) + 1)
 
 
-def _content(body: bytes, limit: int) -> bytes:
+def unpacked(body: bytes, limit: int) -> bytes:
     """At most ``limit`` bytes of what ``body`` holds: what others have kept may unpack to any size."""
     if not is_gzip(body):
         return body
@@ -116,6 +117,11 @@ def check_keys(keys: Iterable[str]) -> None:
             raise UnsafeKeyError(msg)
 
 
+def is_safe_key(key: str) -> bool:
+    """Whether :func:`check_keys` passes it."""
+    return not _key_problem(key)
+
+
 def _key_problem(key: str) -> str:
     if len(key) > MAX_KEY:
         return f"it is longer than {MAX_KEY} characters"
@@ -133,6 +139,26 @@ def _key_problem(key: str) -> str:
 PutResult = Literal["written", "already there"]
 PutOutcome = PutResult | ConflictError | NotDeliveredError
 """What became of one of several objects; an error is given back, not raised, since the others go on."""
+
+
+@dataclass(frozen=True)
+class PlacedObject:
+    """An object that lies somewhere. ``tag`` stands for its content; ``unfit`` says why it has none."""
+
+    key: str
+    tag: str
+    body: bytes
+    unfit: str = ""
+
+    @classmethod
+    def of(cls, key: str, body: bytes) -> PlacedObject:
+        """An object whose tag is the digest of its body."""
+        return cls(key, f"sha256:{hashlib.sha256(body).hexdigest()}", body)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.body)
 
 
 class RecordPlace(ABC):

@@ -6,7 +6,6 @@ when all of its rows are equal. Around that, ``torchperf_ingested`` only saves r
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
-from torchperf_ci.places.place import check_keys
+from torchperf_ci.places.branch import BranchPlace
+from torchperf_ci.places.packs import is_pack, month_of_pack
+from torchperf_ci.places.place import PlacedObject, check_keys
 from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError
@@ -68,54 +69,37 @@ _SUFFIXES = (".json", ".json.gz")
 _DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 349})
 
 
-@dataclass(frozen=True)
-class IncomingObject:
-    """An object to take in. ``tag`` stands for its content; ``unfit`` says why it has none."""
-
-    key: str
-    tag: str
-    body: bytes
-    unfit: str = ""
-
-    @classmethod
-    def of(cls, key: str, body: bytes) -> IncomingObject:
-        """An object whose tag is the digest of its body."""
-        return cls(key, f"sha256:{hashlib.sha256(body).hexdigest()}", body)
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return len(self.body)
-
-
 def is_records(key: str) -> bool:
     """Whether an object may hold records: by its name's end, and not in a hidden folder."""
     return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _objects(place: RecordPlace, prefix: str = "") -> Iterator[IncomingObject]:
+def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
     """All objects of a place that may hold records; ``prefix`` is put before their keys."""
     for key in filter(is_records, place.keys()):
         yield _object(place, key, prefix)
 
 
-def _object(place: RecordPlace, key: str, prefix: str = "") -> IncomingObject:
+def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
     try:
-        return IncomingObject.of(prefix + key, place.get(key))
+        return PlacedObject.of(prefix + key, place.get(key))
     except UnfitObjectError as error:
-        return IncomingObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
+        return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
-def ingest_place(store: Store, place: RecordPlace, given: str = "") -> IngestOutcome:
+def ingest_place(store: Store, place: RecordPlace, given: str = "", first_month: str = "") -> IngestOutcome:
     """Take in all objects of a place that hold records; torchperf's own files, such as verdicts, are none.
 
-    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
+    Results of other tools are records, too; ``given`` is their format where their content does not tell it. Packs of
+    months before ``first_month`` (``YYYY-MM``) are left out.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
     kept then, and the same call goes on from there.
     """
     if place.name.startswith("s3://"):
         return _S3Ingest(store, place, given).run()
+    if isinstance(place, BranchPlace):
+        return _ingest_branch(store, place, given, first_month)
     return _ingest_objects(store, place.name, _objects(place), given)
 
 
@@ -127,17 +111,36 @@ def ingest_file(store: Store, path: Path, given: str = "") -> IngestOutcome:
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
     """Take in objects, ``(key, body)``, of what rows shall name as their bucket; raises as :func:`ingest_place`."""
-    return _ingest_objects(store, bucket, (IncomingObject.of(key, body) for key, body in objects))
+    return _ingest_objects(store, bucket, (PlacedObject.of(key, body) for key, body in objects))
 
 
 def _ingest_objects(
-    store: Store, bucket: str, objects: Iterable[IncomingObject], given: str = ""
+    store: Store, bucket: str, objects: Iterable[PlacedObject], given: str = ""
 ) -> IngestOutcome:
     taking = _BatchIngest(store, bucket, given)
     outcome = IngestOutcome()
     for batch in _batches(objects):
         with store.held():
             outcome += taking.take(batch)
+    return outcome
+
+
+def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: str) -> IngestOutcome:
+    """Only what is new is fetched and read; of a pack, only the files that were not taken in before it was made."""
+    taking = _BatchIngest(store, place.name, given)
+    listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
+    known = set(taking.known_of(listed))
+    new = [key for key in listed if key not in known]
+    outcome = IngestOutcome(known=sum(not is_pack(key) for key in known))
+    packs = [[key] for key in new if is_pack(key) and month_of_pack(key) >= first_month]
+    for group in ([key for key in new if not is_pack(key)], *packs):
+        part = IngestOutcome()
+        for batch in _batches(place.read(group)):
+            with store.held():
+                part += taking.take_whole(batch)
+        if not part.conflicts:  # else they are told again
+            taking.remember({key: listed[key] for key in group if is_pack(key)})
+        outcome += part
     return outcome
 
 
@@ -152,7 +155,7 @@ class _BatchIngest:
         self.incoming = Incoming(store, bucket)
         self._judged: dict[str, str] = {}
 
-    def take(self, batch: Sequence[IncomingObject]) -> IngestOutcome:
+    def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
         """Take in objects whose bodies are at hand."""
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
@@ -163,16 +166,31 @@ class _BatchIngest:
             outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
         return outcome + IngestOutcome(judged=self._keep_judged())
 
+    def take_whole(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
+        """The same, and remember those that hold nothing as well: nobody needs to fetch them again."""
+        outcome = self.take(batch)
+        tags = {item.key: item.tag for item in batch}
+        known = set(self.known_of(tags)).union(
+            key.removeprefix(f"{self._bucket}/") for key in outcome.conflicts
+        )
+        self.remember({key: tag for key, tag in tags.items() if key not in known})
+        return outcome
+
+    def known_of(self, tags: Mapping[str, str]) -> Iterator[str]:
+        """Those of the keys that need not be read again with these tags."""
+        keys = list(tags)
+        for start in range(0, len(keys), BATCH_OBJECTS):
+            known = self.known(keys[start : start + BATCH_OBJECTS])
+            yield from (key for key, tag in known if tags[key] == tag)
+
     def _keep_judged(self) -> int:
         """Keep the verdicts and culprits that were among the objects, and count them."""
         files, self._judged = self._judged, {}
         return keep_judged(self._store, self._bucket, files)
 
-    def _parts(
-        self, objects: Iterable[IncomingObject]
-    ) -> Iterator[list[tuple[IncomingObject, RecordsReading]]]:
+    def _parts(self, objects: Iterable[PlacedObject]) -> Iterator[list[tuple[PlacedObject, RecordsReading]]]:
         """What objects hold, as many at a time as memory should take; nothing of those that hold nothing."""
-        part: list[tuple[IncomingObject, RecordsReading]] = []
+        part: list[tuple[PlacedObject, RecordsReading]] = []
         size = 0
         for item in objects:
             name = f"{self._bucket}/{item.key}"
@@ -190,7 +208,7 @@ class _BatchIngest:
         if part:
             yield part
 
-    def _read(self, item: IncomingObject, name: str) -> RecordsReading:
+    def _read(self, item: PlacedObject, name: str) -> RecordsReading:
         folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
         return parse_results(item.body, name, self._given, folder)
 
@@ -333,7 +351,7 @@ class _S3Ingest:
             return False
 
 
-_Item = TypeVar("_Item", IncomingObject, ListedObject)
+_Item = TypeVar("_Item", PlacedObject, ListedObject)
 
 
 def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:

@@ -147,10 +147,15 @@ def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
 
 
 @contextmanager
-def store_of_place(place: str, access: PlaceAccess, given: str = "") -> Iterator[tuple[str, IngestOutcome]]:
-    """The DSN of an embedded store with all records of ``place``, which is gone afterwards, and what was taken in."""
+def store_of_place(
+    place: str, access: PlaceAccess, given: str = "", first_month: str = ""
+) -> Iterator[tuple[str, IngestOutcome]]:
+    """The DSN of an embedded store with the records of ``place``, which is gone afterwards, and what was taken in.
+
+    Packs of months before ``first_month`` (``YYYY-MM``) are left out.
+    """
     with TemporaryDirectory(prefix="torchperf-past-") as folder:
         dsn = f"chdb://{folder}/store"
         with open_store(dsn) as store:
-            outcome = ingest_place(store, open_place(place, access), given)
+            outcome = ingest_place(store, open_place(place, access), given, first_month)
         yield dsn, outcome

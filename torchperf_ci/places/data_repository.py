@@ -1,0 +1,181 @@
+"""What git does for a data branch, in a bare repository of its own that holds as little as possible."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.git import Git
+from torchperf_ci.records.files import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from torchperf_ci.deadline import Deadline
+    from torchperf_ci.places.git_remote import Remote
+
+
+COMMITTER = "torchperf <noreply@torchperf.invalid>"
+_LINK = "120000"
+"""The mode of a symbolic link, whose content is a path."""
+BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
+
+# Nothing that the user has set for working by hand may act here: no hook, no signature, no clean-up in the background.
+_GIT_SETTINGS = (
+    ("core.hooksPath", "/dev/null"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("push.followTags", "false"),
+    ("push.gpgSign", "false"),
+    ("push.recurseSubmodules", "no"),
+)
+_AT_ONCE = 16 * 2**20
+"""Bytes of file contents that git hands over in one piece."""
+_FETCHED_AT_ONCE = 20_000
+"""Files that are asked of the remote at once."""
+
+
+@dataclass(frozen=True)
+class BranchFile:
+    """A file of the branch: the id of its content, and whether it is a link, which is never followed."""
+
+    blob: str
+    is_link: bool = False
+
+
+@dataclass(frozen=True)
+class DataRepository:
+    """The repository, and the branch that it stands for. What git cannot do raises :class:`GitError`."""
+
+    git: Git
+    branch: str
+
+    @classmethod
+    def create(cls, folder: Path, branch: str, remote: Remote, deadline: Deadline) -> DataRepository:
+        """Make the repository in the empty ``folder``."""
+        settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
+        git = Git(folder, deadline, settings)
+        git("init", "--quiet", "--bare", "--template=")
+        return cls(git, branch)
+
+    @property
+    def _ref(self) -> str:
+        return f"refs/heads/{self.branch}"
+
+    def until(self, deadline: Deadline) -> DataRepository:
+        """The same with another time limit."""
+        return replace(self, git=replace(self.git, deadline=deadline))
+
+    def tip(self) -> str:
+        """The commit at the branch's end on the remote; empty where there is no branch yet."""
+        return self.git("ls-remote", "data", self._ref).partition(b"\t")[0].decode()
+
+    def fetch(self) -> str:
+        """Bring the names of the newest state here, neither history nor contents; the commit, or empty."""
+        if not self.tip():
+            return ""
+        less = ("--no-tags", "--depth=1", "--filter=blob:none")
+        self.git("fetch", "--quiet", *less, "data", f"+{self._ref}:{BASE}")
+        return self.git("rev-parse", BASE).decode().strip()
+
+    def committers(self) -> set[str]:
+        """Who has made the commits of the branch, all of them. In a repository of its own: history comes with it."""
+        self.git("fetch", "--quiet", "--no-tags", "--filter=tree:0", "data", f"+{self._ref}:{BASE}")
+        return set(self.git("log", "--format=%cn <%ce>", BASE).decode(errors="replace").splitlines())
+
+    def files(self, commit: str) -> dict[str, BranchFile]:
+        """Every file in ``commit``, by its path."""
+        listing = self.git("ls-tree", "-r", "-z", "--full-tree", commit).decode(errors="surrogateescape")
+        entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
+        parts = ((path, *about.split()) for about, _, path in entries)
+        return {path: BranchFile(blob, mode == _LINK) for path, mode, kind, blob in parts if kind == "blob"}
+
+    def read(self, blob: str) -> bytes:
+        """The content of a file, from the remote where it is not here yet."""
+        return self.git("cat-file", "blob", blob)
+
+    def bring(self, blobs: Collection[str]) -> None:
+        """Fetch contents that are not here yet, together: one by one, a network would be asked thousands of times."""
+        listing = self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+        missing = sorted({*blobs} - set(listing.decode().split()))
+        git = replace(self.git, settings=(*self.git.settings, ("fetch.negotiationAlgorithm", "noop")))
+        for start in range(0, len(missing), _FETCHED_AT_ONCE):
+            names = "\n".join(missing[start : start + _FETCHED_AT_ONCE]).encode()
+            less = ("--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+            git("fetch", "--quiet", *less, "data", "--stdin", stdin=names)
+
+    def read_all(self, blobs: Sequence[str]) -> Iterator[bytes | None]:
+        """The contents of files that are here, in their order; None of one that is larger than a file may be."""
+        sizes = self.git("cat-file", "--batch-check=%(objectsize)", stdin="\n".join(blobs).encode())
+        group: list[str] = []
+        room = _AT_ONCE
+        for blob, size in zip(blobs, map(int, sizes.split()), strict=True):
+            if size > MAX_BYTES or size > room:
+                yield from self._read_group(group)
+                group, room = [], _AT_ONCE
+            if size > MAX_BYTES:
+                yield None
+                continue
+            group.append(blob)
+            room -= size
+        yield from self._read_group(group)
+
+    def _read_group(self, blobs: Sequence[str]) -> Iterator[bytes]:
+        content = (
+            self.git("cat-file", "--batch=%(objectsize)", stdin="\n".join(blobs).encode()) if blobs else b""
+        )
+        at = 0
+        for _ in blobs:
+            begin = content.index(b"\n", at) + 1
+            end = begin + int(content[at:begin])
+            yield content[begin:end]
+            at = end + 1
+
+    def commit(self, bodies: Mapping[str, bytes], parent: str) -> None:
+        """Make the commit that adds ``bodies`` to ``parent``."""
+        message = f"Add {len(bodies)} record file{'' if len(bodies) == 1 else 's'}"
+        self._import(message, [f"from {parent}\n".encode()] if parent else [], bodies)
+
+    def commit_instead(
+        self,
+        message: str,
+        removed: Collection[str],
+        bodies: Mapping[str, bytes],
+        parent: str,
+        *,
+        keep_history: bool,
+    ) -> None:
+        """Make the commit with the files of ``parent`` less those ``removed``, and with ``bodies``.
+
+        Without its history, it is the branch's first commit.
+        """
+        tree = self.git("rev-parse", f"{parent}^{{tree}}").decode().strip()
+        start = f"from {parent}\n" if keep_history else f'M 040000 {tree} ""\n'
+        self._import(message, [start.encode(), *(f"D {path}\n".encode() for path in removed)], bodies)
+
+    def _import(self, message: str, start: Sequence[bytes], bodies: Mapping[str, bytes]) -> None:
+        stream = [
+            f"commit {NEXT}\ncommitter {COMMITTER} now\n".encode(),
+            _fast_import_data(message.encode()),
+            *start,
+        ]
+        for path, body in bodies.items():
+            stream += [f"M 100644 inline {path}\n".encode(), _fast_import_data(body)]
+        arguments = ("--quiet", "--force", "--done", "--date-format=now")
+        self.git("fast-import", *arguments, stdin=b"".join([*stream, b"done\n"]))
+
+    def push(self, parent: str) -> None:
+        """Make that commit the branch's end, if its end still is ``parent``."""
+        self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", "data", f"{NEXT}:{self._ref}")
+
+
+def blob_id(body: bytes) -> str:
+    """The object id that git gives to a file of this content."""
+    return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+
+
+def _fast_import_data(content: bytes) -> bytes:
+    return b"data %d\n%b\n" % (len(content), content)
