@@ -18,7 +18,6 @@ _IMAGE_SIZES = {
     "convnext_tiny": 128,
     "densenet121": 128,
     "efficientnet_v2_s": 128,
-    "maxvit_t": 224,
     "mnasnet0_5": 128,
     "mobilenet_v3_small": 128,
     "resnet50": 128,
