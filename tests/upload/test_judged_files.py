@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
+from seaweedfs import BUCKET
 
 from torchperf_ci import cli
 from torchperf_ci.store.judged import judged_texts
@@ -31,12 +33,15 @@ def judged(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["directory", "branch", "store"])
+@pytest.fixture(params=["directory", "branch", "bucket", "store"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "store":
         return f"chdb://{tmp_path / 'kept'}"
     if request.param == "directory":
         return str(tmp_path / "kept")
+    if request.param == "bucket":
+        request.getfixturevalue("aws")
+        return f"s3://{BUCKET}/{uuid4()}"
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "kept.git"], check=True)
     return f"branch:perf-data@{tmp_path / 'kept.git'}"
 
@@ -61,9 +66,10 @@ def test_they_are_kept_once_as_they_were_written(judged: Path, target: str, tmp_
         assert cli.main(["upload", str(judged), "--to", target, "--spool", spool, *CHANGE]) == 0
     found = kept(target, target if target.startswith("chdb://") else f"chdb://{tmp_path / 'store'}")
     keys = found.pop("keys")
+    below = f"{target.rpartition('/')[2]}/" if target.startswith("s3://") else ""
     assert [key.rpartition("-")[0] for key in keys] == [
-        "judged/octo/perf/71/culprits",
-        "judged/octo/perf/71/verdicts",
+        f"{below}judged/octo/perf/71/culprits",
+        f"{below}judged/octo/perf/71/verdicts",
     ]
     assert found == {"culprits": [CULPRITS], "verdicts": [VERDICTS]}
 
