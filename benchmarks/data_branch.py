@@ -223,7 +223,7 @@ def clone(folder: Path, remote: Path, *how: str) -> list[str]:
     return [str(taken), f"{taken_room / 1e6:.0f} MB, {files:,} files"]
 
 
-def measure(folder: Path, remote: Path, number: int) -> Iterator[tuple[str, str, str]]:
+def measure(folder: Path, remote: Path, number: int) -> Iterator[tuple[str, ...]]:
     """What, how long and how large, for a branch as it is; ``number`` is that of the night which comes in."""
     place, store = f"branch:perf@file://{remote}", folder / f"store-{number}"
     yield "git clone", *clone(folder, remote)
