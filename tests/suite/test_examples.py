@@ -30,6 +30,7 @@ def test_there_are_ten() -> None:
     assert len(FILES) >= 10
 
 
+@pytest.mark.filterwarnings("ignore:torchvision's compiled operators")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_an_example_runs(path: Path) -> None:
     found = catalogue([path])
