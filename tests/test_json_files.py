@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.json_files import JsonFormat, effect_of, json_text
+from torchperf_ci.json_files import JsonFormat, json_text, typed
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_what_json_cannot_hold_becomes_null_or_a_question_mark() -> None:
 @pytest.mark.parametrize("effect", [Effect(1.1, 1.0, 1.2, 12), Effect(1.1, 0.0, inf, 3)])
 def test_an_effect_survives_with_its_open_ends(effect: Effect) -> None:
     written = json.loads(json_text({"effect": effect}))["effect"]
-    assert effect_of(written) == effect
+    assert typed(written, Effect) == effect
     assert (written["low"] is None, written["high"] is None) == (not effect.low, effect.high == inf)
 
 
