@@ -171,8 +171,8 @@ def compared(session: Session) -> list[str]:
     comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(cases)])
     runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path())
     budget = SECONDS_A_CASE * len(cases)
-    comparison_loop.time = session  # type: ignore[assignment]
-    comparison_loop.measure_pair = session.measure_pair  # type: ignore[assignment]
+    comparison_loop.time = session  # type: ignore[assignment]  # the clock of the simulation
+    comparison_loop.measure_pair = session.measure_pair  # type: ignore[assignment]  # and its pairs
     with contextlib.redirect_stderr(io.StringIO()):
         allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
         measure_rounds(comparison, runner, budget, allocation, Progress(budget, timed=True))

@@ -32,7 +32,7 @@ def questions(store: Store) -> Mapping[str, Callable[[], object]]:
     since = END - 60 * DAY
 
     def points(**asked: object) -> int:
-        return sum(piece.count(b"\n") for piece in run_query(store, StoreQuery(**asked)))  # type: ignore[arg-type]
+        return sum(piece.count(b"\n") for piece in run_query(store, StoreQuery(**asked)))  # type: ignore[arg-type]  # each as it is named
 
     return {
         "`query`: one series, 60 days": lambda: points(**one, start=since, branch="main", arch="H100"),

@@ -18,7 +18,7 @@ def scaled_relu(x: Tensor, scale: float) -> Tensor:
 
 
 @scaled_relu.register_fake
-def _(x: Tensor, scale: float) -> Tensor:  # noqa: ARG001
+def _(x: Tensor, scale: float) -> Tensor:  # noqa: ARG001  # as the operator has it
     """The shape of the result, for a compiler."""
     return torch.empty_like(x)
 

@@ -36,3 +36,13 @@ def test_what_runs_and_adds_something_becomes_a_suite(
     assert "1 of 2 architectures tried run and add something" in said.err
     assert said.out.startswith(f"{RUNS}: ")
     assert catalogue([out]).suites[str(out)] == (RUNS,)
+
+
+def test_names_of_series_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "discovered.py"
+    out.write_text("MODELS = ()\n")
+    assert main(["suite", "discover", "--out", str(out)]) == 2
+    assert (
+        f"{out} exists, and nothing is overwritten: name another file with --out" in capsys.readouterr().err
+    )
+    assert out.read_text() == "MODELS = ()\n"

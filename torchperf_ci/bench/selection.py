@@ -174,11 +174,12 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
             msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
-            raise _error_of(failure, settings, flag) from None
+            raise error_of(failure, settings, flag) from None
     return EnvironmentUnderTest(answer["environment"], KnownWorkloads.of(answer), answer["unavailable"])
 
 
-def _error_of(failure: WorkerFailure, settings: Settings, flag: str) -> Exception:
+def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:
+    """What to tell whoever gave the Python, the suite and the device that a worker does not go on with."""
     python = settings.python
     if failure.reason.startswith("BadSuiteFileError: "):
         return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))

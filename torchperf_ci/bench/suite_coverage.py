@@ -13,7 +13,6 @@ from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, Document, Note, Paragraph, Table, counted, text_of
-from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.options.option import MODES
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ def coverage_command(options: CoverageOptions) -> int:
     try:
         measured = measure_use(cases, settings)
     except WorkerFailure as failure:
-        msg = f"{settings.python}: {failure}\n{failure.log}".rstrip()
-        raise EnvironmentUnderTestError(msg) from None
+        raise selection.error_of(failure, settings) from None
     if options.json:
         print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
         return 0

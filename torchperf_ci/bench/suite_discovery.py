@@ -16,8 +16,9 @@ from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import counted
-from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
+from torchperf_ci.records.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,14 @@ _MODULES = {
 
 
 def discover_command(options: DiscoverOptions) -> int:
-    """Write a suite file of those architectures that run, and that add something to the suite."""
+    """Write a suite file of those architectures that run, and that add something to the suite.
+
+    Raises :class:`UsageError` where there is a file already: its names are those of series.
+    """
+    out = Path(options.out)
+    if out.exists():
+        msg = f"{out} exists, and nothing is overwritten: name another file with --out"
+        raise UsageError(msg)
     config = find_config(options.config)
     settings = selection.settings_of(
         config, suite=options.suite, python=options.python, device="cpu", timeout=options.timeout
@@ -56,16 +64,13 @@ def discover_command(options: DiscoverOptions) -> int:
             files = (*settings.files, str(file))
             chosen = _tried(options, config, replace(settings, files=files), [*found])
     except WorkerFailure as failure:
-        msg = f"{settings.python}: {failure}\n{failure.log}".rstrip()
-        raise EnvironmentUnderTestError(msg) from None
+        raise selection.error_of(failure, settings) from None
     for entry in chosen:
         print(
             f"{entry.name}: {counted(entry.adds, 'new triple')}, {entry.cpu_seconds:.2f} CPU seconds a step"
         )
-    console.say(
-        f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {options.out}"
-    )
-    Path(options.out).write_text(_suite_file([found[entry.name] for entry in chosen]), "utf-8")
+    replace_file(out, _suite_file([found[entry.name] for entry in chosen]))
+    console.say(f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {out}")
     return 0
 
 
