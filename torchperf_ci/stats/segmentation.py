@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import inf
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
-from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
+from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, split_of_sums, stretches, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -132,16 +133,16 @@ def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, F
 def suspected(stretches: Stretches, row: int) -> list[int]:
     """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
     changes: list[int] = []
-    seen = stretches.evidence[:, row]
-    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(len(stretches.sums) - 1))
+    seen, sums = stretches.evidence[:, row], stretches.sums[:, row]
+    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(sums.size - 1))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
-    starts, ends = stretches.starts[suspect], stretches.ends[suspect]
-    while suspect.size:
-        found = stretches.place(int(suspect[0]), row)
-        free = (starts >= found) | (ends <= found)
-        suspect, starts, ends = suspect[free], starts[free], ends[free]
-        changes.append(found)
-    return sorted(set(changes))
+    ends = [*stretches.ends[suspect].tolist()]
+    for start, end in zip(stretches.starts[suspect].tolist(), ends, strict=True):
+        after = bisect_right(changes, start)
+        if after == len(changes) or changes[after] >= end:
+            found = start + split_of_sums(sums[start + 1 : end + 1] - sums[start])[0]
+            changes.insert(bisect_left(changes, found), found)
+    return changes
 
 
 def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], list[Sequence[int]]]:
@@ -216,12 +217,13 @@ def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]
 
 def window_of(before: int, place: int, after: int) -> ChangeWindow:
     """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
-    return max(before, place - REACH), place, min(after, place + REACH)
+    first, end = place - REACH, place + REACH
+    return (before if before > first else first), place, (after if after < end else end)
 
 
 def _median(values: Floats) -> float:
     ordered, n = np.sort(values), values.size
-    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    return (ordered.item((n - 1) // 2) + ordered.item(n // 2)) / 2
 
 
 MIN_EFFECT = 0.01

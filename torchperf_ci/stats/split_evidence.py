@@ -92,12 +92,14 @@ class NormalScores:
 def tied(ordered: Floats) -> tuple[Ints, Ints]:
     """Where the run of equal values begins, and where it has ended, for each place of sorted rows."""
     n = ordered.shape[1]
-    place = np.arange(n)
-    differs = ordered[:, 1:] != ordered[:, :-1]
-    edge = np.ones((ordered.shape[0], 1), dtype=bool)
-    begins = np.where(np.hstack([edge, differs]), place, 0)
-    ends = np.where(np.hstack([differs, edge]), place + 1, n)
-    return np.maximum.accumulate(begins, axis=1), np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    begins, ends = np.zeros(ordered.shape, dtype=np.intp), np.full(ordered.shape, n)
+    differs, place = ordered[:, 1:] != ordered[:, :-1], np.arange(1, n)
+    np.multiply(differs, place, out=begins[:, 1:])
+    np.copyto(ends[:, :-1], place, where=differs)
+    np.maximum.accumulate(begins, axis=1, out=begins)
+    backwards = ends[:, ::-1]
+    np.minimum.accumulate(backwards, axis=1, out=backwards)
+    return begins, ends
 
 
 @lru_cache(maxsize=1024)
