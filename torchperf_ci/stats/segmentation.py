@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import inf
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
-from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, split_of_sums, stretches, threshold
+from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,15 +133,14 @@ def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, F
 def suspected(stretches: Stretches, row: int) -> list[int]:
     """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
     changes: list[int] = []
-    seen, sums = stretches.evidence[:, row], stretches.sums[:, row]
-    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(sums.size - 1))
+    seen = stretches.evidence[:, row]
+    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(len(stretches.sums) - 1))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
-    ends = [*stretches.ends[suspect].tolist()]
-    for start, end in zip(stretches.starts[suspect].tolist(), ends, strict=True):
+    starts, ends = stretches.starts[suspect].tolist(), stretches.ends[suspect].tolist()
+    for stretch, start, end in zip(suspect.tolist(), starts, ends, strict=True):
         after = bisect_right(changes, start)
         if after == len(changes) or changes[after] >= end:
-            found = start + split_of_sums(sums[start + 1 : end + 1] - sums[start])[0]
-            changes.insert(bisect_left(changes, found), found)
+            changes.insert(after, stretches.place(stretch, row))
     return changes
 
 
@@ -217,8 +216,7 @@ def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]
 
 def window_of(before: int, place: int, after: int) -> ChangeWindow:
     """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
-    first, end = place - REACH, place + REACH
-    return (before if before > first else first), place, (after if after < end else end)
+    return max(before, place - REACH), place, min(after, place + REACH)
 
 
 def _median(values: Floats) -> float:
