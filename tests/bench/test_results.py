@@ -166,6 +166,26 @@ def test_the_digest_of_a_workloads_config_is_in_every_record() -> None:
         assert "workload_config" not in record["benchmark"]["extra_info"]
 
 
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("5.23.0", "5.23.0"),
+        ("0.28.0+cpu", "0.28.0"),
+        ("0.29.0.dev20261122+cu130", "0.29.0.dev"),
+    ],
+)
+def test_a_model_of_a_library_is_another_one_with_another_version_of_it(version: str, told: str) -> None:
+    setting = replace(SETTING, dependencies={**SETTING.dependencies, "timm": Dependency(version=version)})
+    case, made = replace(CASE, origin="timm"), {"build": {"parameters": 1, "config": "abc"}}
+    failed = ProcessOutcome("failed", "no such model")
+    passed = replace(passing(0.1), answers={**passing(0.1).answers, **made})
+    for outcome, config in ((passed, f"abc timm {told}"), (failed, f"timm {told}")):
+        for record in records(CaseResult(case, [outcome]), setting):
+            assert record["benchmark"]["extra_info"]["workload_config"] == config
+    for record in records(CaseResult(CASE, [passing(0.1)]), setting):
+        assert "workload_config" not in record["benchmark"]["extra_info"]
+
+
 def test_all_samples_are_kept() -> None:
     extra = by_name(CaseResult(CASE, [passing(0.1, first=True)]))["latency(ms)"]["metric"]["extra_info"]
     assert json.loads(extra["samples_ms"]) == [[90.0, 100.0, 120.0]]

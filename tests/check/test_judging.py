@@ -320,11 +320,11 @@ def test_a_machine_that_was_never_seen_is_not_comparable_and_says_in_what() -> N
 
 
 def test_a_workload_that_has_changed_is_called_so_and_not_regressed() -> None:
-    old, new = ({"workload_config": digest} for digest in ("1a", "2b"))
+    old, new = ({"workload_config": config} for config in ("1a", "1a timm 1.1.0"))
     past = row(noisy(10, 20), fingerprint=old)
     verdict = judged({LATENCY: past}, {LATENCY: row([20.0] * 3, 20, fingerprint=new)})["latency(ms)"]
     assert verdict.verdict == "not-comparable"
-    assert verdict.why == "the workload has changed under its name: workload_config: 1a → 2b"
+    assert verdict.why == "the workload has changed under its name: workload_config: 1a → 1a timm 1.1.0"
 
 
 def test_many_differences_are_counted() -> None:

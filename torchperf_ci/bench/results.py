@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 MIB = 2.0**20
 KIB = 2.0**10
+_OF_A_BUILD = re.compile(r"(?<=\.dev)\d+|\+.*")
+"""Of a version: the day that it was built on, and for what."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
             "batch_size": case.batch_size,
             "threads": setting.settings.threads,
             "fingerprint": setting.fingerprint,
-            "workload_config": next((answer.get("config") for answer in result.answers("build")), None),
+            "workload_config": _workload_config(result, setting.dependencies),
         },
     )
     parameters = next((answer["parameters"] for answer in result.answers("build")), None)
@@ -154,6 +157,18 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
         }
         for metric in metrics(result, setting)
     ]
+
+
+def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency]) -> str | None:
+    """What was measured: the digest of its config, and the library that it comes from.
+
+    With another version of that a series begins anew, since the code of its model may be another. The nights between
+    two releases count as one version: those of torchvision come with PyTorch's.
+    """
+    made = next((answer.get("config") for answer in result.answers("build")), None)
+    library = dependencies.get(result.case.origin)
+    version = f"{result.case.origin} {_OF_A_BUILD.sub('', library.version)}" if library else ""
+    return " ".join(filter(None, (made, version))) or None
 
 
 def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:

@@ -152,7 +152,7 @@ def _failing_since(old: Sequence[Point]) -> Point:
 
 def _moved(before: Point, now: Point) -> str:
     differs = differing_facts(before.fingerprint, now.fingerprint)
-    return f" (the machine changed, too: {'; '.join(differs[:3])})" if differs else ""
+    return f" (changed, too: {'; '.join(differs[:3])})" if differs else ""
 
 
 def _moment(point: Point) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.torch_environment import steers, torch_environment
 
 SET = {
@@ -58,3 +59,12 @@ def test_on_accelerators_more_of_them_count(name, told):
 def test_of_preloaded_libraries_the_names_count(monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/opt/conda/lib/libjemalloc.so:/usr/lib/libiomp5.so")
     assert torch_environment("cpu").comparable["LD_PRELOAD"] == "libjemalloc.so libiomp5.so"
+
+
+def test_the_versions_of_what_workloads_require_are_told():
+    told = WorkerSession().describe("cpu", [])["environment"]["dependencies"]
+    assert {"diffusers", "timm", "torchvision", "transformers"} <= told.keys()
+    assert (
+        "a-library-that-is-missing"
+        not in torch_environment("cpu", ["a-library-that-is-missing"]).dependencies
+    )

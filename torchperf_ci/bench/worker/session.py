@@ -149,8 +149,9 @@ class WorkerSession:
     def describe(self, device: str, files: list[str]) -> Answer:
         """The environment's facts and the catalogue of workloads."""
         known = catalogue([Path(file) for file in files])
+        packages = [package for workload in known.workloads.values() for package in workload.requires]
         return {
-            "environment": asdict(torch_environment(device)),
+            "environment": asdict(torch_environment(device, packages)),
             "suites": {name: list(members) for name, members in known.suites.items()},
             "unavailable": dict(known.unavailable),
             "workloads": [

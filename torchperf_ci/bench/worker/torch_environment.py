@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import platform
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torchperf_ci.machine.devices.interface import Device
 
@@ -85,8 +85,9 @@ def _is_raised_in_python(error: BaseException) -> bool:
 DEPENDENCIES = (
     *("triton", "pytorch-triton", "triton-rocm", "pytorch-triton-rocm", "triton-xpu", "pytorch-triton-xpu"),
     *("nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12", "nvidia-cublas"),
-    *("numpy", "torchvision", "torchaudio", "transformers", "timm"),
+    *("numpy", "torchvision", "torchaudio"),
 )
+"""What may move with a PyTorch, beside the packages that workloads require."""
 VARIABLES = re.compile(
     "OMP_(WAIT_POLICY|PROC_BIND|PLACES|DYNAMIC|SCHEDULE)|KMP_.+|GOMP_.+|MKL_(?!NUM_THREADS).+|LD_PRELOAD|MALLOC_.+"
     "|ATEN_CPU_CAPABILITY|ONEDNN_.+|DNNL_.+|LRU_CACHE_CAPACITY|THP_MEM_ALLOC_ENABLE"
@@ -123,8 +124,11 @@ class TorchEnvironment:
     dependencies: Mapping[str, str]
 
 
-def torch_environment(device: str) -> TorchEnvironment:
-    """Resolve ``auto`` and describe this interpreter; raises :class:`UnsupportedError` for an absent device."""
+def torch_environment(device: str, packages: Iterable[str] = ()) -> TorchEnvironment:
+    """Resolve ``auto`` and describe this interpreter, with the versions of ``packages`` where it has them.
+
+    Raises :class:`UnsupportedError` for an absent device.
+    """
     resolved = _resolve(device)
     return TorchEnvironment(
         device=resolved,
@@ -134,7 +138,7 @@ def torch_environment(device: str) -> TorchEnvironment:
         torch_commit=torch.version.git_version or "",
         comparable=_comparable(resolved),
         observed=_observed(),
-        dependencies=dict(_installed()),
+        dependencies=_installed_versions(dict.fromkeys([*DEPENDENCIES, *packages])),
     )
 
 
@@ -207,13 +211,12 @@ def _observed() -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value is not None}
 
 
-def _installed() -> list[tuple[str, str]]:
-    found = []
-    for name in DEPENDENCIES:
-        try:
-            found.append((name, importlib.metadata.version(name)))
-        except importlib.metadata.PackageNotFoundError:
-            continue
+def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those that pip knows here."""
+    found = {}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
     return found
 
 
