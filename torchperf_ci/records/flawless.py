@@ -1,0 +1,110 @@
+"""Whether a value is beyond reproach by a JSON Schema: a fast yes, for records that have nothing wrong with them.
+
+The general engine is asked about all others, and says what is wrong. A yes must be right; a no costs its time alone.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import repeat
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.records.files import checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Check = Callable[[Any], bool]
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "null": (type(None),),
+    "number": (int, float),
+    "object": (dict,),
+    "string": (str,),
+}
+_ANNOTATIONS = frozenset({"$comment", "$defs", "$schema", "description", "title"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_plain_json(value: Any, depth: int) -> bool:
+    """Whether a value is of JSON's own types, with text and numbers that every reader takes, and at most so deep."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or not _SURROGATE.search(value)
+    if kind is float:
+        return isfinite(value)
+    if kind is not dict and kind is not list:
+        return kind is int or kind is bool or value is None
+    checkpoint()
+    if depth == 0:
+        return not value
+    if kind is dict:
+        is_named = all(type(name) is str and is_plain_json(name, 0) for name in value)
+        return is_named and all(map(is_plain_json, value.values(), repeat(depth - 1)))
+    return all(map(is_plain_json, value, repeat(depth - 1)))
+
+
+def compiled(schema: Mapping[str, Any], keywords: Mapping[str, Callable[[Any], Check]]) -> Check:
+    """A function that is true only of values that are plain JSON and that ``schema`` accepts.
+
+    ``keywords`` are those that JSON Schema does not have: of the value of each, what it accepts. Raises ``KeyError``
+    for a keyword that nobody knows.
+    """
+    known: Mapping[str, Callable[[Any], Check]]
+    known = {**keywords, "type": _of_type, "minimum": _from, "pattern": _like, "required": _with}
+
+    def of(rules: Mapping[str, Any]) -> Check:
+        if "$ref" in rules:
+            rules = {**schema["$defs"][rules["$ref"].removeprefix("#/$defs/")], **rules}
+        own = [name for name in rules if name not in _ANNOTATIONS and name not in _BELOW]
+        checks = [known[name](rules[name]) for name in own]
+        members = {name: of(rule) for name, rule in rules.get("properties", {}).items()}
+        if members:
+            checks.append(lambda value: _fit_members(members, value))
+        for name, kind in (("additionalProperties", dict), ("items", list)):
+            if name in rules:
+                checks.append(_each(of(rules[name]), kind))
+        return checks[0] if len(checks) == 1 else lambda value: all(check(value) for check in checks)
+
+    return of(schema)
+
+
+_BELOW = ("$ref", "additionalProperties", "items", "properties")
+
+
+def _each(check: Check, kind: type) -> Check:
+    """All items of an array, or of an object of which no member has a rule of its own."""
+
+    def fit(value: Any) -> bool:
+        items: Any = value.values() if isinstance(value, dict) else value
+        return type(value) is not kind or all(map(check, items))
+
+    return fit
+
+
+def _fit_members(members: Mapping[str, Check], value: Any) -> bool:
+    if type(value) is not dict:
+        return True
+    return all(members[name](item) for name, item in value.items() if name in members)
+
+
+def _of_type(names: str | list[str]) -> Check:
+    kinds = {kind for name in ([names] if isinstance(names, str) else names) for kind in _TYPES[name]}
+    return lambda value: type(value) in kinds
+
+
+def _from(least: float) -> Check:
+    return lambda value: type(value) not in (int, float) or value >= least
+
+
+def _like(pattern: str) -> Check:
+    search = re.compile(pattern).search
+    return lambda value: type(value) is not str or search(value) is not None
+
+
+def _with(names: list[str]) -> Check:
+    return lambda value: type(value) is not dict or all(name in value for name in names)
