@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode, get_testing_overrides, resolve_na
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchperf_ci.bench.worker.watching import without_compiler
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -120,7 +122,7 @@ def layout(tensor: torch.Tensor) -> str:
 def used_by(step: Callable[[], object]) -> dict[str, Any]:
     """What the second step uses, after a first one that fills caches, and the least CPU seconds of the next ones."""
     step()
-    with _Operators() as operators, _Functions() as functions:
+    with without_compiler(_Operators), _Operators() as operators, _Functions() as functions:
         step()
     return {
         "functions": sorted(functions.names),

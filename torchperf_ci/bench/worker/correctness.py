@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
+from torchperf_ci.bench.worker.watching import without_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -203,7 +204,7 @@ def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
     """
     seen = _OperatorResults()
     try:
-        with seen:
+        with without_compiler(_OperatorResults), seen:
             step()
     except Exception:  # noqa: BLE001  # it ran alone, so it is the looking that it does not stand
         return

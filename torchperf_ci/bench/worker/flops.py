@@ -17,13 +17,16 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from torchperf_ci.bench.worker.watching import without_compiler
+
 Shape = Sequence[int]
 Formula = Callable[..., int]
 
 
 def count_flops(step: Callable[[], object]) -> int:
     """Run ``step`` once, uncompiled, and return its FLOPs."""
-    with _no_fused_encoder_layers(), FlopCounterMode(display=False, custom_mapping=_formulas()) as counter:
+    counter: Any = FlopCounterMode(display=False, custom_mapping=_formulas())
+    with _no_fused_encoder_layers(), counter, without_compiler(type(counter.mode)):
         step()
     return int(counter.get_total_flops())
 
