@@ -16,9 +16,12 @@ import random
 import sys
 from pathlib import Path
 
+import msgspec
+
 import torchperf_ci.suite
-from torchperf_ci.bench.api_coverage import ApiUse, together
+from torchperf_ci.bench.api_coverage import together
 from torchperf_ci.bench.greedy_choice import ChosenWorkload, choose
+from torchperf_ci.bench.worker.protocol import ApiUse
 from torchperf_ci.suite.registry import catalogue
 
 MOST_SECONDS = 2.0
@@ -70,7 +73,7 @@ def measured(answer: dict[str, list[dict[str, object]]]) -> dict[str, ApiUse]:
     """By model what its modes use together, and the CPU seconds of the slowest; without operators and slow models."""
     found: dict[str, ApiUse] = {}
     for case in answer["cases"]:
-        name, use = str(case["workload"]), ApiUse.of(case)
+        name, use = str(case["workload"]), msgspec.convert(case, ApiUse)
         before = found.get(name, ApiUse())
         both = together((before, use))
         found[name] = ApiUse(both.functions, both.triples, max(before.cpu_seconds, use.cpu_seconds))

@@ -95,7 +95,7 @@ def thresholded(runner: PairRunner) -> tuple[dict[str, str], float]:
         for name, case in CASES.items():
             for side, settings in runner.sides():
                 outcome = measure(case, settings, runner.device, runner.scratch / side, first=False)
-                medians[name, side].append(median(outcome.answers["sample"]["seconds"]))
+                medians[name, side].append(median(outcome.answers.sample.seconds))
     ratios = {name: median(medians[name, "head"]) / median(medians[name, "base"]) for name in CASES}
     return {name: worded(ratio) for name, ratio in ratios.items()}, (time.monotonic() - start) / len(CASES)
 

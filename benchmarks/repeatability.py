@@ -20,7 +20,8 @@ from report import cv, print_table
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus
-from torchperf_ci.bench.process import Inquiry, build_arguments, measure, open_worker
+from torchperf_ci.bench.process import Inquiry, build, measure, open_worker
+from torchperf_ci.bench.worker.protocol import Block, FirstStep
 from torchperf_ci.machine.devices import device
 
 CASES = (
@@ -37,15 +38,15 @@ def plain_loop(case: Case, settings: Settings, scratch: Path) -> float:
     """Mean seconds of ten steps after one."""
     with open_worker(case, settings, scratch) as worker:
         inquiry = Inquiry(worker, settings.timeout)
-        inquiry.ask("build", **build_arguments(case, settings))
-        inquiry.ask("first_step")
-        return float(inquiry.ask("block", steps=LOOP)["seconds"])
+        build(inquiry, case, settings)
+        inquiry.ask("first_step", FirstStep)
+        return inquiry.ask("block", Block, steps=LOOP).seconds
 
 
 def harness(case: Case, settings: Settings, scratch: Path) -> float:
     """The value that ``torchperf run`` reports."""
     outcomes = [measure(case, settings, device("cpu"), scratch, first=False) for _ in range(PROCESSES)]
-    return median(median(outcome.answers["sample"]["seconds"]) for outcome in outcomes)
+    return median(median(outcome.answers.sample.seconds) for outcome in outcomes)
 
 
 def paired(case: Case, settings: Settings, scratch: Path) -> float:

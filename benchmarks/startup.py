@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING
 from report import print_table
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.process import Inquiry, build_arguments, open_worker
+from torchperf_ci.bench.process import Inquiry, build, open_worker
+from torchperf_ci.bench.worker.protocol import CountedFlops, FirstStep, Leak, Peak, Samples, WarmUp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,17 +79,20 @@ def worker_phases(folder: Path) -> dict[str, float]:
     start = time.perf_counter()
     with open_worker(case, settings, folder) as worker:
         inquiry = Inquiry(worker, settings.timeout)
-        for verb, arguments in (
-            ("build", build_arguments(case, settings)),
-            ("first_step", {}),
-            ("warm_up", {"budget": settings.budget}),
-            ("sample", {"inner": 1000, "target": settings.target_ci, "budget": settings.budget}),
-            ("peak", {}),
-            ("leak", {"budget": settings.budget}),
-            ("flops", {}),
-        ):
+        budget = {"budget": settings.budget}
+        for verb, ask in {
+            "build": partial(build, inquiry, case, settings),
+            "first_step": partial(inquiry.ask, "first_step", FirstStep),
+            "warm_up": partial(inquiry.ask, "warm_up", WarmUp, **budget),
+            "sample": partial(
+                inquiry.ask, "sample", Samples, inner=1000, target=settings.target_ci, **budget
+            ),
+            "peak": partial(inquiry.ask, "peak", Peak),
+            "leak": partial(inquiry.ask, "leak", Leak, **budget),
+            "flops": partial(inquiry.ask, "flops", CountedFlops),
+        }.items():
             asked = time.perf_counter()
-            inquiry.ask(verb, **arguments)
+            ask()
             seconds[verb] = time.perf_counter() - asked
         asked = time.perf_counter()
     seconds["end"] = time.perf_counter() - asked

@@ -25,6 +25,8 @@ from torchperf_ci.machine.devices.nvidia import Cuda
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from torchperf_ci.bench.worker.protocol import Block
+
 HERE = Path(__file__).parent
 WAIT = 3e-4
 HANDING_OVER = 2e-3
@@ -128,14 +130,14 @@ class Arm:
     def __init__(self, device: Replayed) -> None:
         self._device = device
 
-    def ask(self, _verb: str, steps: int) -> dict[str, float]:
+    def ask(self, _verb: str, kind: type[Block], steps: int) -> Block:
         """As a worker does, which is waited for at the end of its block."""
         start = self._device.now
         for _ in range(steps):
             self._device.step()
         seconds = (self._device.now - start) / steps
         self._device.now += HANDING_OVER
-        return {"seconds": seconds}
+        return kind(seconds)
 
 
 def pairs_of_equals() -> None:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
@@ -93,11 +92,11 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     Raises :class:`UnknownIdentityError`.
     """
     try:
-        head = read_event(environ).get("pull_request", {}).get("head")
-        if head:
-            return MeasuredCommit(environ["GITHUB_REPOSITORY"], head["ref"], head["sha"])
+        pull = read_event(environ).pull_request
+        if pull and pull.head:
+            return MeasuredCommit(environ["GITHUB_REPOSITORY"], pull.head.ref, pull.head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
-    except (KeyError, AttributeError, TypeError) as error:
+    except KeyError as error:
         reason = f"the job does not say what it runs on ({error})"
         raise UnknownIdentityError(reason) from None
 
@@ -121,23 +120,82 @@ def run_url(environ: Mapping[str, str]) -> str:
     )
 
 
-def read_event(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The event that the job runs for, as GitHub's webhooks have it; empty outside of a job.
+@dataclass(frozen=True)
+class EventRepository:
+    """A repository, where an event names one."""
 
-    Raises :class:`UnknownIdentityError`.
-    """
+    id: int = 0
+    full_name: str = ""
+
+
+@dataclass(frozen=True)
+class EventHead:
+    """The head of a pull request; a fork that is gone has no ``repo``."""
+
+    ref: str
+    sha: str
+    repo: EventRepository | None = None
+
+
+@dataclass(frozen=True)
+class EventPullRequest:
+    """The pull request that a job runs for."""
+
+    head: EventHead | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class EventBase:
+    """Where a pull request goes to."""
+
+    repo: EventRepository
+
+
+@dataclass(frozen=True)
+class PullRequestOfRun:
+    """A pull request in a run's list."""
+
+    number: int
+    base: EventBase
+
+
+@dataclass(frozen=True)
+class EventRun:
+    """The run at whose end a ``workflow_run`` begins."""
+
+    head_sha: str
+    html_url: str
+    pull_requests: tuple[PullRequestOfRun, ...]
+    head_branch: str | None = None
+    head_repository: EventRepository | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class GitHubEvent:
+    """What we ask of the event that a job runs for, by its names in GitHub's webhooks."""
+
+    repository: EventRepository = EventRepository()
+    pull_request: EventPullRequest | None = None
+    workflow_run: EventRun | None = None
+
+
+def read_event(environ: Mapping[str, str]) -> GitHubEvent:
+    """The event that the job runs for; an empty one outside of a job. Raises :class:`UnknownIdentityError`."""
+    import msgspec
+
     path = environ.get("GITHUB_EVENT_PATH")
     if not path:
-        return {}
+        return GitHubEvent()
     try:
-        event = json.loads(Path(path).read_text(encoding="utf-8"))
+        return msgspec.json.decode(Path(path).read_bytes(), type=GitHubEvent)
+    except msgspec.ValidationError as error:
+        reason = f"GITHUB_EVENT_PATH={path} does not hold what GitHub writes there ({error})"
+        raise UnknownIdentityError(reason) from None
     except (OSError, ValueError) as error:
         reason = f"GITHUB_EVENT_PATH={path} cannot be read ({error})"
         raise UnknownIdentityError(reason) from None
-    if not isinstance(event, dict):
-        reason = f"GITHUB_EVENT_PATH={path} holds no event"
-        raise UnknownIdentityError(reason)
-    return event
 
 
 def job_number(environ: Mapping[str, str], variable: str) -> int:

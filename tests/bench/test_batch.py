@@ -7,11 +7,12 @@ import pytest
 
 from torchperf_ci.bench import process
 from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.worker.protocol import Block, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 CASE = Case("vision/a", "inference", "fp32", "eager", 0)
@@ -24,15 +25,15 @@ class Device:
     def __init__(self, lanes: int, most: int) -> None:
         self.lanes, self.most, self.size = lanes, most, 0
 
-    def ask(self, verb: str, _timeout: float, **arguments: Any) -> Mapping[str, Any]:
+    def ask(self, verb: str, _timeout: float, _kind: type, **arguments: Any) -> object:
         if verb == "build":
             self.size = arguments["batch_size"]
         if verb == "first_step" and self.size > self.most:
             msg = "oom"
             raise WorkerFailure(msg, "out of memory")
         if verb == "peak":
-            return {"device": self.size << 20}
-        return {"seconds": 0.01 * max(1.0, self.size / self.lanes)}
+            return Peak(self.size << 20, 0, "VmHWM")
+        return Block(0.01 * max(1.0, self.size / self.lanes))
 
 
 @pytest.mark.parametrize(

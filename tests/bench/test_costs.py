@@ -7,6 +7,7 @@ import pytest
 from torchperf_ci.bench import costs, selection
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.measuring_commands import RunOptions
@@ -69,11 +70,11 @@ def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> N
 
 
 def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
-    entries = [
-        {"name": name, "task": "", "modes": ["inference"], "batch_sizes": {"inference": 1}, "origin": "torch"}
+    entries = {
+        name: DescribedWorkload(name, "", ["inference"], {"inference": 1}, "torch")
         for name in ("a", "b", "c")
-    ]
-    known = KnownWorkloads({entry["name"]: entry for entry in entries}, {})
+    }
+    known = KnownWorkloads(entries, {})
     grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {

@@ -9,12 +9,13 @@ import pytest
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.run import RunJournal, free_folder, newest_folder
+from torchperf_ci.bench.worker.protocol import Built, FirstStep, WorkerAnswers
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import OWN_FOLDER
 
 PLAN = {"cases": ["a", "b"], "budget": 3.0, "files": ("x.py",)}
 OUTCOME = ProcessOutcome(
-    "pass", answers={"sample": {"seconds": [0.1, 0.2]}}, observed={"pressure": "0.1"}, seconds=1.5
+    "pass", answers=WorkerAnswers(Built(12), FirstStep(1.5, 1.25)), observed={"pressure": "0.1"}, seconds=1.5
 )
 
 

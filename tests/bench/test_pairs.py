@@ -13,18 +13,20 @@ import pytest
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import (
+    BLOCK_SECONDS,
     FEWEST_QUADS,
     QUADS,
     ArmFailure,
     Pair,
-    _calibrated,
     _quad,
     _refuse_another_workload,
+    calibrated_steps,
     measure_pair,
     measured_quads,
     on_same_cpus,
 )
 from torchperf_ci.bench.selection import describe_environment
+from torchperf_ci.bench.worker.protocol import Block, Built, WorkerAnswers
 
 SUITE = """
 import torch
@@ -105,9 +107,9 @@ def test_head_may_begin_and_is_head_all_the_same(
     asked = list[tuple[str, str]]()
 
     class Noted(pairs.Arm):
-        def ask(self, verb: str, **arguments):
+        def ask(self, verb: str, kind: type, **arguments):
             asked.append((self._side, verb))
-            return super().ask(verb, **arguments)
+            return super().ask(verb, kind, **arguments)
 
     monkeypatch.setattr(pairs, "Arm", Noted)
     pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
@@ -139,12 +141,12 @@ def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: P
 
 
 def test_a_workload_that_head_makes_of_another_config_is_no_pair() -> None:
-    def arm(**built: str) -> Any:
-        return SimpleNamespace(answers={"build": built})
+    def arm(config: str) -> Any:
+        return SimpleNamespace(answers=WorkerAnswers(Built(0, config=config)))
 
-    _refuse_another_workload(arm(config="1"), arm(config="1"))
+    _refuse_another_workload(arm("1"), arm("1"))
     with pytest.raises(ArmFailure, match="its config is 2, base's 1"):
-        _refuse_another_workload(arm(config="1"), arm(config="2"))
+        _refuse_another_workload(arm("1"), arm("2"))
 
 
 def test_every_thread_of_an_arm_computes_on_the_cpus_of_the_pair(base: Settings, tmp_path: Path) -> None:
@@ -163,17 +165,17 @@ def product(x):
 
 
 class Arm:
-    """Answers blocks on a machine that gets slower by ``drift`` from block to block."""
+    """WorkerAnswers blocks on a machine that gets slower by ``drift`` from block to block."""
 
     clock = 0
 
     def __init__(self, seconds: float, drift: float) -> None:
         self.seconds, self.drift = seconds, drift
 
-    def ask(self, verb: str, steps: int) -> dict[str, float]:
+    def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
         assert verb == "block"
         Arm.clock += 1
-        return {"seconds": self.seconds + self.drift * Arm.clock}
+        return kind(self.seconds + self.drift * Arm.clock)
 
 
 def test_a_linear_drift_cancels_in_a_quad() -> None:
@@ -185,14 +187,13 @@ def test_a_block_is_calibrated_by_as_many_steps_as_a_sample_has() -> None:
     """Of a single step on an idle device one would see the latency, here 25 µs of 5."""
 
     class Launching:
-        def __init__(self) -> None:
-            self.answers = {"warm_up": {"inner": 400}}
-
-        def ask(self, verb: str, steps: int) -> dict[str, float]:
+        def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
             assert verb == "block"
-            return {"seconds": 5e-6 + 25e-6 / steps}
+            return kind(5e-6 + 25e-6 / steps)
 
-    assert _calibrated(Launching()) == pytest.approx(5e-6, rel=0.02)
+    assert calibrated_steps((Launching(), 400), (Launching(), 400)) == pytest.approx(
+        BLOCK_SECONDS / 5e-6, rel=0.02
+    )
 
 
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:
@@ -205,7 +206,7 @@ def test_quads_end_where_they_agree_whatever_they_say() -> None:
 
 def test_quads_that_spread_are_taken_all() -> None:
     class Restless(Arm):
-        def ask(self, verb: str, steps: int) -> dict[str, float]:
-            return {"seconds": super().ask(verb, steps)["seconds"] * (1 + 0.02 * (Arm.clock % 7))}
+        def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
+            return kind(super().ask(verb, kind, steps).seconds * (1 + 0.02 * (Arm.clock % 7)))
 
     assert len(measured_quads(Restless(1.0, 0.0), Arm(1.0, 0.0), steps=1)) == QUADS

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.process import Inquiry, ProcessOutcome, build_arguments, measure, open_worker
+from torchperf_ci.bench.process import Inquiry, ProcessOutcome, build, measure, open_worker
+from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.devices.cpu import Cpu
@@ -36,10 +37,9 @@ def outcome_of(faulty: Callable[[str], Case], quick: Settings, tmp_path: Path) -
 def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of: Measure) -> None:
     outcome = outcome_of("fine", first=True, budget=1.0)
     assert (outcome.status, outcome.reason) == ("pass", "")
-    assert set(outcome.answers) == {
+    assert given(outcome) == {
         "build",
         "first_step",
-        "dtype_check",
         "warm_up",
         "sample",
         "peak",
@@ -47,9 +47,13 @@ def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of
         "phases",
         "flops",
     }
-    assert outcome.answers["flops"]["flops"] == 2 * 2 * 2 * 4
-    assert 50 * 2**20 < outcome.answers["peak"]["host"] < 2 * 2**30
-    assert abs(outcome.answers["leak"]["host"]) < 64 * 1024
+    assert outcome.answers.flops.flops == 2 * 2 * 2 * 4
+    assert 50 * 2**20 < outcome.answers.peak.host < 2 * 2**30
+    assert abs(outcome.answers.leak.host) < 64 * 1024
+
+
+def given(outcome: ProcessOutcome) -> set[str]:
+    return {verb for verb, answer in vars(outcome.answers).items() if answer is not None}
 
 
 def test_a_worker_has_none_of_the_jobs_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +123,7 @@ def test_it_is_the_kernels_own_count_that_tells_whether_memory_ran_out(
 def test_a_look_that_fails_loses_only_itself(outcome_of: Measure) -> None:
     outcome = outcome_of("uncounted", first=True)
     assert outcome.status == "pass"
-    assert {"sample", "peak", "leak", "phases"} <= set(outcome.answers)
+    assert {"sample", "peak", "leak", "phases"} <= given(outcome)
     assert outcome.missing == {"flops": "failed: ValueError: not while operators are counted"}
 
 
@@ -128,14 +132,14 @@ def test_a_look_that_has_no_time_left_costs_no_number(
 ) -> None:
     ask = Inquiry.ask
 
-    def hurried(self: Inquiry, verb: str, **arguments: object) -> object:
+    def hurried(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
         self._left = 0.0 if verb == "leak" else self._left
-        return ask(self, verb, **arguments)
+        return ask(self, verb, kind, **arguments)
 
     monkeypatch.setattr(Inquiry, "ask", hurried)
     outcome = outcome_of("fine", first=True)
     assert outcome.status == "pass"
-    assert outcome.answers["sample"]["seconds"]
+    assert outcome.answers.sample.seconds
     assert outcome.missing == dict.fromkeys(("leak", "phases", "flops"), "timeout: leak took longer than 0 s")
 
 
@@ -144,9 +148,9 @@ def test_a_hang_in_c_ends_with_the_timeout(
 ) -> None:
     case = faulty("hangs")
     with open_worker(case, quick, tmp_path) as worker:
-        worker.ask("build", 120, **build_arguments(case, quick))
+        build(Inquiry(worker, 120), case, quick)
         with pytest.raises(WorkerFailure, match="first_step took longer than 1 s") as failure:
-            worker.ask("first_step", 1.0)
+            worker.ask("first_step", 1.0, FirstStep)
     assert failure.value.status == "timeout"
 
 
@@ -155,15 +159,14 @@ def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)
 
     class Busy:
-        def ask(self, verb: str, timeout: float) -> dict[str, object]:
+        def ask(self, verb: str, timeout: float, kind: type) -> None:
             nonlocal clock
             clock += 3
             granted.append(timeout)
-            return {}
 
     inquiry = Inquiry(Busy(), timeout=10)
     for _ in range(2):
-        inquiry.ask("block")
+        inquiry.ask("block", Block)
         clock += 100  # the other arm's turn
     assert granted == [10, 7]
 
@@ -173,15 +176,14 @@ def test_compiling_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)
 
     class Compiling:
-        def ask(self, verb: str, timeout: float) -> dict[str, object]:
+        def ask(self, verb: str, timeout: float, kind: type) -> None:
             nonlocal clock
             clock += 9
             granted.append((verb, timeout))
-            return {}
 
     inquiry = Inquiry(Compiling(), timeout=10)
     for verb in ("build", "first_step", "warm_up"):
-        inquiry.ask(verb)
+        inquiry.ask(verb, Done)
     assert granted == [("build", 10), ("first_step", 10), ("warm_up", 1)]
 
 
@@ -234,15 +236,15 @@ def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_pa
 
 
 def test_a_leak_is_measured(outcome_of: Measure) -> None:
-    leak = outcome_of("leaks", first=True, budget=2.0).answers["leak"]
-    assert leak["host"] / 1024 == pytest.approx(1024, rel=0.05)
+    leak = outcome_of("leaks", first=True, budget=2.0).answers.leak
+    assert leak.host / 1024 == pytest.approx(1024, rel=0.05)
 
 
 def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp_path: Path) -> None:
     with Worker("/bin/true", tmp_path / "log", {}) as worker:
         time.sleep(0.5)
         with pytest.raises(WorkerFailure, match="exited with code 0"):
-            worker.ask("describe", 10)
+            worker.ask("describe", 10, Description)
 
 
 def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
         Worker(str(noisy), tmp_path / "log", {}) as worker,
         pytest.raises(WorkerFailure, match="does not end"),
     ):
-        worker.ask("describe", 30)
+        worker.ask("describe", 30, Description)
 
 
 def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path)
         Worker(str(tmp_path / "bare/bin/python"), log, {}) as worker,
         pytest.raises(WorkerFailure) as failure,
     ):
-        worker.ask("describe", 30, device="cpu", files=[])
+        worker.ask("describe", 30, Description, device="cpu", files=[])
     assert "No module named 'torch'" in failure.value.log
 
 
@@ -284,7 +286,7 @@ def _processes_mentioning(text: str) -> list[str]:
 KILLED = {
     "worker": """
 from torchperf_ci.bench.worker_client import Worker
-Worker(str(program), folder / "log", {}).ask("build", 600)
+Worker(str(program), folder / "log", {}).ask("build", 600, dict)
 """,
     "command": """
 from torchperf_ci.bench.case import Settings

@@ -76,8 +76,8 @@ def test_the_processes_of_a_run_have_draws_of_their_own_and_start_warm_all_the_s
     outcomes = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(3)]
     assert [one.status for one in outcomes] == ["pass"] * 3
     assert timed(settings) == ["40", "44", "44"]
-    assert outcomes[1].answers["compilation"]["cache_misses"] > 0
-    assert outcomes[2].answers["compilation"]["cache_misses"] == 0
+    assert outcomes[1].answers.compilation.cache_misses > 0
+    assert outcomes[2].answers.compilation.cache_misses == 0
 
 
 @pytest.mark.parametrize(("keep_graphs", "stays"), [(False, COMPILED), (True, (*COMPILED, *GRAPHS))])

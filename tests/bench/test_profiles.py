@@ -23,6 +23,7 @@ from torchperf_ci.bench.profiles import (
     settled_name,
     take_profile,
 )
+from torchperf_ci.bench.worker.protocol import ProfiledSteps, ProfileLine
 from torchperf_ci.bench.worker_client import WorkerFailure
 
 if TYPE_CHECKING:
@@ -185,13 +186,10 @@ def test_names_are_the_same_where_the_code_is(name: str, settled: str) -> None:
     assert settled_name(name) == settled
 
 
-def line(name: str, ms: float, count: float) -> dict[str, object]:
-    return {"kind": "kernel", "name": name, "ms": ms, "count": count}
-
-
 def test_kernels_that_differ_in_their_numbers_alone_are_one_row() -> None:
-    lines = [line("triton_poi_fused_add_0", 0.5, 1), line("triton_poi_fused_add_3", 0.25, 2)]
-    found = profile_of({"lines": lines, "graph_breaks": {}}, {"forward": 0.5})
+    names = {"triton_poi_fused_add_0": (0.5, 1), "triton_poi_fused_add_3": (0.25, 2)}
+    lines = [ProfileLine("kernel", name, *cost) for name, cost in names.items()]
+    found = profile_of(ProfiledSteps(lines, {}), {"forward": 0.5})
     assert found.costs == {ProfileKey("kernel", "triton_poi_fused_add"): Cost(0.75, 3)}
 
 
@@ -202,7 +200,7 @@ def test_reasons_are_short_and_the_same_in_every_process() -> None:
         "  Hint: Avoid calling the function.\n"
     )
     breaks = {long: 1, long.replace("deadbeef", "00000000"): 2, "inline in skipfiles: f": 1}
-    found = profile_of({"lines": [], "graph_breaks": breaks}, {}).graph_breaks
+    found = profile_of(ProfiledSteps([], breaks), {}).graph_breaks
     assert found == {
         "Attempted to call function marked as skipped: Dynamo does not know how to trace `print` at 0x….": 3,
         "inline in skipfiles: f": 1,

@@ -7,12 +7,14 @@ from statistics import median
 from typing import Any
 
 import pytest
+from worker_answers import answers as told_by_worker
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Anchor, Pair
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
 from torchperf_ci.bench.summary import disturbance_note, headline, results_table, run_notes
+from torchperf_ci.bench.worker.protocol import Built, CountedFlops, Leak
 from torchperf_ci.records.record import Dependency
 
 CASE = Case("vision/a", "training", "bf16", "eager", 8, task="classification", origin="torch")
@@ -59,7 +61,9 @@ def passing(latency: float, *, first: bool = False, hits: int | None = None) -> 
             "cache_misses": 1 - hits,
             "cudagraph_skips": 0,
         }
-    return ProcessOutcome("pass", answers=answers, observed={"pressure": "0.01"}, seconds=4.0)
+    return ProcessOutcome(
+        "pass", answers=told_by_worker(**answers), observed={"pressure": "0.01"}, seconds=4.0
+    )
 
 
 def by_name(result: CaseResult, setting: RunSetting = SETTING) -> dict[str, dict[str, Any]]:
@@ -132,13 +136,15 @@ def test_inaccurate_has_a_status_of_its_own_and_no_latency() -> None:
         "reference": "fp64",
         "compared": "outputs",
     }
-    found = values(CaseResult(CASE, [ProcessOutcome("inaccurate", "off", answers={"agreement": answer})]))
+    found = values(
+        CaseResult(CASE, [ProcessOutcome("inaccurate", "off", answers=told_by_worker(agreement=answer))])
+    )
     assert found == {"status": [0.0], "accuracy": [0.0]}
 
 
 def test_what_could_not_be_measured_is_said() -> None:
     outcome = passing(0.1, first=True)
-    outcome = replace(outcome, answers={**outcome.answers, "leak": {}, "flops": {"flops": 0}})
+    outcome = replace(outcome, answers=replace(outcome.answers, leak=Leak(), flops=CountedFlops(0)))
     result = CaseResult(CASE, [outcome])
     assert "flops(GFLOP)" not in values(result)
     said = json.loads(by_name(result)["status"]["metric"]["extra_info"]["not_measured"])
@@ -159,7 +165,7 @@ def test_every_record_says_what_was_run_where_and_with_which_torch() -> None:
 
 def test_the_digest_of_a_workloads_config_is_in_every_record() -> None:
     outcome = passing(0.1)
-    made = replace(outcome, answers={**outcome.answers, "build": {"parameters": 1, "config": "abc"}})
+    made = replace(outcome, answers=replace(outcome.answers, build=Built(1, config="abc")))
     for record in records(CaseResult(CASE, [made]), SETTING):
         assert record["benchmark"]["extra_info"]["workload_config"] == "abc"
     for record in records(CaseResult(CASE, [outcome]), SETTING):
@@ -176,9 +182,9 @@ def test_the_digest_of_a_workloads_config_is_in_every_record() -> None:
 )
 def test_a_model_of_a_library_is_another_one_with_another_version_of_it(version: str, told: str) -> None:
     setting = replace(SETTING, dependencies={**SETTING.dependencies, "timm": Dependency(version=version)})
-    case, made = replace(CASE, origin="timm"), {"build": {"parameters": 1, "config": "abc"}}
+    case, answers = replace(CASE, origin="timm"), replace(passing(0.1).answers, build=Built(1, config="abc"))
     failed = ProcessOutcome("failed", "no such model")
-    passed = replace(passing(0.1), answers={**passing(0.1).answers, **made})
+    passed = replace(passing(0.1), answers=answers)
     for outcome, config in ((passed, f"abc timm {told}"), (failed, f"timm {told}")):
         for record in records(CaseResult(case, [outcome]), setting):
             assert record["benchmark"]["extra_info"]["workload_config"] == config
@@ -220,11 +226,7 @@ def test_a_failed_case_has_no_ratio_either() -> None:
 
 def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
     whole = passing(0.1, first=True)
-    answers = {
-        verb: answer
-        for verb, answer in whole.answers.items()
-        if verb in ("build", "warm_up", "first_step", "sample")
-    }
+    answers = replace(whole.answers, peak=None, leak=None, phases=None, flops=None)
     why = "timeout: leak took longer than 0 s"
     lost = replace(whole, answers=answers, missing=dict.fromkeys(("peak", "leak", "phases", "flops"), why))
     found = by_name(CaseResult(CASE, [lost]))
@@ -237,7 +239,7 @@ def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
 
 def test_memory_that_graphs_hold_says_so() -> None:
     plain = passing(0.1)
-    held = replace(plain, answers={**plain.answers, "peak": {**plain.answers["peak"], "held": True}})
+    held = replace(plain, answers=replace(plain.answers, peak=replace(plain.answers.peak, held=True)))
     accelerator = replace(SETTING, host_is_device=False)
     for outcome, extra in ((plain, {}), (held, {"method": "reserved"})):
         found = by_name(CaseResult(CASE, [outcome]), accelerator)

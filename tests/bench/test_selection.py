@@ -5,17 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.errors import UsageError
 
 
-def entry(name: str, *modes: str) -> dict[str, object]:
+def entry(name: str, *modes: str) -> DescribedWorkload:
     sizes = {"inference": 8, "training": 4, "inference/accelerator": 64}
-    return {"name": name, "task": "t", "modes": modes, "batch_sizes": sizes, "origin": "torch"}
+    return DescribedWorkload(name, "t", modes, sizes, "torch")
 
 
 KNOWN = KnownWorkloads(
     {
-        e["name"]: e
+        e.name: e
         for e in (
             entry("vision/a", "inference", "training"),
             entry("vision/b", "inference"),

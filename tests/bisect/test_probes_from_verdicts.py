@@ -6,6 +6,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import KnownWorkloads
+from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
@@ -19,13 +20,9 @@ from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 KNOWN = KnownWorkloads(
     {
-        "vision/net": {
-            "name": "vision/net",
-            "modes": ["inference"],
-            "batch_sizes": {"inference": 4, "inference/accelerator": 64},
-            "task": "vision",
-            "origin": "torch",
-        }
+        "vision/net": DescribedWorkload(
+            "vision/net", "vision", ["inference"], {"inference": 4, "inference/accelerator": 64}, "torch"
+        )
     },
     {},
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.bench import process
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.process import Inquiry, build_arguments, open_worker
+from torchperf_ci.bench.process import Inquiry, open_worker
 from torchperf_ci.bench.torchbench_names import PAPER, paper_models
+from torchperf_ci.bench.worker.protocol import FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.suite.registry import BadSuiteFileError, catalogue
 from torchperf_ci.suite.torchbench import torchbench_workloads
@@ -122,12 +125,11 @@ def test_models_run_by_their_own_steps_and_what_they_lack_is_said(root: Path, tm
         inquiry = Inquiry(worker, settings.timeout)
 
         def build(name: str, mode: str = "training") -> None:
-            arguments = build_arguments(case, settings)
-            inquiry.ask("build", **{**arguments, "workload": f"torchbench/{name}", "mode": mode})
+            process.build(inquiry, replace(case, workload=f"torchbench/{name}", mode=mode), settings)
 
         for name, mode in (("plain", "training"), ("plain", "inference"), ("weights", "inference")):
             build(name, mode)
-            inquiry.ask("first_step")
+            inquiry.ask("first_step", FirstStep)
         for name, (_, why) in LACKS.items():
             with pytest.raises(WorkerFailure) as failure:
                 build(name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.process import MEMORY_SHARE, Inquiry, build_arguments, worker_environment
+from torchperf_ci.bench.process import MEMORY_SHARE, Inquiry, build, worker_environment
+from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.console import Progress
 from torchperf_ci.document import counted
@@ -22,43 +22,6 @@ if TYPE_CHECKING:
 
 HARMLESS = ("failed", "unsupported")
 """Statuses after which a worker can go on with another case."""
-Triple = tuple[str, str, str]
-"""A family of ATen operators, the dtype, and the layout that it ran on."""
-
-
-@dataclass(frozen=True)
-class ApiUse:
-    """What steps use: names of public functions, and triples. ``cpu_seconds`` are of one step of each."""
-
-    functions: frozenset[str] = frozenset()
-    triples: frozenset[Triple] = frozenset()
-    cpu_seconds: float = 0.0
-
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> ApiUse:
-        """From the worker's answer."""
-        triples = frozenset((name, dtype, layout) for name, dtype, layout in answer["triples"])
-        return cls(frozenset(answer["functions"]), triples, answer["cpu_seconds"])
-
-    @cached_property
-    def operators(self) -> frozenset[str]:
-        """The families of operators."""
-        return frozenset(name for name, _, _ in self.triples)
-
-    def beside(self, other: ApiUse) -> AddedUse:
-        """What this one uses and ``other`` does not."""
-        return AddedUse(
-            self.functions - other.functions, self.operators - other.operators, self.triples - other.triples
-        )
-
-
-@dataclass(frozen=True)
-class AddedUse:
-    """What one use has and another lacks: functions, families of operators, and triples."""
-
-    functions: frozenset[str]
-    families: frozenset[str]
-    triples: frozenset[Triple]
 
 
 def together(uses: Iterable[ApiUse]) -> ApiUse:
@@ -69,15 +32,6 @@ def together(uses: Iterable[ApiUse]) -> ApiUse:
         frozenset[Triple]().union(*(use.triples for use in found)),
         sum(use.cpu_seconds for use in found),
     )
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """All that can be used of one torch, by name (see :func:`torchperf_ci.bench.worker.api_use.inventory`)."""
-
-    functions: frozenset[str]
-    families: frozenset[str]
-    core: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -125,8 +79,8 @@ def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
     with tempfile.TemporaryDirectory(prefix="torchperf-") as folder, ExitStack() as at_end:
         at_end.callback(progress.close)
         worker = _started(settings, Path(folder), at_end)
-        inventory = worker.ask("inventory", settings.timeout)
-        called = worker.ask("files_that_call", settings.timeout)
+        inventory = worker.ask("inventory", settings.timeout, Inventory)
+        called = worker.ask("files_that_call", settings.timeout, Callers)
         for number, case in enumerate(cases, 1):
             progress.begins(case)
             try:
@@ -139,14 +93,13 @@ def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
                     worker.close()
                     worker = _started(settings, Path(folder), at_end)
             progress.ended(said, number, failed=case in failures)
-    known = Inventory(**{kind: frozenset(names) for kind, names in inventory.items()})
-    return MeasuredUse(uses, failures, known, called["packages"], called["files"])
+    return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
 
 def _use(worker: Worker, case: Case, settings: Settings) -> ApiUse:
     inquiry = Inquiry(worker, settings.timeout)
-    inquiry.ask("build", **build_arguments(case, settings))
-    return ApiUse.of(inquiry.ask("api_use"))
+    build(inquiry, case, settings)
+    return inquiry.ask("api_use", ApiUse)
 
 
 def _started(settings: Settings, folder: Path, at_end: ExitStack) -> Worker:

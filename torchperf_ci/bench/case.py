@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
@@ -69,7 +69,7 @@ class Settings:
         """What measures on the device, and knows its vendor's tools."""
         return device(self.device, self.hip, self.seen)
 
-    def plan(self) -> Mapping[str, Any]:
+    def plan(self) -> Mapping[str, object]:
         """What must be the same for an interrupted run to be continued: on which of like CPUs does not matter."""
         return {
             key: list(value) if isinstance(value, tuple) else value

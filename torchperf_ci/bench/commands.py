@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.selection import EnvironmentUnderTest, Selection
+    from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options.measuring_commands import DoctorOptions, ListOptions, RunOptions
@@ -122,7 +123,11 @@ def list_command(options: ListOptions) -> int:
     entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
     if options.json:
         _print_json(
-            {"workloads": entries, "suites": under_test.known.suites, "unavailable": under_test.unavailable}
+            {
+                "workloads": [*map(asdict, entries)],
+                "suites": under_test.known.suites,
+                "unavailable": under_test.unavailable,
+            }
         )
         return 0
     rows = [_listed(entry, under_test.unavailable) for entry in entries]
@@ -142,10 +147,10 @@ def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
     return 0
 
 
-def _listed(entry: Mapping[str, Any], unavailable: Mapping[str, str]) -> tuple[str, str, str]:
-    if reason := unavailable.get(entry["name"]):
-        return entry["name"], "not available", reason
-    return entry["name"], ", ".join(entry["modes"]), entry["task"]
+def _listed(entry: DescribedWorkload, unavailable: Mapping[str, str]) -> tuple[str, str, str]:
+    if reason := unavailable.get(entry.name):
+        return entry.name, "not available", reason
+    return entry.name, ", ".join(entry.modes), entry.task
 
 
 def doctor_command(options: DoctorOptions) -> int:
@@ -197,7 +202,7 @@ def _plan_text(
     pairs = f" and pairs with {anchor.build}" if anchor else ""
     each = f"{counted(settings.processes, 'process', 'processes')}{pairs} each"
     gpu = "" if settings.device == "cpu" else f" ({under_test.device.identity().type})"
-    where = f"on {settings.device}{gpu} with torch {under_test.environment['torch_version']}"
+    where = f"on {settings.device}{gpu} with torch {under_test.environment.torch_version}"
     return f"{counted(len(cases), 'case')}, {each}, {where}: about {duration(seconds)}"
 
 
@@ -230,7 +235,7 @@ def _setting(
 ) -> RunSetting:
     environment, device = under_test.environment, under_test.device
     found = fingerprint.take_fingerprint(
-        device, environment["observed"], environment["comparable"], tuning, cpus=settings.cpus
+        device, environment.observed, environment.comparable, tuning, cpus=settings.cpus
     )
     return RunSetting(
         benchmark=name,
@@ -243,9 +248,7 @@ def _setting(
     )
 
 
-def _dependencies(environment: Mapping[str, Any]) -> dict[str, Dependency]:
-    torch = Dependency(
-        repo="pytorch/pytorch", sha=environment["torch_commit"], version=environment["torch_version"]
-    )
-    others = {name: Dependency(version=version) for name, version in environment["dependencies"].items()}
+def _dependencies(environment: TorchEnvironment) -> dict[str, Dependency]:
+    torch = Dependency("pytorch/pytorch", environment.torch_commit, environment.torch_version)
+    others = {name: Dependency(version=version) for name, version in environment.dependencies.items()}
     return {"pytorch": torch, **others}

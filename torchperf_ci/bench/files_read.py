@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.bench.worker.protocol import Compilation, Done, Peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,12 +45,12 @@ def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
     log = scratch / f"{case.key}.files"
     with open_worker(case, settings, scratch) as worker:
         inquiry = Inquiry(worker, settings.timeout)
-        inquiry.ask("begin_file_trace", log=str(log))
+        inquiry.ask("begin_file_trace", Done, log=str(log))
         prepare(inquiry, replace(case, batch_size=case.batch_size or 1), settings)
-        inquiry.ask("peak")
+        inquiry.ask("peak", Peak)
         if case.compiled:
-            inquiry.ask("compilation")
-        inquiry.ask("end_file_trace")
+            inquiry.ask("compilation", Compilation)
+        inquiry.ask("end_file_trace", Done)
     return _read(log.read_text("utf-8").splitlines())
 
 

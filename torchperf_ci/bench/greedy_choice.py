@@ -10,7 +10,7 @@ from torchperf_ci.bench.api_coverage import together
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.bench.api_coverage import ApiUse
+    from torchperf_ci.bench.worker.protocol import ApiUse
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median, stdev
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 import numpy as np
 
 from torchperf_ci import metrics
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
+from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.worker_client import Worker
 
+
+_T = TypeVar("_T")
 
 Side = Literal["base", "head"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -112,19 +115,23 @@ class Arm(Inquiry):
         super().__init__(worker, timeout)
         self._side = side
 
-    def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
+    def ask(self, verb: str, kind: type[_T], **arguments: object) -> _T:
         """Ask, within what is left of the case's time."""
         try:
-            return super().ask(verb, **arguments)
+            return super().ask(verb, kind, **arguments)
         except WorkerFailure as failure:
             raise ArmFailure(self._side, failure) from None
 
-    def make_ready(self, case: Case, settings: Settings) -> None:
-        """Build the step on the CPUs that it will run on; refuse one that would run eagerly under another name."""
+    def make_ready(self, case: Case, settings: Settings) -> int:
+        """Build the step on the CPUs that it will run on; the number of steps in a sample.
+
+        Refuses one that would run eagerly under another name.
+        """
         self._worker.pin(settings.cpus)
-        prepare(self, case, settings)
-        if case.compiled and not self.ask("compilation")["graphs"]:
+        inner = prepare(self, case, settings)
+        if case.compiled and not self.ask("compilation", Compilation).graphs:
             raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
+        return inner
 
 
 def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
@@ -154,18 +161,17 @@ def measure_pair(
             forget_choices(cache_of(case, scratch / side))
         both = [(arms[0], base), (arms[1], head)]
         (first, _), (second, _) = turns = both[::-1] if head_first else both
-        for arm, settings in turns:
-            arm.make_ready(case, settings)
+        samples = [arm.make_ready(case, settings) for arm, settings in turns]
         _refuse_another_workload(*arms)
-        steps = math.ceil(2 * BLOCK_SECONDS / max(_calibrated(first) + _calibrated(second), 1e-9))
+        steps = calibrated_steps((first, samples[0]), (second, samples[1]))
         with watch_interference(base.hardware, workers=2) as observed:
             quads = [quad[::-1] if head_first else quad for quad in measured_quads(first, second, steps)]
         return Pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
             median(head_seconds for _, head_seconds in quads),
-            arms[0].ask("peak")["device"],
-            arms[1].ask("peak")["device"],
+            arms[0].ask("peak", Peak).device,
+            arms[1].ask("peak", Peak).device,
             _graph_breaks(arms[0], case),
             _graph_breaks(arms[1], case),
             observed,
@@ -197,7 +203,7 @@ def start_pair(
 
 def _refuse_another_workload(base: Arm, head: Arm) -> None:
     """Two releases of a library may make different models of what they are told."""
-    before, now = (arm.answers["build"].get("config", "") for arm in (base, head))
+    before, now = (arm.answers.build and arm.answers.build.config for arm in (base, head))
     if before != now:
         side: Side = "head"
         reason = f"the workload is another one: its config is {now}, base's {before}"
@@ -207,8 +213,14 @@ def _refuse_another_workload(base: Arm, head: Arm) -> None:
 def _import_torch(*arms: Arm) -> None:
     """Wait until all have imported torch, which takes them longer than a block, and which they can do side by side."""
     with ThreadPoolExecutor(len(arms)) as pool:
-        for answer in [pool.submit(arm.ask, "ready") for arm in arms]:
+        for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
             answer.result()
+
+
+def calibrated_steps(*arms: tuple[Inquiry, int]) -> int:
+    """The steps of a block: from as many as a sample of each arm has, as a single one would be a device's latency."""
+    seconds = sum(_block(arm, steps) for arm, steps in arms)
+    return math.ceil(len(arms) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
 def measured_quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
@@ -233,17 +245,12 @@ def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
     return (a1 + a2) / 2, (b1 + b2) / 2
 
 
-def _calibrated(arm: Inquiry) -> float:
-    """Seconds a step, of as many as a sample has: a single one would be a device's latency."""
-    return _block(arm, arm.answers["warm_up"]["inner"])
-
-
 def _block(arm: Inquiry, steps: int) -> float:
-    return float(arm.ask("block", steps=steps)["seconds"])
+    return arm.ask("block", Block, steps=steps).seconds
 
 
 def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
-    return int(arm.ask("compilation")["graph_breaks"]) if case.compiled else None
+    return arm.ask("compilation", Compilation).graph_breaks if case.compiled else None
 
 
 FEWEST_SPARE = 4
@@ -328,7 +335,7 @@ def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
     environment = selection.describe_environment(
         replace(settings, python=python, files=()), ANCHOR_FLAG
     ).environment
-    return Anchor(python, f"torch {environment['torch_version']} {environment['torch_commit']}".rstrip())
+    return Anchor(python, f"torch {environment.torch_version} {environment.torch_commit}".rstrip())
 
 
 def measure_against(anchor: Anchor, case: Case, settings: Settings, scratch: Path) -> Pair:

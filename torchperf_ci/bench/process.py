@@ -8,8 +8,24 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_ci.bench.worker.protocol import (
+    Agreement,
+    Block,
+    Blocks,
+    Built,
+    Compilation,
+    CountedFlops,
+    Done,
+    FirstStep,
+    Leak,
+    Peak,
+    Phases,
+    Samples,
+    WarmUp,
+    WorkerAnswers,
+)
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.devices.host_memory import available
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
@@ -24,6 +40,8 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, GpuReading
 
 
+_T = TypeVar("_T")
+
 MEMORY_SHARE = 0.9
 """Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
@@ -35,14 +53,14 @@ NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run 
 class ProcessOutcome:
     """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
 
-    ``answers`` holds the worker's answers by verb (see :mod:`torchperf_ci.bench.worker.session`), in seconds and
-    bytes. ``missing`` are verbs that a process which passed has no answer to, and why.
+    ``answers`` are the worker's, in seconds and bytes. ``missing`` are verbs that a process which passed has no answer
+    to, and why.
     """
 
     status: str
     reason: str = ""
     log: str = ""
-    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answers: WorkerAnswers = field(default_factory=WorkerAnswers)
     observed: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -82,26 +100,27 @@ class Inquiry:
     ) -> None:
         self._worker, self._tell = worker, tell
         self._timeout = self._left = timeout
-        self.answers: dict[str, Mapping[str, Any]] = {}
+        self.answers = WorkerAnswers()
 
     @property
     def alive(self) -> bool:
         """Whether the worker can still be asked."""
         return self._worker.alive
 
-    def ask(self, verb: str, **arguments: Any) -> Mapping[str, Any]:
+    def ask(self, verb: str, kind: type[_T], **arguments: object) -> _T:
         """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
         if verb in PHASES:
             self._tell(PHASES[verb])
-        if verb == "first_step":
-            self.answers[verb] = self._worker.ask(verb, self._timeout, **arguments)
-            return self.answers[verb]
-        start = time.monotonic()
+        start, first = time.monotonic(), verb == "first_step"
         try:
-            self.answers[verb] = self._worker.ask(verb, max(self._left, 0.0), **arguments)
+            answer = self._worker.ask(
+                verb, self._timeout if first else max(self._left, 0.0), kind, **arguments
+            )
         finally:
-            self._left -= time.monotonic() - start
-        return self.answers[verb]
+            self._left -= 0.0 if first else time.monotonic() - start
+        if hasattr(self.answers, verb):
+            setattr(self.answers, verb, answer)
+        return answer
 
 
 def measure(
@@ -118,7 +137,7 @@ def measure(
     The ``first`` also looks at what one process can tell for all of them.
     """
     start = time.monotonic()
-    answers: dict[str, Mapping[str, Any]] = {}
+    answers = WorkerAnswers()
     observed: dict[str, str] = {}
     whole: dict[str, str] = {}
     try:
@@ -130,12 +149,12 @@ def measure(
         ):
             inquiry = Inquiry(worker, settings.timeout, tell)
             answers = inquiry.answers
-            prepare(inquiry, case, settings)
-            if case.compiled and not inquiry.ask("compilation")["graphs"]:
+            inner = prepare(inquiry, case, settings)
+            if case.compiled and not inquiry.ask("compilation", Compilation).graphs:
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
-            if first and case.compiled and not inquiry.ask("agreement")["agrees"]:
-                return ProcessOutcome("inaccurate", _disagreement(answers["agreement"]), answers=answers)
-            observed = _sample(inquiry, worker.pid, settings, device)
+            if first and case.compiled and not (agreement := inquiry.ask("agreement", Agreement)).agrees:
+                return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
+            observed = _sample(inquiry, inner, worker.pid, settings, device)
             missing = _inspect(inquiry, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
@@ -148,25 +167,27 @@ def measure(
 
 def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
     """Build, take the first step (which compiles) and warm up; the number of steps in a sample."""
-    built = inquiry.ask("build", **build_arguments(case, settings))
-    inquiry.ask("first_step")
-    if built["is_function"]:
-        inquiry.ask("dtype_check")
-    return int(inquiry.ask("warm_up", budget=settings.budget)["inner"])
+    built = build(inquiry, case, settings)
+    inquiry.ask("first_step", FirstStep)
+    if built.is_function:
+        inquiry.ask("dtype_check", Done)
+    return inquiry.ask("warm_up", WarmUp, budget=settings.budget).inner
 
 
-def build_arguments(case: Case, settings: Settings) -> dict[str, Any]:
-    """The arguments of the worker's ``build``."""
-    return {
-        "workload": case.workload,
-        "files": list(settings.files),
-        "device": settings.device,
-        "threads": settings.threads,
-        "mode": case.mode,
-        "dtype": case.dtype,
-        "backend": case.backend,
-        "batch_size": case.batch_size,
-    }
+def build(inquiry: Inquiry, case: Case, settings: Settings) -> Built:
+    """Build the step of a case."""
+    return inquiry.ask(
+        "build",
+        Built,
+        workload=case.workload,
+        files=list(settings.files),
+        device=settings.device,
+        threads=settings.threads,
+        mode=case.mode,
+        dtype=case.dtype,
+        backend=case.backend,
+        batch_size=case.batch_size,
+    )
 
 
 @contextmanager
@@ -222,16 +243,17 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> dict[str, str]:
+def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: Device) -> dict[str, str]:
     """What was observed meanwhile; of a GPU's clock, power and temperature what it showed under the samples alone."""
     energy, start = device.energy_joules(), time.monotonic()
-    inner = inquiry.answers["warm_up"]["inner"]
     read: list[GpuReading] = []
     with watch_interference(device, pid, found=read) as observed:
-        answer = inquiry.ask("sample", inner=inner, target=settings.target_ci, budget=settings.budget)
+        answer = inquiry.ask(
+            "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
+        )
         end = time.monotonic()
     if read:
-        sampled = answer["wall_per_step"] * answer["inner"] * len(answer["seconds"])
+        sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
         under_samples = [reading for reading in read if end - sampled <= reading.moment <= end]
         return {**observed, **summarize_samples(under_samples)}
     seconds, used = time.monotonic() - start, device.energy_joules()
@@ -243,32 +265,32 @@ def _sample(inquiry: Inquiry, pid: int, settings: Settings, device: Device) -> d
 def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> dict[str, str]:
     """Look at what is there beside the latency. What fails, or has no time left, is missing, and nothing else is."""
     budget = {"budget": settings.budget}
-    looks: list[tuple[str, dict[str, Any]]] = [("peak", {})]
+    looks: list[tuple[str, Any, Mapping[str, float]]] = [("peak", Peak, {})]
     if case.compiled:
-        looks.append(("compilation", {}))
+        looks.append(("compilation", Compilation, {}))
     if first:
-        looks += [("leak", budget), ("phases", budget), ("flops", {})]
+        looks += [("leak", Leak, budget), ("phases", Phases, budget), ("flops", CountedFlops, {})]
     missing: dict[str, str] = {}
     gone = ""
-    for verb, arguments in looks:
+    for verb, kind, arguments in looks:
         if gone:
             missing[verb] = gone
             continue
         try:
-            inquiry.ask(verb, **arguments)
+            inquiry.ask(verb, kind, **arguments)
         except WorkerFailure as failure:
             missing[verb] = str(failure)
             gone = "" if inquiry.alive else missing[verb]
     return missing
 
 
-def _disagreement(agreement: Mapping[str, Any]) -> str:
+def _disagreement(agreement: Agreement) -> str:
     def percent(error: float | None) -> str:
         return "not finite" if error is None else f"{error:.2%}"
 
     return (
-        f"{agreement['compared']} of the compiled step are {percent(agreement['compiled_error'])} off, "
-        f"those of the eager one {percent(agreement['eager_error'])} (reference: {agreement['reference']})"
+        f"{agreement.compared} of the compiled step are {percent(agreement.compiled_error)} off, "
+        f"those of the eager one {percent(agreement.eager_error)} (reference: {agreement.reference})"
     )
 
 
@@ -294,7 +316,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
         while size <= LARGEST_BATCH_SIZE:
             try:
                 throughput = _throughput(inquiry, replace(case, batch_size=size), settings)
-                used = inquiry.ask("peak")["device"]
+                used = inquiry.ask("peak", Peak).device
             except WorkerFailure:
                 if not best:
                     raise
@@ -308,12 +330,12 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
 
 def _throughput(inquiry: Inquiry, case: Case, settings: Settings) -> float:
     """Samples a second over a short block after the first steps."""
-    inquiry.ask("build", **build_arguments(case, settings))
-    inquiry.ask("first_step")
-    once = inquiry.ask("block", steps=1)["seconds"]
+    build(inquiry, case, settings)
+    inquiry.ask("first_step", FirstStep)
+    once = inquiry.ask("block", Block, steps=1).seconds
     steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
-    seconds = min(inquiry.ask("block", steps=steps)["seconds"] for _ in range(3))
-    return float(case.batch_size / seconds)
+    seconds = min(inquiry.ask("block", Block, steps=steps).seconds for _ in range(3))
+    return case.batch_size / seconds
 
 
 EXERCISE_TIMEOUT = 120.0
@@ -325,9 +347,9 @@ def exercise_device(settings: Settings) -> DeviceExercise:
         scratch, cpus = Path(folder), quiet_cpus(1, settings.hardware)
         environment = worker_environment(settings, scratch / "cache")
         with Worker(settings.python, scratch / "worker.log", environment, cpus) as worker:
-            worker.ask("ready", EXERCISE_TIMEOUT)
+            worker.ask("ready", EXERCISE_TIMEOUT, Done)
             with watch_interference(settings.hardware, worker.pid) as observed:
-                blocks = worker.ask("exercise", EXERCISE_TIMEOUT, device=settings.device)
+                blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")
     )

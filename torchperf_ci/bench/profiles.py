@@ -8,10 +8,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.bench.worker.protocol import Phases, ProfiledSteps
 from torchperf_ci.records.files import replace_file
 
 if TYPE_CHECKING:
@@ -72,20 +73,20 @@ def take_profile(case: Case, settings: Settings, scratch: Path, trace: Path | No
     with open_worker(case, settings, scratch, KERNELS_SHOWN) as worker:
         inquiry = Inquiry(worker, settings.timeout)
         prepare(inquiry, case, settings)
-        phases = inquiry.ask("phases", budget=settings.budget)  # before the profiler slows them down
-        profiled = inquiry.ask("profile", trace=str(trace or ""))
+        phases = inquiry.ask("phases", Phases, budget=settings.budget)  # before the profiler slows them down
+        profiled = inquiry.ask("profile", ProfiledSteps, trace=str(trace or ""))
     return profile_of(profiled, phases)
 
 
-def profile_of(answer: Mapping[str, Any], phases: Mapping[str, float]) -> Profile:
+def profile_of(answer: ProfiledSteps, phases: Mapping[str, float]) -> Profile:
     """From a worker's answers. The only phase of a step is the step, so it is left out."""
     costs: dict[ProfileKey, list[Cost]] = defaultdict(list)
-    for line in answer["lines"]:
-        costs[ProfileKey(line["kind"], settled_name(line["name"]))].append(Cost(line["ms"], line["count"]))
+    for line in answer.lines:
+        costs[ProfileKey(line.kind, settled_name(line.name))].append(Cost(line.ms, line.count))
     if len(phases) > 1:
         costs |= {ProfileKey("phase", name): [Cost(1000 * seconds, 1)] for name, seconds in phases.items()}
     breaks: dict[str, int] = defaultdict(int)
-    for reason, count in answer["graph_breaks"].items():
+    for reason, count in answer.graph_breaks.items():
         breaks[_first_words(reason)] += count
     return Profile({key: _sum_of_costs(parts) for key, parts in costs.items()}, dict(breaks))
 

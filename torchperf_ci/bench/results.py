@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.machine.interference import describe_interference
 from torchperf_ci.metrics import (
@@ -31,11 +31,14 @@ from torchperf_ci.metrics import (
 from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.pairs import Anchor, Pair
     from torchperf_ci.bench.process import ProcessOutcome
+    from torchperf_ci.bench.worker.protocol import Built, Compilation, FirstStep, Samples, WorkerAnswers
+
+_T = TypeVar("_T")
 
 MIB = 2.0**20
 KIB = 2.0**10
@@ -79,9 +82,15 @@ class CaseResult:
         """``pass``, or the failure's word."""
         return self.failure.status if self.failure else "pass"
 
-    def answers(self, verb: str) -> list[Mapping[str, Any]]:
-        """What each process answered to ``verb``, where it was asked."""
-        return [outcome.answers[verb] for outcome in self.outcomes if verb in outcome.answers]
+    def answers(self, of: Callable[[WorkerAnswers], _T | None]) -> list[_T]:
+        """What each process answered to one of the verbs, where it was asked."""
+        found = [of(outcome.answers) for outcome in self.outcomes]
+        return [answer for answer in found if answer is not None]
+
+    @property
+    def built(self) -> Built | None:
+        """What the first process that could build it told of that."""
+        return next(iter(self.answers(lambda told: told.build)), None)
 
     @property
     def observed(self) -> list[Mapping[str, str]]:
@@ -97,16 +106,12 @@ class CaseResult:
     @property
     def latencies(self) -> list[float]:
         """Median seconds a step of each process whose times are valid; none for a failed case."""
-        return [] if self.failure else [median(answer["seconds"]) for answer in self.samples]
+        return [] if self.failure else [median(answer.seconds) for answer in self.samples]
 
     @property
-    def samples(self) -> list[Mapping[str, Any]]:
-        """The answers to ``sample`` of the processes whose times are valid."""
-        return [
-            outcome.answers["sample"]
-            for outcome in self.outcomes
-            if "sample" in outcome.answers and not outcome.void
-        ]
+    def samples(self) -> list[Samples]:
+        """Those of the processes whose times are valid."""
+        return [o.answers.sample for o in self.outcomes if o.answers.sample and not o.void]
 
     @property
     def void(self) -> str:
@@ -129,7 +134,7 @@ class CaseResult:
 
 def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
     """All v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
-    case = result.case
+    case, built = result.case, result.built
     benchmark = Benchmark(
         setting.benchmark,
         case.mode,
@@ -142,7 +147,7 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
             "workload_config": _workload_config(result, setting.dependencies),
         },
     )
-    parameters = next((answer["parameters"] for answer in result.answers("build")), None)
+    parameters = built.parameters if built else None
     model = Model(case.workload, case.task, case.backend, [case.origin], {"parameters": parameters})
     return [
         {
@@ -165,7 +170,7 @@ def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency])
     With another version of that a series begins anew, since the code of its model may be another. The nights between
     two releases count as one version: those of torchvision come with PyTorch's.
     """
-    made = next((answer.get("config") for answer in result.answers("build")), None)
+    made = result.built.config if result.built else ""
     library = dependencies.get(result.case.origin)
     version = f"{result.case.origin} {_OF_A_BUILD.sub('', library.version)}" if library else ""
     return " ".join(filter(None, (made, version))) or None
@@ -198,7 +203,7 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra["disturbed"] = result.disturbed
     if result.void:
         extra["void"] = result.void
-    if moved := next((answer["moved"] for answer in result.answers("build") if answer.get("moved")), None):
+    if moved := next((built.moved for built in result.answers(lambda told: told.build) if built.moved), None):
         extra["pinned_again"] = dict(moved)
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
@@ -213,11 +218,11 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
         missing |= dict.fromkeys(SPEEDS, result.void)
-    if not any(result.answers("leak")):
+    if not any(leak.steps for leak in result.answers(lambda told: told.leak)):
         missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
-    if not any(answer["flops"] for answer in result.answers("flops")):
+    if not any(counted.flops for counted in result.answers(lambda told: told.flops)):
         missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
-    if not result.answers("peak"):
+    if not result.answers(lambda told: told.peak):
         missing[PEAK_MEMORY] = failed.get("peak", "")
     if "phases" in failed:
         missing["phases"] = failed["phases"]
@@ -227,9 +232,9 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
 
 
 def _accuracy(result: CaseResult) -> Iterator[Metric]:
-    for answer in result.answers("agreement"):
-        extra = {key: value for key, value in answer.items() if key != "agrees"}
-        yield Metric(ACCURACY, [1.0 if answer["agrees"] else 0.0], extra)
+    for agreement in result.answers(lambda told: told.agreement):
+        extra = {key: value for key, value in vars(agreement).items() if key != "agrees"}
+        yield Metric(ACCURACY, [float(agreement.agrees)], extra)
 
 
 def _speed(result: CaseResult) -> Iterator[Metric]:
@@ -237,19 +242,22 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
     if not seconds:
         return
     extra: dict[str, object] = {
-        "samples_ms": [[_rounded(s * 1e3) for s in answer["seconds"]] for answer in samples],
-        "steps_per_sample": [answer["inner"] for answer in samples],
-        "half_width": [answer["half_width"] for answer in samples],
-        "converged": [answer["converged"] for answer in samples],
-        "wall_ms": [_rounded(answer["wall_per_step"] * 1e3) for answer in samples],
-        "cpu_ms": [_rounded(answer["cpu_per_step"] * 1e3) for answer in samples],
-        "first_step_ms": [_rounded(answer["wall"] * 1e3) for answer in result.answers("first_step")],
-        "warm_up": result.answers("warm_up"),
-        "settling": [answer["settling"] for answer in samples if answer.get("settling")] or None,
+        "samples_ms": [[_rounded(s * 1e3) for s in answer.seconds] for answer in samples],
+        "steps_per_sample": [answer.inner for answer in samples],
+        "half_width": [answer.half_width for answer in samples],
+        "converged": [answer.converged for answer in samples],
+        "wall_ms": [_rounded(answer.wall_per_step * 1e3) for answer in samples],
+        "cpu_ms": [_rounded(answer.cpu_per_step * 1e3) for answer in samples],
+        "first_step_ms": [
+            _rounded(first.wall * 1e3) for first in result.answers(lambda told: told.first_step)
+        ],
+        "warm_up": [asdict(answer) for answer in result.answers(lambda told: told.warm_up)],
+        "settling": [asdict(answer.settling) for answer in samples if answer.settling] or None,
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
         "disturbed": result.disturbed,
         "phases_ms": [
-            {k: _rounded(v * 1e3) for k, v in answer.items()} for answer in result.answers("phases")
+            {phase: _rounded(s * 1e3) for phase, s in answer.items()}
+            for answer in result.answers(lambda told: told.phases)
         ],
     }
     yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
@@ -269,50 +277,57 @@ def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
 
 
 def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
-    if peaks := result.answers("peak"):
-        on_host = {"method": peaks[0]["host_method"]}
-        on_device = {"method": "reserved"} if peaks[0].get("held") else {}
+    if peaks := result.answers(lambda told: told.peak):
+        on_host = {"method": peaks[0].host_method}
+        on_device = {"method": "reserved"} if peaks[0].held else {}
         extra = on_host if host_is_device else on_device
-        yield Metric(PEAK_MEMORY, [p["device"] / MIB for p in peaks], extra)
+        yield Metric(PEAK_MEMORY, [p.device / MIB for p in peaks], extra)
         if not host_is_device:
-            yield Metric(HOST_PEAK_MEMORY, [p["host"] / MIB for p in peaks], on_host)
-    leaks = [answer for answer in result.answers("leak") if answer]
+            yield Metric(HOST_PEAK_MEMORY, [p.host / MIB for p in peaks], on_host)
+    leaks = [leak for leak in result.answers(lambda told: told.leak) if leak.steps]
     if leaks:
-        steps = {"steps": leaks[0]["steps"]}
-        yield Metric(MEMORY_LEAK, [answer["device"] / KIB for answer in leaks], steps)
+        steps = {"steps": leaks[0].steps}
+        yield Metric(MEMORY_LEAK, [leak.device / KIB for leak in leaks], steps)
         if not host_is_device:
-            yield Metric(HOST_MEMORY_LEAK, [answer["host"] / KIB for answer in leaks], steps)
+            yield Metric(HOST_MEMORY_LEAK, [leak.host / KIB for leak in leaks], steps)
 
 
 def _constants(result: CaseResult) -> Iterator[Metric]:
-    for answer in result.answers("flops"):
-        if answer["flops"]:
-            yield Metric(FLOPS, [answer["flops"] / 1e9])
+    for counted in result.answers(lambda told: told.flops):
+        if counted.flops:
+            yield Metric(FLOPS, [counted.flops / 1e9])
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:
-    processes = list(zip(result.answers("first_step"), result.answers("compilation"), strict=True))
-    cold = [(first, counts) for first, counts in processes if counts["cache_misses"]]
-    warm = [(first, counts) for first, counts in processes if not counts["cache_misses"]]
+    counts = result.answers(lambda told: told.compilation)
+    processes = list(zip(result.answers(lambda told: told.first_step), counts, strict=True))
+    cold = [(first, counted) for first, counted in processes if counted.cache_misses]
+    warm = [(first, counted) for first, counted in processes if not counted.cache_misses]
     yield from _compile_time(COMPILE_TIME, COMPILE_CPU_TIME, cold)
     yield from _compile_time(WARM_COMPILE_TIME, WARM_COMPILE_CPU_TIME, warm)
-    first_counts = processes[0][1]
-    extra = {key: first_counts[key] for key in ("graphs", "cudagraph_skips", "recompile_reasons")}
-    yield Metric(GRAPH_BREAKS, [float(counts["graph_breaks"]) for _, counts in processes], extra)
-    yield Metric(RECOMPILES, [float(counts["recompiles"]) for _, counts in processes], extra)
+    extra = {
+        "graphs": counts[0].graphs,
+        "cudagraph_skips": counts[0].cudagraph_skips,
+        "recompile_reasons": counts[0].recompile_reasons,
+    }
+    yield Metric(GRAPH_BREAKS, [float(counted.graph_breaks) for counted in counts], extra)
+    yield Metric(RECOMPILES, [float(counted.recompiles) for counted in counts], extra)
 
 
 def _compile_time(
-    wall: str, cpu: str, processes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+    wall: str, cpu: str, processes: Sequence[tuple[FirstStep, Compilation]]
 ) -> Iterator[Metric]:
     """Of the processes that had to compile a graph (cold), or found all of them in the compiler's cache (warm).
 
     Gate on the CPU seconds: under load, wall seconds of the same compilation triple.
     """
     if processes:
-        caches = {key: [counts[key] for _, counts in processes] for key in ("cache_hits", "cache_misses")}
-        yield Metric(wall, [first["wall"] for first, _ in processes], caches)
-        yield Metric(cpu, [first["cpu"] for first, _ in processes], caches)
+        caches = {
+            "cache_hits": [counted.cache_hits for _, counted in processes],
+            "cache_misses": [counted.cache_misses for _, counted in processes],
+        }
+        yield Metric(wall, [first.wall for first, _ in processes], caches)
+        yield Metric(cpu, [first.cpu for first, _ in processes], caches)
 
 
 def _rounded(value: float) -> float:

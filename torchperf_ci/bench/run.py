@@ -9,12 +9,13 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
 from torchperf_ci.bench.pairs import ArmFailure, Pair, measure_against, why_unpaired
 from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
+from torchperf_ci.bench.worker.protocol import WorkerAnswers
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import Progress
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
@@ -44,7 +45,8 @@ class RunJournal:
 
     def add(self, key: str, outcome: ProcessOutcome) -> None:
         """Keep one process of the case ``key``."""
-        self._append({"case": key, "outcome": asdict(outcome)})
+        given = {verb: answer for verb, answer in asdict(outcome.answers).items() if answer is not None}
+        self._append({"case": key, "outcome": {**asdict(outcome), "answers": given}})
 
     def add_pair(self, key: str, pair: Pair) -> None:
         """Keep one pair of the case ``key`` and the anchor."""
@@ -58,15 +60,18 @@ class RunJournal:
         """Keep the batch size found for the case ``key``, so that all its processes use one."""
         self._append({"case": key, "batch_size": size})
 
-    def _append(self, entry: Mapping[str, Any]) -> None:
+    def _append(self, entry: json_files.JournalEntry) -> None:
         with open_journal(self._path) as file:
             json_files.append_entry(file, entry)
         self._take(entry)
 
-    def _take(self, entry: Mapping[str, Any]) -> None:
+    def _take(self, entry: json_files.JournalEntry) -> None:
+        import msgspec
+
         match entry:
             case {"case": key, "outcome": outcome}:
-                self.outcomes.setdefault(key, []).append(ProcessOutcome(**outcome))
+                answers = msgspec.convert(outcome["answers"], WorkerAnswers)
+                self.outcomes.setdefault(key, []).append(ProcessOutcome(**{**outcome, "answers": answers}))
             case {"case": key, "pair": pair}:
                 ratios = tuple(pair["log_ratios"])  # a list after a detour through JSON
                 self.pairs.setdefault(key, []).append(Pair(**{**pair, "log_ratios": ratios}))
@@ -76,7 +81,7 @@ class RunJournal:
                 self.batch_sizes[key] = size
 
     @classmethod
-    def start(cls, records: Path, plan: Mapping[str, Any]) -> RunJournal:
+    def start(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
         """Begin a run in ``records``; refuses a directory that holds the records of an earlier one."""
         path = _journal_path(records)
         if _holds_run(records):
@@ -94,7 +99,7 @@ class RunJournal:
         return cls(path)
 
     @classmethod
-    def resume(cls, records: Path, plan: Mapping[str, Any]) -> RunJournal:
+    def resume(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
         """Read what an interrupted run of the same plan left; a torn last line was never a finished process."""
         path = _journal_path(records)
         if not path.exists():
@@ -146,7 +151,7 @@ class RunPlan:
     out: Path
     resume: bool = False
 
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Mapping[str, object]:
         """What an interrupted run must share with the one that continues it."""
         return {
             "benchmark": self.setting.benchmark,

@@ -8,19 +8,20 @@ import tempfile
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.costs import Costs, cases_of_shard, read_costs
 from torchperf_ci.bench.process import worker_environment
+from torchperf_ci.bench.worker.protocol import Description
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
-from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.config import Config, Suite
     from torchperf_ci.machine.devices.interface import Device
 
@@ -33,13 +34,8 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 class KnownWorkloads:
     """The catalogue as a worker describes it: workloads by name, suites by name (a file's is its path)."""
 
-    workloads: Mapping[str, Mapping[str, Any]]
+    workloads: Mapping[str, DescribedWorkload]
     suites: Mapping[str, Sequence[str]]
-
-    @classmethod
-    def of(cls, described: Mapping[str, Any]) -> KnownWorkloads:
-        """From the answer to the worker's ``describe``."""
-        return cls({entry["name"]: entry for entry in described["workloads"]}, described["suites"])
 
     def members(self, patterns: Iterable[str]) -> list[str]:
         """Names of the workloads that the suites, names or globs select, in the catalogue's order."""
@@ -102,12 +98,12 @@ def matches(name: str, filters: Sequence[str]) -> bool:
 
 
 def _combinations(
-    grid: CaseGrid, entry: Mapping[str, Any], batch_size: int | None, device: str
+    grid: CaseGrid, entry: DescribedWorkload, batch_size: int | None, device: str
 ) -> Iterable[Case]:
-    sizes = entry["batch_sizes"]
+    sizes = entry.batch_sizes
     device_class = DEVICE_CLASSES.get(device, "accelerator")
     for mode in grid.modes:
-        if mode not in entry["modes"]:
+        if mode not in entry.modes:
             continue
         if not sizes:
             size = 1  # the model's own, which no option changes: a step counts as one sample
@@ -117,7 +113,7 @@ def _combinations(
             size = batch_size
         for dtype in grid.dtypes:
             for backend in grid.backends:
-                yield Case(entry["name"], mode, dtype, backend, size, entry["task"], entry["origin"])
+                yield Case(entry.name, mode, dtype, backend, size, entry.task, entry.origin)
 
 
 TORCHBENCH = "torchbench:"
@@ -134,7 +130,7 @@ class EnvironmentUnderTest:
     ``unavailable`` says by name why a workload cannot be built there.
     """
 
-    environment: Mapping[str, Any]
+    environment: TorchEnvironment
     known: KnownWorkloads
     unavailable: Mapping[str, str]
 
@@ -146,12 +142,7 @@ class EnvironmentUnderTest:
     def settings(self, settings: Settings) -> Settings:
         """``settings`` with the resolved device."""
         environment = self.environment
-        return replace(
-            settings,
-            device=environment["device"],
-            hip=environment["hip"],
-            seen=TorchGpu(**environment["seen"]),
-        )
+        return replace(settings, device=environment.device, hip=environment.hip, seen=environment.seen)
 
 
 def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> EnvironmentUnderTest:
@@ -168,14 +159,19 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
                 Worker(settings.python, scratch / "worker.log", environment) as worker,
             ):
                 answer = worker.ask(
-                    "describe", DESCRIBE_TIMEOUT, device=settings.device, files=list(settings.files)
+                    "describe",
+                    DESCRIBE_TIMEOUT,
+                    Description,
+                    device=settings.device,
+                    files=list(settings.files),
                 )
         except OSError as error:
             msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
             raise error_of(failure, settings, flag) from None
-    return EnvironmentUnderTest(answer["environment"], KnownWorkloads.of(answer), answer["unavailable"])
+    known = KnownWorkloads({workload.name: workload for workload in answer.workloads}, answer.suites)
+    return EnvironmentUnderTest(answer.environment, known, answer.unavailable)
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:
@@ -194,7 +190,7 @@ def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python")
 
 def selected_workloads(
     suite: Sequence[str], filters: Sequence[str], config: Config, known: KnownWorkloads
-) -> list[Mapping[str, Any]]:
+) -> list[DescribedWorkload]:
     """The catalogue's entries that suites and filters select; all of them where neither is given.
 
     Also those that cannot be built: the suite ``all`` has only what can.

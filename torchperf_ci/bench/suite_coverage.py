@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.api_coverage import AddedUse, ApiUse, Inventory, MeasuredUse, measure_use, together
+from torchperf_ci.bench.api_coverage import MeasuredUse, measure_use, together
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import find as find_config
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Inventory
     from torchperf_ci.document import Block
     from torchperf_ci.options.measuring_commands import CoverageOptions
 
@@ -47,9 +48,9 @@ def coverage_command(options: CoverageOptions) -> int:
     under_test = selection.describe_environment(settings)
     settings = under_test.settings(settings)
     entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, under_test.known)
-    suite = [entry["name"] for entry in entries]
+    suite = [entry.name for entry in entries]
     more = selection.selected_workloads(options.candidate, (), config, under_test.known)
-    candidates = [entry["name"] for entry in more if options.candidate and entry["name"] not in suite]
+    candidates = [entry.name for entry in more if options.candidate and entry.name not in suite]
     grid = CaseGrid([*suite, *candidates], options.mode or MODES, ("fp32",), ("eager",))
     cases = select_cases(Selection([grid]), under_test.known, "cpu")
     try:
@@ -59,7 +60,7 @@ def coverage_command(options: CoverageOptions) -> int:
     if options.json:
         print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
         return 0
-    document = coverage_document(measured, suite, under_test.environment["torch_version"])
+    document = coverage_document(measured, suite, under_test.environment.torch_version)
     with actions.literal(sys.stdout):
         console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
     console.say(text_of(document.title))

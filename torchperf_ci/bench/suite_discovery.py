@@ -78,10 +78,13 @@ def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> 
     """By the name that its workload would have, the expression that makes it."""
     environment = worker_environment(settings, folder / "cache")
     with Worker(settings.python, folder / "worker.log", environment) as worker:
-        found: Mapping[str, str] = worker.ask(
-            "architectures", settings.timeout, files=list(settings.files), filters=list(filters)
+        return worker.ask(
+            "architectures",
+            settings.timeout,
+            dict[str, str],
+            files=list(settings.files),
+            filters=list(filters),
         )
-    return found
 
 
 def _tried(
@@ -90,7 +93,7 @@ def _tried(
     """Of those that run within the limit, which add something to the suite, in order."""
     under_test = selection.describe_environment(settings)
     known = selection.selected_workloads(options.suite or ["models"], (), config, under_test.known)
-    first = [entry["name"] for entry in known]
+    first = [entry.name for entry in known]
     cases = select_cases(
         Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
     )

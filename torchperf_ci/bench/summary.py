@@ -124,12 +124,12 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
     status = Toned(result.status, "bad") if result.status in LOUD else result.status
     if not latencies:
         return (*name, "void" if result.void else "", *[""] * (3 + anchored), status)
-    widths = [answer["half_width"] for answer in result.samples]
-    peaks = [answer["device"] / 2**20 for answer in result.answers("peak")]
+    widths = [answer.half_width for answer in result.samples if answer.half_width is not None]
+    peaks = [peak.device / 2**20 for peak in result.answers(lambda told: told.peak)]
     return (
         *name,
         _duration(median(latencies)),
-        "unknown" if None in widths else f"{median(widths):.1%}",
+        "unknown" if len(widths) < len(result.samples) else f"{median(widths):.1%}",
         "" if (apart := relative_spread(latencies)) is None else f"{apart:.1%}",
         *([_change(result.ratios)] if anchored else []),
         f"{median(peaks):,.0f} MiB" if peaks else "not measured",

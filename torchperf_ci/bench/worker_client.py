@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices import host_memory
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
+
+_T = TypeVar("_T")
 
 PADDING = "TORCHPERF_PADDING"
 """A variable whose length moves what lies on the stack, as the length of any other variable of the caller's would."""
@@ -154,8 +156,13 @@ class Worker:
             for thread in Path(f"/proc/{self.pid}/task").iterdir():
                 os.sched_setaffinity(int(thread.name), cpus)
 
-    def ask(self, verb: str, timeout: float, **arguments: Any) -> dict[str, Any]:
-        """Send one request and wait for its answer; raises :class:`WorkerFailure`."""
+    def ask(self, verb: str, timeout: float, kind: type[_T], **arguments: object) -> _T:
+        """Send one request and wait for its answer, a ``kind`` of :mod:`torchperf_ci.bench.worker.protocol`.
+
+        Raises :class:`WorkerFailure`.
+        """
+        import msgspec
+
         try:
             self._socket.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
         except OSError:
@@ -166,14 +173,10 @@ class Worker:
             if "error" in answer:
                 error = answer["error"]
                 raise WorkerFailure(error["status"], error["reason"], error["traceback"])
-            ok = answer["ok"]
+            return msgspec.convert(answer["ok"], kind)
         except (ValueError, KeyError, TypeError):
             msg = "crashed"
             raise self._failure(msg, f"the worker answered out of protocol: {line[:80]!r}") from None
-        if not isinstance(ok, dict):
-            msg = "crashed"
-            raise self._failure(msg, f"the worker answered out of protocol: {line[:80]!r}")
-        return ok
 
     def close(self) -> None:
         """Let an idle worker go; end all that it has started, so that nothing stays behind."""

@@ -207,7 +207,7 @@ def resolve_setup(
         raise EnvironmentUnderTestError(msg) from error
     device = under_test.device
     settings = under_test.settings(settings)
-    torch = under_test.environment["torch_version"] if builder_kind(options) == "worktree" else ""
+    torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
         return _setup_from_verdicts(
             judgement, MeasurementSetup((), settings, device, torch=torch), under_test, config

@@ -256,7 +256,7 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
 
 
 def _runs(series: Series, known: KnownWorkloads) -> bool:
-    modes = known.workloads[series.model]["modes"]
+    modes = known.workloads[series.model].modes
     if series.metric == GRAPH_BREAKS and series.backend == "eager":
         return False
     return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS

@@ -233,7 +233,7 @@ def _outcome_word(
     base: ProcessOutcome, head: ProcessOutcome, compared: ComparedCase
 ) -> tuple[VerdictWord, str]:
     if base.passed and head.passed:
-        configs = [outcome.answers.get("build", {}).get("config", "") for outcome in (base, head)]
+        configs = [outcome.answers.build and outcome.answers.build.config for outcome in (base, head)]
         if configs[0] != configs[1]:
             return "not-comparable", f"{WORKLOAD_CHANGED}: workload_config: {configs[0]} → {configs[1]}"
         last = compared.lost[-1]

@@ -56,7 +56,7 @@ class ComparedBuild:
     @property
     def torch(self) -> str:
         """The version of torch."""
-        return str(self.under_test.environment["torch_version"])
+        return self.under_test.environment.torch_version
 
 
 def open_builds(
@@ -119,7 +119,7 @@ def _open(
 
 def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> str:
     facts = under_test.environment
-    torch = f"torch {facts['torch_version']} {facts['torch_commit'][:10]}".rstrip()
+    torch = f"torch {facts.torch_version} {facts.torch_commit[:10]}".rstrip()
     return f"{environment.description} ({torch})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.errors import UsageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
     from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
@@ -77,12 +78,10 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     """
     try:
         event = read_event(environ)
-        found = _of_run(event) if "workflow_run" in event else _of_pull_request(event, environ)
+        run = event.workflow_run
+        found = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
     except UnknownIdentityError as error:
         msg = f"{error}; {_BY_HAND}"
-        raise UsageError(msg) from None
-    except (AttributeError, KeyError, TypeError) as error:
-        msg = f"GITHUB_EVENT_PATH does not hold what GitHub writes there ({error!r}); {_BY_HAND}"
         raise UsageError(msg) from None
     if options.head_sha not in (None, found.sha):  # another commit, of which the event says nothing
         found = MeasuredHead(run_url=found.run_url, workflow=found.workflow)
@@ -96,35 +95,25 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     )
 
 
-def _of_run(event: Mapping[str, Any]) -> MeasuredHead:
-    run = event["workflow_run"]
-    repository = run.get("head_repository") or {}  # null where the fork is gone
-    here = event["repository"][
-        "id"
-    ]  # in a fork, the run's pull requests are those of the upstream repository
-    return MeasuredHead(
-        run["head_sha"],
-        repository.get("full_name", ""),
-        run["head_branch"] or "",
-        tuple(pull["number"] for pull in run["pull_requests"] if pull["base"]["repo"]["id"] == here),
-        run["html_url"],
-        _workflow_file(run.get("path") or ""),
-    )
+def _of_run(run: EventRun, here: EventRepository) -> MeasuredHead:
+    """In a fork, the run's pull requests are those of the upstream repository: they are not ours."""
+    pulls = (pull.number for pull in run.pull_requests if pull.base.repo.id == here.id)
+    repository = run.head_repository.full_name if run.head_repository else ""
+    workflow = _workflow_file(run.path or "")
+    return MeasuredHead(run.head_sha, repository, run.head_branch or "", tuple(pulls), run.html_url, workflow)
 
 
-def _of_pull_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> MeasuredHead:
+def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) -> MeasuredHead:
     url = run_url(environ)
-    workflow = _workflow_file(
-        "/".join(environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:])
-    )  # after owner and name
-    if "pull_request" not in event:
+    after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
+    workflow = _workflow_file("/".join(after_owner_and_name))
+    if not pull:
         return MeasuredHead(run_url=url, workflow=workflow)
-    pull = event["pull_request"]
-    head = pull["head"]
-    repository = head["repo"] or {}
-    return MeasuredHead(
-        head["sha"], repository.get("full_name", ""), head["ref"], (pull["number"],), url, workflow
-    )
+    if not pull.head:
+        reason = "GITHUB_EVENT_PATH holds a pull request without a head"
+        raise UnknownIdentityError(reason)
+    repository = pull.head.repo.full_name if pull.head.repo else ""
+    return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
 
 
 def _workflow_file(path: str) -> str:

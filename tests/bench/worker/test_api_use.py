@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from torchperf_ci.bench.worker.api_use import family, files_that_call, inventory, used_by
+from torchperf_ci.bench.worker.protocol import Callers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,12 +24,12 @@ def test_functions_are_what_python_calls_and_operators_what_runs_in_the_backward
         data.add_(1)
 
     used = used_by(step)
-    assert {"torch.matmul", "torch.nn.functional.relu", "torch.Tensor.sum"} <= set(used["functions"])
-    assert "torch.relu" not in used["functions"], "functional.relu calls it"
-    operators = {name for name, _, _ in used["triples"]}
+    assert {"torch.matmul", "torch.nn.functional.relu", "torch.Tensor.sum"} <= used.functions
+    assert "torch.relu" not in used.functions, "functional.relu calls it"
+    operators = {name for name, _, _ in used.triples}
     assert {"mm", "relu", "threshold_backward", "add"} <= operators
     assert not {"add_", "matmul"} & operators
-    assert used["cpu_seconds"] > 0
+    assert used.cpu_seconds > 0
 
 
 def test_a_triple_has_the_dtype_and_the_layout_of_the_first_tensor() -> None:
@@ -42,7 +43,7 @@ def test_a_triple_has_the_dtype_and_the_layout_of_the_first_tensor() -> None:
         torch.eye(3, dtype=torch.float64).neg()
         torch.ones(2)
 
-    triples = set(used_by(step)["triples"])
+    triples = used_by(step).triples
     assert {
         ("abs", "float32", "channels_last"),
         ("abs", "float32", "strided"),
@@ -62,10 +63,10 @@ def test_a_family_has_all_overloads(operator: str, name: str) -> None:
 
 def test_the_inventory_has_what_can_run_here() -> None:
     known = inventory()
-    assert {"addmm", "convolution", "native_layer_norm"} <= set(known["core"])
-    assert {"mm", "_foreach_add", "gelu_backward"} <= set(known["families"])
-    assert "torch.nn.functional.linear" in known["functions"]
-    assert "matmul" not in known["families"], "made of others, it has no kernel"
+    assert {"addmm", "convolution", "native_layer_norm"} <= known.core
+    assert {"mm", "_foreach_add", "gelu_backward"} <= known.families
+    assert "torch.nn.functional.linear" in known.functions
+    assert "matmul" not in known.families, "made of others, it has no kernel"
 
 
 def test_functions_are_counted_by_files_of_packages_that_use_torch(
@@ -81,7 +82,5 @@ def test_functions_are_counted_by_files_of_packages_that_use_torch(
         )
         (folder / "RECORD").write_text(f"{name}.py,,\ngone.py,,\n")
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    assert files_that_call() == {
-        "packages": ["models 1"],
-        "files": {"torch.cat": 1, "torch.nn.functional.pad": 1, "torch.linalg.svd": 1},
-    }
+    counts = {"torch.cat": 1, "torch.nn.functional.pad": 1, "torch.linalg.svd": 1}
+    assert files_that_call() == Callers(["models 1"], counts)

@@ -23,7 +23,7 @@ step = lambda: torch.ones(2, 3) @ torch.ones(3, 4)
 check_dtype(step, "fp32", "cpu")
 flops, used = count_flops(step), used_by(step)
 assert flops == 2 * 2 * 3 * 4, flops
-assert ("mm", "float32", "contiguous") in used["triples"], used
+assert ("mm", "float32", "contiguous") in used.triples, used
 assert {COMPILER!r} not in sys.modules
 """
 

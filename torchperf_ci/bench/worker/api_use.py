@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode, get_testing_overrides, resolve_na
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory
 from torchperf_ci.bench.worker.watching import without_compiler
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def family(operator: str) -> str:
     return base.removesuffix("_") if not base.endswith("__") else base
 
 
-def inventory() -> dict[str, list[str]]:
+def inventory() -> Inventory:
     """All there is to use: public functions, families of ATen operators that have a kernel on the CPU, and core ones.
 
     A family has a kernel if one of its operators has it for the CPU, or for all devices alike; ``out`` variants do not
@@ -59,8 +60,7 @@ def inventory() -> dict[str, list[str]]:
             has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001
             families |= {family(name)} if any(has_kernel(name, key) for key in _EXPLICIT) else set()
             core |= {family(name)} if torch.Tag.core in _operator(base, overload).tags else set()
-    functions = {*public_functions().values()}
-    return {"functions": sorted(functions), "families": sorted(families), "core": sorted(core)}
+    return Inventory(frozenset(public_functions().values()), frozenset(families), frozenset(core))
 
 
 def _operator(base: str, overload: str) -> Any:
@@ -119,16 +119,12 @@ def layout(tensor: torch.Tensor) -> str:
     return "channels_last" if last and tensor.is_contiguous(memory_format=last) else "strided"
 
 
-def used_by(step: Callable[[], object]) -> dict[str, Any]:
+def used_by(step: Callable[[], object]) -> ApiUse:
     """What the second step uses, after a first one that fills caches, and the least CPU seconds of the next ones."""
     step()
     with without_compiler(_Operators), _Operators() as operators, _Functions() as functions:
         step()
-    return {
-        "functions": sorted(functions.names),
-        "triples": sorted(operators.triples),
-        "cpu_seconds": _cpu_seconds(step),
-    }
+    return ApiUse(frozenset(functions.names), frozenset(operators.triples), _cpu_seconds(step))
 
 
 def _cpu_seconds(step: Callable[[], object]) -> float:
@@ -140,7 +136,7 @@ def _cpu_seconds(step: Callable[[], object]) -> float:
     return min(taken)
 
 
-def files_that_call() -> dict[str, Any]:
+def files_that_call() -> Callers:
     """By public function in how many files of the installed packages that use torch its name is called.
 
     Read, not run: ``torch.cat(`` and ``F.pad(`` are seen, methods of tensors are not, because no one knows of what.
@@ -153,7 +149,7 @@ def files_that_call() -> dict[str, Any]:
             for path in package.files or ():
                 if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
                     files.update(_called_in(source.read_text("utf-8", "replace")) & public)  # type: ignore[attr-defined]
-    return {"packages": sorted(packages), "files": dict(files.most_common())}
+    return Callers(sorted(packages), dict(files.most_common()))
 
 
 def _called_in(source: str) -> set[str]:

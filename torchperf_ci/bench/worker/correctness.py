@@ -6,13 +6,14 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchperf_ci.bench.worker.protocol import Agreement
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.bench.worker.watching import without_compiler
 
@@ -59,17 +60,6 @@ TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "fp16": 1e-2, "bf16": 3e-2, "amp": 3e-2
 NEGLIGIBLE = 1e-3
 SLACK = 3.0
 """A compiled result may be this many times as far from the exact one as eager's; torch's own checks use the same."""
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Relative L2 errors against the reference, largest over the compared tensors."""
-
-    agrees: bool
-    compiled_error: float
-    eager_error: float
-    reference: str
-    compared: str
 
 
 def agreement_with_eager(step: BuiltStep, mode: str, dtype: str) -> Agreement:

@@ -10,13 +10,13 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
 from torchperf_ci.machine.devices import host_memory
 
 if TYPE_CHECKING:
@@ -28,25 +28,6 @@ if TYPE_CHECKING:
 PEAK_STEPS = 3
 LEAK_STEPS = 60
 FEWEST_LEAK_STEPS = 20
-
-
-@dataclass(frozen=True)
-class Peak:
-    """Bytes at the peak of a few steps, and how the host's was read. ``held``: the device's include what is kept."""
-
-    device: int
-    host: int
-    host_method: str
-    held: bool = False
-
-
-@dataclass(frozen=True)
-class Leak:
-    """Growth in bytes a step over the last half of ``steps`` steps."""
-
-    device: float
-    host: float
-    steps: int
 
 
 def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) -> Peak:
@@ -64,8 +45,8 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
     return Peak(used, host_memory.peak(), host_memory.peak_method(), replayed)
 
 
-def leak(device: Device, step: Callable[[], object], budget: float) -> Leak | None:
-    """Memory that every step leaves behind; None if ``budget`` seconds do not hold enough steps to tell.
+def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
+    """Memory that every step leaves behind; nothing in no steps if ``budget`` seconds do not hold enough steps to tell.
 
     What only the garbage collector would free is garbage, not a leak: it is collected before each reading.
     """
@@ -80,7 +61,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak | No
             on_device.append(device.memory_allocated())
             on_host.append(host_memory.allocated())
     if len(on_host) < FEWEST_LEAK_STEPS:
-        return None
+        return Leak()
     return Leak(_slope(on_device), _slope(on_host), len(on_host))
 
 
@@ -113,16 +94,6 @@ _WAITING = "Synchronize"
 """How the names of CUDA's and HIP's calls end that wait for kernels, whose time is told already."""
 
 
-@dataclass(frozen=True)
-class ProfileLine:
-    """One operator (on the host) or kernel (on the device): its own milliseconds and its calls, a step."""
-
-    kind: str
-    name: str
-    ms: float
-    count: float
-
-
 def profile(device: Device, step: Callable[[], object], trace: str) -> list[ProfileLine]:
     """Profile some steps that are warm; the ``trace`` for chrome://tracing or Perfetto goes to a file, gzipped if it
     ends in ``.gz``, or nowhere if it is empty.
@@ -151,8 +122,8 @@ def graph_breaks() -> Mapping[str, int]:
 def profile_lines(events: Sequence[Any]) -> list[ProfileLine]:
     """Sum up torch's events, step by step."""
     starts = sorted(event.time_range.start for event in events if _is_step(event))
-    times: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * len(starts))
-    counts: dict[tuple[str, str], int] = defaultdict(int)
+    times: dict[tuple[LineKind, str], list[float]] = defaultdict(lambda: [0.0] * len(starts))
+    counts: dict[tuple[LineKind, str], int] = defaultdict(int)
     for kind, name, event in _told(events):
         number = bisect_right(starts, event.time_range.start) - 1
         if number >= 0:
@@ -170,7 +141,7 @@ def _activities(device: Device) -> Iterable[Any]:
     return [one for one in torch.profiler.supported_activities() if one.name in wanted]
 
 
-def _told(events: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+def _told(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
     """The events with their kinds and names.
 
     A range that somebody marked in Python is there twice, and on the device it spans the kernels inside.

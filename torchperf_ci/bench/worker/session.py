@@ -9,6 +9,7 @@ import socket
 import sys
 import traceback
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,15 @@ from torchperf_ci.bench.worker.correctness import (
 )
 from torchperf_ci.bench.worker.file_trace import FileTrace
 from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.protocol import (
+    Block,
+    Built,
+    CountedFlops,
+    DescribedWorkload,
+    Description,
+    Done,
+    ProfiledSteps,
+)
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
@@ -34,6 +44,18 @@ from torchperf_ci.suite.registry import catalogue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.bench.worker.protocol import (
+        Agreement,
+        ApiUse,
+        Callers,
+        Compilation,
+        FirstStep,
+        Inventory,
+        Leak,
+        Peak,
+        Samples,
+        WarmUp,
+    )
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.suite.workload import Workload
 
@@ -47,36 +69,35 @@ class Channel:
         self._lines = self._socket.makefile("r", encoding="utf-8")
         self._owner = os.getpid()
 
-    def requests(self) -> Iterator[dict[str, Any]]:
-        """Requests until the parent closes its end."""
+    def requests(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Verbs and their arguments until the parent closes its end."""
         for line in self._lines:
-            yield json.loads(line)
+            arguments = json.loads(line)
+            yield arguments.pop("verb"), arguments
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Answer one request."""
         if os.getpid() != self._owner:
             os._exit(1)
-        self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
-
-
-Answer = dict[str, Any]
+        text = json.dumps(message, allow_nan=False, default=sorted)  # of what JSON has not there are sets
+        self._socket.sendall(text.encode() + b"\n")
 
 
 def serve(channel_fd: int) -> None:
     """Answer requests until the parent closes the channel."""
     channel = Channel(channel_fd)
     session = WorkerSession()
-    for request in channel.requests():
-        channel.send(_answer_to(session.verbs, request))
+    for verb, arguments in channel.requests():
+        channel.send(_answer_to(partial(session.verbs[verb], **arguments)))
     # Nothing is left to save, and tearing torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _answer_to(verbs: Mapping[str, Callable[..., Answer]], request: dict[str, Any]) -> Answer:
+def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
     try:
-        return {"ok": _finite(verbs[request.pop("verb")](**request))}
+        return {"ok": _finite(ask())}
     except Exception as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
         return {
             "error": {
@@ -87,9 +108,10 @@ def _answer_to(verbs: Mapping[str, Callable[..., Answer]], request: dict[str, An
         }
 
 
-def _finite(answer: Answer) -> Answer:
+def _finite(answer: Any) -> Mapping[str, object]:
     """JSON has no infinity: a number that is not finite is told as none."""
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in answer.items()}
+    members = answer if isinstance(answer, dict) else asdict(answer)
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
 def _reason(error: Exception) -> str:
@@ -117,7 +139,7 @@ class WorkerSession:
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
-        self.verbs: Mapping[str, Callable[..., Answer]] = {
+        self.verbs: Mapping[str, Callable[..., object]] = {
             "ready": self.ready,
             "describe": self.describe,
             "build": self.build,
@@ -142,90 +164,74 @@ class WorkerSession:
             "end_file_trace": self.end_file_trace,
         }
 
-    def ready(self) -> Answer:
+    def ready(self) -> Done:
         """Nothing; but whoever hears it knows that torch is imported."""
-        return {}
+        return Done()
 
-    def describe(self, device: str, files: list[str]) -> Answer:
+    def describe(self, device: str, files: list[str]) -> Description:
         """The environment's facts and the catalogue of workloads."""
         known = catalogue([Path(file) for file in files])
         packages = [package for workload in known.workloads.values() for package in workload.requires]
-        return {
-            "environment": asdict(torch_environment(device, packages)),
-            "suites": {name: list(members) for name, members in known.suites.items()},
-            "unavailable": dict(known.unavailable),
-            "workloads": [
-                {
-                    "name": workload.name,
-                    "task": workload.task,
-                    "modes": list(workload.modes),
-                    "batch_sizes": dict(workload.batch_sizes),
-                    "origin": workload.origin,
-                    "requires": list(workload.requires),
-                }
-                for workload in known.workloads.values()
-            ],
-        }
+        workloads = [
+            DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
+            for w in known.workloads.values()
+        ]
+        environment = torch_environment(device, packages)
+        return Description(environment, dict(known.suites), dict(known.unavailable), workloads)
 
-    def exercise(self, device: str) -> Answer:
+    def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Equal blocks of work, without any workload."""
-        return dict(time_equal_blocks(device_of(device, hip=torch.version.hip is not None)))
+        return time_equal_blocks(device_of(device, hip=torch.version.hip is not None))
 
-    def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Answer:
+    def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Built:
         """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = StepRequest(**request)
         self._workload = _workload(workload, files)
         self._step = build_step(self._workload, self._request, self._device)
-        task = self._step.task
-        return {
-            "parameters": self._step.parameters,
-            "is_function": not isinstance(self._step.model, torch.nn.Module),
-            "moved": self._step.moved,
-            **({"config": task.config_digest()} if task.config is not None else {}),
-        }
+        task, is_function = self._step.task, not isinstance(self._step.model, torch.nn.Module)
+        return Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
 
-    def first_step(self) -> Answer:
+    def first_step(self) -> FirstStep:
         returned: list[object] = []
-        answer = asdict(step.time_first_step(self._device, lambda: returned.append(self._step.run())))
+        answer = step.time_first_step(self._device, lambda: returned.append(self._step.run()))
         if self._step.task.step and self._request.backend != "eager":
             self._after_first = after_first_step(self._step, returned)
         return answer
 
-    def dtype_check(self) -> Answer:
+    def dtype_check(self) -> Done:
         """Fails where a function does not compute as its case is called; looked at uncompiled."""
         check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
-        return {}
+        return Done()
 
-    def agreement(self) -> Answer:
+    def agreement(self) -> Agreement:
         if self._step.task.step:
-            return asdict(own_step_agreement(self._after_first, self._eager_twin, self._request.dtype))
-        return asdict(agreement_with_eager(self._step, self._request.mode, self._request.dtype))
+            return own_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
+        return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
-    def warm_up(self, budget: float) -> Answer:
-        return asdict(timing.warm_up(self._device, self._step.run, budget))
+    def warm_up(self, budget: float) -> WarmUp:
+        return timing.warm_up(self._device, self._step.run, budget)
 
-    def sample(self, inner: int, target: float, budget: float) -> Answer:
-        return asdict(timing.sample(self._device, self._step.run, inner, target, budget))
+    def sample(self, inner: int, target: float, budget: float) -> Samples:
+        return timing.sample(self._device, self._step.run, inner, target, budget)
 
-    def block(self, steps: int) -> Answer:
-        return {"seconds": timing.block(self._device, self._step.run, steps)}
+    def block(self, steps: int) -> Block:
+        return Block(timing.block(self._device, self._step.run, steps))
 
-    def peak(self) -> Answer:
+    def peak(self) -> Peak:
         replayed = self._request.backend in REPLAYED
-        return asdict(profiling.peak(self._device, self._step.run, replayed=replayed))
+        return profiling.peak(self._device, self._step.run, replayed=replayed)
 
-    def leak(self, budget: float) -> Answer:
-        found = profiling.leak(self._device, self._step.run, budget)
-        return {} if found is None else asdict(found)
+    def leak(self, budget: float) -> Leak:
+        return profiling.leak(self._device, self._step.run, budget)
 
-    def phases(self, budget: float) -> Answer:
-        return dict(phase_seconds(self._device, self._step, budget))
+    def phases(self, budget: float) -> Mapping[str, float]:
+        return phase_seconds(self._device, self._step, budget)
 
-    def flops(self) -> Answer:
+    def flops(self) -> CountedFlops:
         """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
-        return {"flops": count_flops(self._eager_step())}
+        return CountedFlops(count_flops(self._eager_step()))
 
     def _eager_step(self) -> Callable[[], object]:
         """One uncompiled step that leaves the model as it was; of a workload's own that of a model built anew."""
@@ -237,38 +243,38 @@ class WorkerSession:
     def _eager_twin(self, dtype: str) -> BuiltStep:
         return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)
 
-    def compilation(self) -> Answer:
-        return asdict(step.compilation_counts())
+    def compilation(self) -> Compilation:
+        return step.compilation_counts()
 
-    def profile(self, trace: str) -> Answer:
+    def profile(self, trace: str) -> ProfiledSteps:
         """What the steps consist of, and, where they are compiled, why graphs were broken."""
         found = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
-        return {"lines": [asdict(line) for line in found], "graph_breaks": breaks}
+        return ProfiledSteps(found, breaks)
 
-    def architectures(self, files: list[str], filters: list[str]) -> Answer:
+    def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
         """By name those of the installed libraries that no workload is made of, each as the call that makes one."""
         known = catalogue([Path(file) for file in files]).workloads
         return {found.name: found.call for found in find_architectures(known, filters)}
 
-    def inventory(self) -> Answer:
+    def inventory(self) -> Inventory:
         """All that a step may use of this torch."""
-        return dict(api_use.inventory())
+        return api_use.inventory()
 
-    def api_use(self) -> Answer:
+    def api_use(self) -> ApiUse:
         """What a step uses of it."""
         return api_use.used_by(self._step.run)
 
-    def files_that_call(self) -> Answer:
+    def files_that_call(self) -> Callers:
         """Which functions the installed libraries use."""
         return api_use.files_that_call()
 
-    def begin_file_trace(self, log: str) -> Answer:
+    def begin_file_trace(self, log: str) -> Done:
         """From now on write down which files are read; no other request may come before."""
         self._file_trace = FileTrace(log)
         self._file_trace.begin()
-        return {}
+        return Done()
 
-    def end_file_trace(self) -> Answer:
+    def end_file_trace(self) -> Done:
         self._file_trace.end()
-        return {}
+        return Done()

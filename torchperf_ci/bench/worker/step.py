@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from torchperf_ci.bench.worker.protocol import Compilation, FirstStep
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
 from torchperf_ci.suite.torchbench import UnbuildableError
 
@@ -198,31 +199,6 @@ def _call_of(module: torch.nn.Module) -> Callable[..., Any]:
 
 def _unmarked(_phase: str) -> None:
     """Phases are timed apart from the latency, because the synchronisation between them costs time."""
-
-
-@dataclass(frozen=True)
-class FirstStep:
-    """Wall seconds, and CPU seconds of this process and of the compilers it waited for."""
-
-    wall: float
-    cpu: float
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """Counts since the process began.
-
-    ``recompiles`` are compilations of a frame that had been compiled before; they may hit the cache. A graph that
-    cannot be cached is missed each time.
-    """
-
-    graphs: int
-    graph_breaks: int
-    recompiles: int
-    recompile_reasons: tuple[str, ...]
-    cache_hits: int
-    cache_misses: int
-    cudagraph_skips: int
 
 
 def time_first_step(device: Device, step: Callable[[], object]) -> FirstStep:

@@ -8,11 +8,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 import torch
+
+from torchperf_ci.bench.worker.protocol import Samples, Settling, WarmUp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,40 +32,6 @@ STABLE_WITHIN = 0.01
 Z95 = 1.959963984540054
 
 StepFunction = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class WarmUp:
-    """What it took until steps stopped getting faster. Times in seconds; ``inner`` is steps a sample."""
-
-    steps: int
-    seconds: float
-    inner: int
-    stable: bool
-
-
-@dataclass(frozen=True)
-class Settling:
-    """For how many seconds a device was kept busy until its clock had settled, or the time was up."""
-
-    seconds: float
-    settled: bool
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Seconds a step, in the order taken, and the relative half-width of the median's 95% interval.
-
-    ``settling`` is what came right before them, on a device that needs it.
-    """
-
-    seconds: tuple[float, ...]
-    inner: int
-    half_width: float
-    converged: bool
-    wall_per_step: float
-    cpu_per_step: float
-    settling: Settling | None = None
 
 
 def median_half_width(values: Sequence[float]) -> float:

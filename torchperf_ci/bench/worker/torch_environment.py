@@ -8,11 +8,11 @@ import os
 import platform
 import re
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.machine.devices.interface import TorchGpu
 
@@ -104,24 +104,6 @@ ACCELERATOR_VARIABLES = re.compile(
 NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
 """Where files lie, and what is printed."""
 MIB = 2**20
-
-
-@dataclass(frozen=True)
-class TorchEnvironment:
-    """``comparable`` must be equal for two measurements to be compared; ``observed`` is recorded beside it.
-
-    ``seen`` is the GPU that torch uses, ``dependencies`` maps the installed distributions that can move with a nightly
-    to their versions.
-    """
-
-    device: str
-    hip: bool
-    seen: TorchGpu
-    torch_version: str
-    torch_commit: str
-    comparable: Mapping[str, str]
-    observed: Mapping[str, str]
-    dependencies: Mapping[str, str]
 
 
 def torch_environment(device: str, packages: Iterable[str] = ()) -> TorchEnvironment:

@@ -1,0 +1,12 @@
+"""What a worker has answered, from what it would send."""
+
+from __future__ import annotations
+
+import msgspec
+
+from torchperf_ci.bench.worker.protocol import WorkerAnswers
+
+
+def answers(**told: object) -> WorkerAnswers:
+    """By verb, as JSON has it."""
+    return msgspec.convert(told, WorkerAnswers)
