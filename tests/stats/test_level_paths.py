@@ -13,14 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchperf_ci.stats.build_variance import SIGMAS, Readings, log_density, sigma_prior
-from torchperf_ci.stats.level_paths import (
-    NEGLIGIBLE,
-    LevelGrid,
-    chance_later_is_slower,
-    jump_probabilities,
-    level_grid,
-    weigh_levels,
-)
+from torchperf_ci.stats.level_grid import LevelGrid, jump_probabilities, level_grid
+from torchperf_ci.stats.level_paths import NEGLIGIBLE, chance_later_is_slower, weigh_levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -140,7 +140,7 @@ class PairSeries:
         free = values.size - design.shape[1]
         if free < 2 or np.ptp(values) == 0:
             return np.zeros(len(_GRID))
-        return _likelihoods(values, design, free, _correlations(self.times))
+        return _likelihoods(values, design, free, self.times)
 
 
 def pair_autocorrelation(rows: Sequence[PairSeries]) -> Floats:
@@ -164,20 +164,20 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Float
     head = row.groups == 0
     values = row.signs * (_clipped(row) + np.where(head, np.median(row.values[head]), 0.0))
     means = np.concatenate([[0.0], delta * MULTIPLES])
-    logs = _of_means(values, row.signs * head, means, _correlations(row.times))
+    logs = _of_means(values, row.signs * head, means, row.times)
     logs += np.log(np.maximum(memory, np.finfo(np.float64).tiny))[:, None]
     return _mixed(logs)
 
 
-def _of_means(values: Floats, head: Floats, means: Floats, correlations: Floats) -> Floats:
+def _of_means(values: Floats, head: Floats, means: Floats, times: Floats) -> Floats:
     """The logarithm of the likelihood of each mean, shape (grid, means), but for a constant."""
-    factors = np.linalg.cholesky(correlations)
-    white, seen = np.moveaxis(np.linalg.solve(factors, np.column_stack([values, head])), -1, 0)
+    whitened, log_determinants = _whitened(np.column_stack([values, head]), times)
+    white, seen = np.moveaxis(whitened, -1, 0)
     crossed, seen_squares = (np.einsum("gn,gn->g", one, seen)[:, None] for one in (white, seen))
     squares = (white**2).sum(axis=1)[:, None] - 2 * means * crossed + means**2 * seen_squares
     prior = PRIOR_DF * PRIOR_SIGMA**2
     spreads = (PRIOR_DF + values.size) / 2 * np.log(prior + squares)
-    return np.asarray(-_log_determinants(factors)[:, None] - spreads)
+    return np.asarray(-log_determinants[:, None] - spreads)
 
 
 def _mixed(logs: Floats) -> float:
@@ -187,15 +187,14 @@ def _mixed(logs: Floats) -> float:
     return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
 
 
-def _likelihoods(values: Floats, design: Floats, free: int, correlations: Floats) -> Floats:
-    """The logarithm of the restricted likelihood under each of the correlations, shape (grid,), but for a constant."""
-    factors = np.linalg.cholesky(correlations)
-    white = np.linalg.solve(factors, np.column_stack([values, design]))
+def _likelihoods(values: Floats, design: Floats, free: int, times: Floats) -> Floats:
+    """The logarithm of the restricted likelihood at each point of the grid, shape (grid,), but for a constant."""
+    white, log_determinants = _whitened(np.column_stack([values, design]), times)
     bases, triangles = np.linalg.qr(white[:, :, 1:])
     rest = white[:, :, :1]
     rest = rest - bases @ (np.swapaxes(bases, 1, 2) @ rest)
     squares = np.maximum((rest**2).sum(axis=(1, 2)), 1e-18)
-    return np.asarray(-_log_determinants(factors) - _log_determinants(triangles) - free / 2 * np.log(squares))
+    return np.asarray(-log_determinants - _log_determinants(triangles) - free / 2 * np.log(squares))
 
 
 def _log_determinants(triangles: NDArray[np.floating]) -> Floats:
@@ -204,12 +203,30 @@ def _log_determinants(triangles: NDArray[np.floating]) -> Floats:
     return np.asarray(np.log(np.abs(diagonals)).sum(axis=1))
 
 
-def _correlations(times: Floats) -> Floats:
-    """Of errors at ``times``, at each point of the grid, shape (grid, n, n)."""
-    shares, memories = (np.array(one)[:, None, None] for one in zip(*_GRID, strict=True))
-    lags = np.abs(np.subtract.outer(times, times))
-    white = np.eye(len(times))
-    return np.asarray((1 - shares) * white + shares * memories**lags)
+def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
+    """``columns``, (n, columns), of errors at ``times``, made independent at each point of the grid, which is to divide
+    by the Cholesky factor of their correlations; and the logarithm of its determinant: (grid, n, columns) and (grid,).
+
+    Kalman's filter does it in n steps (*Journal of Basic Engineering* 82, 1960): what an error is expected to be after
+    the ones before it, and how sure that is, needs no more than the same of the last one.
+    """
+    shares, memories = (np.array(one) for one in zip(*_GRID, strict=True))
+    white, variances = np.empty((shares.size, *columns.shape)), np.empty((len(columns), shares.size))
+    expected, variance = np.zeros((shares.size, columns.shape[1])), shares
+    left = memories ** np.diff(times)[:, None]
+    for place, values in enumerate(columns):
+        if place:
+            kept = left[place - 1]
+            expected *= kept[:, None]
+            variance = shares + kept**2 * (variance - shares)
+        variances[place] = variance + (1 - shares)
+        apart = values - expected
+        white[:, place] = apart
+        gain = variance / variances[place]
+        expected += gain[:, None] * apart
+        variance = variance * (1 - gain)
+    spreads = np.sqrt(variances)
+    return white / spreads.T[:, :, None], np.log(spreads).sum(axis=0)
 
 
 def _design(groups: NDArray[np.intp]) -> Floats:

@@ -12,9 +12,9 @@ weighed along with the scales of errors and offsets.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,9 @@ from torchperf_ci.stats.build_variance import (
     sigma_prior,
     tau_prior,
     taus,
+    without_traces,
 )
+from torchperf_ci.stats.level_grid import jump_probabilities, matters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,62 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.stats.build_variance import Readings
+    from torchperf_ci.stats.level_grid import LevelGrid
 
     Floats = NDArray[np.float64]
-
-
-CHANGE = 0.08
-"""Scale of the changes that are expected of a commit that changes anything, on the log scale."""
-CHANGE_DF = 3.0
-"""Heavy tails: a commit that makes something ten times slower must not be called noise."""
-SLOW_SHARE = 0.25
-"""Of the whole change; three regressions of one size are still found one by one."""
-STEPS = 96
-"""Most steps of the grid: a finer one tells no more commits apart."""
-
-
-@dataclass(frozen=True)
-class LevelGrid:
-    """Levels on the log scale, ascending by ``step``, 0 among them, and which of them count as slow."""
-
-    levels: Floats
-    step: float
-    slow: NDArray[np.bool_]
-
-    @property
-    def origin(self) -> int:
-        """The index of level 0."""
-        return int(np.argmin(np.abs(self.levels)))
-
-
-def level_grid(values: Floats, min_effect: float, whole: float = 0.0) -> LevelGrid:
-    """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
-
-    A level is slow from half of ``min_effect`` on, and from :data:`SLOW_SHARE` of the ``whole`` change on:
-    else a small part of a large change would have to be ruled out at each build, which takes many readings. One reading
-    alone stretches nothing: it may be off by anything, and would blur all others.
-    """
-    ordered = np.sort(np.append(values, (0.0, 0.0)))
-    least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)
-    step = max(min_effect / 6, (most - least) / STEPS)
-    levels = np.arange(math.floor(least / step), math.ceil(most / step) + 1) * step
-    return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * SLOW_SHARE * whole)))
-
-
-def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
-    """Where a level goes when it changes: rows of probabilities, shape (levels, levels).
-
-    No change is smaller than half of ``min_effect``: what is smaller is not looked for.
-    """
-    change = found.levels - found.levels[:, np.newaxis]
-    weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
-    weights[~matters(np.abs(change), min_effect)] = 0.0
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
-    """Whether a change is half of ``min_effect`` or more, which is three steps of the finest grid, however rounded."""
-    return np.asarray(change >= min_effect / 2 - 1e-9)
 
 
 NEGLIGIBLE = 1e-7
@@ -133,14 +82,17 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
     against the first one, or against the one just before it.
     """
     paths = _Paths(chances, readings, found, min_effect)
-    slow_backward, shares = paths.backward(everywhere=False), paths.shares
+    shares, backward = paths.shares, paths.backward()
+    slow_backward = np.where(paths.slow, backward.slow, 0.0)
     after = (shares * paths.forward * slow_backward).sum(axis=1)
-    everything = (shares * paths.forward * paths.backward(everywhere=True)).sum(axis=1)
+    everything = (shares * paths.forward * backward.all).sum(axis=1)
+    # What is not slow at a build, and slow from the next one on.
+    entering = np.where(paths.slow, 0.0, paths.forward[:-1]) * backward.slow[:-1]
     every = taus(readings.luck)
     tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
     return WeighedSeries(
         found,
-        np.array([(shares * paths.entering(k, slow_backward)).sum() for k in range(chances.size)]),
+        (shares * entering).sum(axis=(1, 2)),
         float((shares * np.where(paths.slow, 0.0, paths.forward[-1])).sum()),
         np.maximum(everything - after, 0.0),
         after,
@@ -159,7 +111,7 @@ def chance_later_is_slower(
     The other arguments are as in :func:`weigh_levels`.
     """
     paths = _Paths(chances, readings, found, min_effect)
-    backward, higher = paths.backward(everywhere=True), 0.0
+    backward, higher = paths.backward().all, 0.0
     belief = (paths.shares * paths.forward[first] * backward[first]).sum(axis=0)
     for level in np.flatnonzero(belief > NEGLIGIBLE):
         moved = np.where(np.arange(belief.size) == level, paths.forward[first], 0.0)
@@ -212,15 +164,14 @@ class _Evidence:
     ) -> None:
         """Readings of build k + 1 against build k: a factor on each pair of levels, (taus, sigmas, levels, levels)."""
         size = self._found.levels.size
-        between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
-        logs = np.zeros((self._taus.size, SIGMAS.size, size, size))
+        joint, apart = np.zeros((1, 1, 1, 1)), np.zeros((self._taus.size, SIGMAS.size, 2 * size - 1))
         differences = (1 - size, 2 * size - 1, self._found.step)
         for draws, values in blocks.items():
             if self._luck and draws == (0, 0) and {k, k + 1} & {*firsts}:
-                logs += self._joint(k, values, firsts)
+                joint = joint + self._joint(k, values, firsts)
             else:
-                logs += block_log_likelihood(values, differences, self._luck, 2)[..., between]
-        self.steps[k] = logs
+                apart += block_log_likelihood(values, differences, self._luck, 2)
+        self.steps[k] = joint + apart[..., np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1]
 
     def _joint(self, k: int, values: tuple[float, ...], firsts: dict[int, tuple[float, ...]]) -> Floats:
         """Of two builds that were read against each other, and against the first one: with one offset each.
@@ -269,18 +220,32 @@ class _Nodes:
 
     def with_offsets(self, shares: Floats, luck: float, step: float) -> _Nodes:
         """The likelier scales, each with the offsets that the first build may have."""
-        rows: list[tuple[int, int, int, float]] = []
-        for node in np.flatnonzero(shares > UNLIKELY * shares.max()):
-            spread = taus(luck)[self.tau[node]]
-            starts = np.unique(np.round(_OFFSETS * spread / step).astype(int))
-            weights = np.exp(-0.5 * (starts * step / spread) ** 2)
-            logs = self.logs[node] + np.log(weights / weights.sum())
-            rows += [
-                (int(self.sigma[node]), int(self.tau[node]), int(start), float(log))
-                for start, log in zip(starts, logs, strict=True)
-            ]
-        sigma, tau, start, logs = (np.array(column) for column in zip(*rows, strict=True))
-        return _Nodes(sigma, tau, start, logs)
+        chosen = np.flatnonzero(shares > UNLIKELY * shares.max())
+        spreads = taus(luck)[self.tau[chosen]]
+        rounded = np.round(_OFFSETS * spreads[:, np.newaxis] / step).astype(int)
+        starts = [np.unique(row) for row in rounded]
+        weights = [
+            np.exp(-0.5 * (start * step / spread) ** 2) for start, spread in zip(starts, spreads, strict=True)
+        ]
+        nodes = np.repeat(chosen, [start.size for start in starts])
+        logs = np.concatenate([np.log(weight / weight.sum()) for weight in weights])
+        return _Nodes(self.sigma[nodes], self.tau[nodes], np.concatenate(starts), self.logs[nodes] + logs)
+
+    @property
+    def scale(self) -> NDArray[np.intp]:
+        """The number of each node's two scales together, which ascends."""
+        return np.asarray(self.tau * SIGMAS.size + self.sigma)
+
+
+@dataclass(frozen=True)
+class _Backward:
+    """Probabilities of the later readings given each level, in units of what the way forward has divided by.
+
+    ``slow``: and of being slow from the next build on until the last one; of the last one, 1. Of ``all`` paths.
+    """
+
+    slow: Floats
+    all: Floats
 
 
 class _Paths:
@@ -290,6 +255,8 @@ class _Paths:
         self._chances, self._grid = chances, found
         self._jumps = jump_probabilities(found, min_effect)
         self.evidence = _Evidence(chances.size + 1, readings, found)
+        self._by_scale = _scaled(self.evidence.seen.reshape(chances.size + 1, -1, found.levels.size))
+        self._moves_by_scale = {k: self._moves_of(k) for k in self.evidence.steps}
         self._luck = luck = readings.luck
         nodes = _Nodes.scales(luck)
         if luck:
@@ -308,20 +275,27 @@ class _Paths:
     def _use(self, nodes: _Nodes) -> None:
         """Lay out what the readings say for some nodes."""
         self.nodes = nodes
-        logs = self.evidence.seen[:, nodes.tau, nodes.sigma]
+        self._seen, self._scale = (by_scale[:, nodes.scale] for by_scale in self._by_scale)
         places = np.arange(self._grid.levels.size)
         # Wide enough for every start; a step to the right of it where the first build itself lies to the left.
         wider = int(np.abs(nodes.start).max())
+        shifted = {k: self.evidence.seen[k, nodes.tau, nodes.sigma] for k, _ in self.evidence.shifted}
         for k, values in self.evidence.shifted:
             block = self.evidence.block(values, 2 if wider else 3, wider)[nodes.tau, nodes.sigma]
-            logs[k] += np.take_along_axis(block, places - nodes.start[:, np.newaxis] + wider, axis=1)
-        self._seen, self._scale = _scaled(logs)
-        self._steps: dict[int, Floats] = {}
-        for k, step in self.evidence.steps.items():
-            chosen = step[nodes.tau, nodes.sigma]
-            flat, scale = _scaled(chosen.reshape(len(chosen), -1))
-            self._steps[k] = flat.reshape(chosen.shape)
-            self._scale[k + 1] += scale
+            shifted[k] += np.take_along_axis(block, places - nodes.start[:, np.newaxis] + wider, axis=1)
+        for k, logs in shifted.items():
+            self._seen[k], self._scale[k] = _scaled(logs)
+        self._of_scale = np.searchsorted(nodes.scale, np.arange(taus(self._luck).size * SIGMAS.size + 1))
+        for k, (_, scale) in self._moves_by_scale.items():
+            self._scale[k + 1] += scale[nodes.scale]
+
+    def _moves_of(self, k: int) -> tuple[Floats, Floats]:
+        """From the levels of build k to those of the next one, with the readings of the one against the other, and the
+        logarithm of what they were divided by, for each two scales: (scales, levels, levels) and (scales,)."""
+        size, chance = self._grid.levels.size, self._chances[k]
+        flat, scale = _scaled(self.evidence.steps[k].reshape(-1, size * size))
+        moves = (1 - chance) * np.eye(size) + chance * self._jumps
+        return flat.reshape(-1, size, size) * moves, scale
 
     def _starts(self) -> NDArray[np.intp]:
         """Where the first build lies: on the grid, however wide that is."""
@@ -346,23 +320,14 @@ class _Paths:
         shares = np.exp(logs - logs.max())[:, np.newaxis]
         return filtered, shares / shares.sum()
 
-    def backward(self, *, everywhere: bool) -> Floats:
-        """Probabilities of the later readings given each level, in units of what the way forward has divided by.
-
-        Not ``everywhere``: and of being slow from the build on until the last one.
-        """
-        allowed = np.ones_like(self._grid.levels) if everywhere else self.slow.astype(np.float64)
-        later = np.zeros_like(self._seen)
-        later[-1] = allowed
+    def backward(self) -> _Backward:
+        """The sums over all later levels."""
+        slow, every = np.ones_like(self._seen), np.ones_like(self._seen)
         for k in reversed(range(self._chances.size)):
-            later[k] = self._back(k, self._fit(k + 1) * later[k + 1]) * allowed
-        return later
-
-    def entering(self, k: int, slow_backward: Floats) -> Floats:
-        """The probability of not being slow at build k, and slow from the next one on: (nodes, 1)."""
-        left = np.where(self.slow, 0.0, self.forward[k])
-        joint: Floats = (self.onward(k, left) * slow_backward[k + 1]).sum(axis=-1, keepdims=True)
-        return joint
+            fit = self._fit(k + 1)
+            later = np.concatenate([fit * np.where(self.slow, slow[k + 1], 0.0), fit * every[k + 1]])
+            slow[k], every[k] = np.split(without_traces(self._back(k, later)), 2)
+        return _Backward(slow, every)
 
     def onward(self, k: int, here: Floats) -> Floats:
         """From build k to the next one, whose readings are counted in, in units of what the way forward divides by."""
@@ -373,19 +338,26 @@ class _Paths:
         return np.asarray(self._seen[k] / self._totals[k][:, np.newaxis])
 
     def _onward(self, k: int, here: Floats) -> Floats:
-        chance = self._chances[k]
-        if k not in self._steps:
-            return np.asarray((1 - chance) * here + chance * (here @ self._jumps))
-        return np.asarray(np.einsum("sl,slm->sm", here, self._steps[k] * self._moves(chance)))
+        return self._moved(k, here, back=False)
 
     def _back(self, k: int, there: Floats) -> Floats:
-        chance = self._chances[k]
-        if k not in self._steps:
-            return np.asarray((1 - chance) * there + chance * (there @ self._jumps.T))
-        return np.asarray(np.einsum("sm,slm->sl", there, self._steps[k] * self._moves(chance)))
+        return self._moved(k, there, back=True)
 
-    def _moves(self, chance: float) -> Floats:
-        return np.asarray((1 - chance) * np.eye(len(self._jumps)) + chance * self._jumps)
+    def _moved(self, k: int, levels: Floats, *, back: bool) -> Floats:
+        """Rows of the nodes, or of the nodes several times, moved by one build."""
+        if k not in self._moves_by_scale:
+            chance = self._chances[k]
+            return np.asarray(
+                (1 - chance) * levels + chance * (levels @ (self._jumps.T if back else self._jumps))
+            )
+        moves, _ = self._moves_by_scale[k]
+        nodes = self.nodes.sigma.size
+        rows = levels.reshape(-1, nodes, levels.shape[-1]).swapaxes(0, 1)
+        moved = np.empty_like(rows)
+        for scale, (first, end) in enumerate(pairwise(self._of_scale.tolist())):
+            if first < end:
+                moved[first:end] = rows[first:end] @ (moves[scale].T if back else moves[scale])
+        return np.asarray(moved.swapaxes(0, 1).reshape(levels.shape))
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:

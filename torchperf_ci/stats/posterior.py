@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.build_variance import ERROR_DF, Readings, log_density, offset_kernels
-from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, level_grid, weigh_levels
+from torchperf_ci.stats.level_grid import level_grid
+from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, weigh_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,10 +104,9 @@ def posterior(weights: Floats, readings: Sequence[Readings], min_effect: float) 
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
-    grids = [level_grid(item.values, delta, _whole(item, weights.size)) for item in readings]
     series = [
-        weigh_levels(chances, _placed(tested, item), found, delta)
-        for item, found in zip(readings, grids, strict=True)
+        _weighed(tuple(chances.tolist()), _placed(tested, item), _whole(item, weights.size), delta)
+        for item in readings
     ]
     worth = evidence_worths([(item.base, item.head, item.values) for item in readings])
     together, one_cause = _together(series, chances, delta, worth)
@@ -136,6 +136,12 @@ def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.int
     )
     shares = np.add.reduceat(weights, tested[:-1])
     return tested, shares, -np.expm1(-EXPECTED_CHANGES * shares)
+
+
+@lru_cache(maxsize=64)
+def _weighed(chances: tuple[float, ...], readings: Readings, whole: float, delta: float) -> WeighedSeries:
+    """One series alone, which is asked for again with each other one that may have the same cause."""
+    return weigh_levels(np.array(chances), readings, level_grid(readings.values, delta, whole), delta)
 
 
 def _whole(readings: Readings, last: int) -> float:

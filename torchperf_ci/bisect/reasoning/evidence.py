@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Literal
@@ -130,12 +131,20 @@ class BisectFacts:
     builds: tuple[BuildAttempt, ...] = ()
     failures: tuple[ProbeFailure, ...] = ()
 
-    @property
+    @cached_property
     def built(self) -> frozenset[int]:
         """Positions whose environment could be made."""
         return frozenset(build.position for build in self.builds if build.ok)
 
-    @property
+    @cached_property
+    def by_ends(self) -> Mapping[tuple[int, int], Sequence[BisectReading]]:
+        """The pairs of each two positions, which come in the order in which they were first read."""
+        found: dict[tuple[int, int], list[BisectReading]] = {}
+        for reading in self.readings:
+            found.setdefault((reading.base, reading.head), []).append(reading)
+        return found
+
+    @cached_property
     def made(self) -> frozenset[tuple[int, int]]:
         """Positions and draws of all builds that could be made."""
         return frozenset((build.position, build.draw) for build in self.builds if build.ok)
@@ -145,7 +154,7 @@ class BisectFacts:
         """Whether making a commit anew is known to change nothing."""
         return any(build.repeated for build in self.builds)
 
-    @property
+    @cached_property
     def unusable(self) -> frozenset[int]:
         """Positions that nothing can be measured on so far: they were not built, or the probe does not run on them.
 
@@ -153,7 +162,7 @@ class BisectFacts:
         """
         return self._unbuilt | self._failing
 
-    @property
+    @cached_property
     def unsettled(self) -> frozenset[int]:
         """Those of them whose builds have failed so seldom that chance may have done it.
 
@@ -168,21 +177,21 @@ class BisectFacts:
             and sum(tries[place] >= most for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
         )
 
-    @property
+    @cached_property
     def tries(self) -> Counter[int]:
         """How often each commit was tried to be built; what is made anew of one that was built does not count."""
         return Counter(build.position for build in self.builds if not build.draw)
 
-    @property
+    @cached_property
     def _fail_by_chance(self) -> bool:
         """Whether something could be built that had failed before."""
         return any((build.position, build.draw) in self.made for build in self.builds if not build.ok)
 
-    @property
+    @cached_property
     def _unbuilt(self) -> frozenset[int]:
         return frozenset(build.position for build in self.builds if not build.draw) - self.built
 
-    @property
+    @cached_property
     def _failing(self) -> frozenset[int]:
         return frozenset(failure.position for failure in self.failures)
 
@@ -294,7 +303,7 @@ def reading_price(
 def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int:
     """The draw of head that was last read against the first one of base, or ``anew`` one that was neither read nor
     has failed."""
-    read = [one.draws[1] for one in facts.readings if (one.base, one.head, one.draws[0]) == (base, head, 0)]
+    read = [one.draws[1] for one in facts.by_ends.get((base, head), ()) if not one.draws[0]]
     if not anew:
         return max(read, default=0)
     others = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -87,7 +88,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
         return Proof("open", (), None)
-    decision = decide(log_ratios, min_effect, cases=cases)
+    decision = _decided(log_ratios, min_effect, cases)
     if not luck.scale or not luck.rebuilds:
         return Proof(_confirming_word(decision, log_ratios, min_effect, cases), log_ratios, decision)
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases)
@@ -108,7 +109,7 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
         return Proof("open", (), None)
-    decision = decide(log_ratios, min_effect)
+    decision = _decided(log_ratios, min_effect, 1)
     if not luck.scale:
         return Proof(_verifying_word(decision, log_ratios), log_ratios, decision)
     is_up, is_none = decision.word == "increase", decision.word in ("none", "decrease")
@@ -124,6 +125,12 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
     if word != "open":
         decision = _of_code(decision, blocks, luck)
     return Proof(word, log_ratios, decision, found, is_up and word != "slower", not luck.rebuilds)
+
+
+@lru_cache(maxsize=256)
+def _decided(log_ratios: tuple[float, ...], min_effect: float, cases: int) -> Decision:
+    """The same pairs are asked about at each step."""
+    return decide(log_ratios, min_effect, cases=cases)
 
 
 def _by_build(blocks: Blocks, min_effect: float, luck: KnownLuck) -> BlockEvidence:

@@ -58,7 +58,7 @@ class BuildDraws:
     segment: SuspectRange
     fresh: bool
 
-    @property
+    @cached_property
     def is_possible(self) -> bool:
         """Whether both can be built anew."""
         if not self.question.rebuilds or not self.question.luck:
@@ -71,11 +71,11 @@ class BuildDraws:
     def _fewest(self) -> int:
         return FEWEST_BUILDS if self.fresh else 1
 
-    @property
+    @cached_property
     def blocks(self) -> dict[tuple[int, int], list[float]]:
         """The log-ratios that were read, by draws of base and head, in the order in which these were first read."""
         found: dict[tuple[int, int], list[float]] = {}
-        for reading in self.facts.readings:
+        for reading in self.facts.by_ends.get((self.segment.before, self.segment.after), ()):
             if self.series in reading.log_ratios and self._counts(reading):
                 found.setdefault(reading.draws, []).append(reading.log_ratios[self.series])
         return found
@@ -122,8 +122,6 @@ class BuildDraws:
             yield reading.head, reading.draws[1]
 
     def _counts(self, reading: BisectReading) -> bool:
-        if (reading.base, reading.head) != (self.segment.before, self.segment.after):
-            return False
         return not self.fresh or (
             reading.purpose == "verify" and (all(reading.draws) or not self.is_possible)
         )
@@ -240,7 +238,7 @@ class SeriesEvidence:
         A part that was worth asking about stays so.
         """
         ends = (part.before, part.after)
-        if any(r.purpose == "confirm" and (r.base, r.head) == ends for r in self.facts.readings):
+        if any(reading.purpose == "confirm" for reading in self.facts.by_ends.get(ends, ())):
             return False
         views = [SuspectRange(start, self.whole.after) for start in self._anchors(part)]
         return bool(views) and all(self._chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
