@@ -271,6 +271,17 @@ def test_where_heat_slowed_all_processes_down_there_is_no_latency_and_the_status
     assert headline([result]) == "1 of 1 case measured, 1 without a valid time"
 
 
+def test_what_lacks_a_library_is_told_with_the_command_that_installs_it() -> None:
+    why = "needs timm: python -m pip install timm"
+    lacking = CaseResult(CASE, [ProcessOutcome("unsupported", why)])
+    assert run_notes([lacking, CaseResult(CASE, [passing(0.1)]), lacking]) == [f"2 cases unsupported: {why}"]
+    many = [CaseResult(CASE, [ProcessOutcome("unsupported", f"no {number}")]) for number in range(8)]
+    assert run_notes(many)[5:] == [
+        "1 case unsupported: no 5",
+        "and 2 more, each for a reason of its own: see the records",
+    ]
+
+
 def test_the_power_limit_is_told_and_voids_nothing() -> None:
     capped = replace(passing(0.1), observed={"power_capped": "0.970", "gpu_sm_mhz": "1395", "seconds": "2.0"})
     result = CaseResult(CASE, [capped])

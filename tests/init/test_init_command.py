@@ -11,6 +11,7 @@ import yaml
 from workflow_linters import TOOLS, actionlint, findings, zizmor
 
 from torchperf_ci import config
+from torchperf_ci.init.starter_files import LIBRARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,8 @@ FILES = {
     ".github/workflows/torchperf-pull-request-comment.yml",
     ".github/workflows/torchperf-dashboard.yml",
 }
-MADE_BY_TOOLS = Path(__file__).parents[1] / "imports/made_by_tools"
+PROJECT = Path(__file__).parents[2]
+MADE_BY_TOOLS = PROJECT / "tests/imports/made_by_tools"
 RESULTS = {
     "pytest_benchmark": "pytest-benchmark",
     "google_benchmark": "Google Benchmark",
@@ -35,6 +37,7 @@ NIGHTLY, PULL_REQUEST, DASHBOARD = (
     f".github/workflows/torchperf-{name}.yml" for name in ("nightly", "pull-request", "dashboard")
 )
 CPU = "https://download.pytorch.org/whl/cpu"
+MODELS = f"pip install torch torchvision {LIBRARIES} --extra-index-url {CPU} && "
 HOSTILE = """x"'${{ vars.PWNED }}: [a, b] # $(touch pwned)
 - run: pwned"""
 
@@ -94,7 +97,8 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     code, said = newcomer.init()
     assert (code, newcomer.written().keys()) == (0, FILES)
     line = f"pip install torch . --extra-index-url {CPU}"
-    assert (inputs(newcomer, NIGHTLY)["install"], inputs(newcomer, NIGHTLY)["build"]) == (line, line)
+    night = MODELS + line
+    assert (inputs(newcomer, NIGHTLY)["install"], inputs(newcomer, NIGHTLY)["build"]) == (night, night)
     assert inputs(newcomer, PULL_REQUEST)["build"] == line
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "benchmarks/suite.py"
     assert config.load(newcomer.folder / "torchperf.yml").suites["main"].workloads == ("benchmarks/suite.py",)
@@ -107,11 +111,21 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     assert commands[1] == "git add benchmarks torchperf.yml .github && git commit -m 'Add torchperf'"
 
 
+def test_a_night_measures_the_models_that_cover_the_most_too(newcomer: Newcomer) -> None:
+    newcomer.init()
+    core = config.load(newcomer.folder / "torchperf.yml").suites["core"]
+    assert (core.workloads, core.modes) == (("core",), ("inference", "training"))
+    template = (PROJECT / "workflows-templates/nightly.yml").read_text()
+    assert template.count(f"torchvision --index-url {CPU} && pip install {LIBRARIES} && ") == 2
+    tested = (PROJECT / "pyproject.toml").read_text()
+    assert all(f'"{library}"' in tested for library in LIBRARIES.split())
+
+
 def test_scripts_run_as_they_are_with_what_they_require(newcomer: Newcomer) -> None:
     scripts(newcomer)
     newcomer.init()
     line = f"pip install torch -r requirements.txt --extra-index-url {CPU}"
-    assert inputs(newcomer, NIGHTLY)["install"].startswith(f'{line} && echo "$PWD" >')
+    assert inputs(newcomer, NIGHTLY)["install"].startswith(f'{MODELS}{line} && echo "$PWD" >')
     assert inputs(newcomer, NIGHTLY)["build"] == ""
     assert inputs(newcomer, PULL_REQUEST)["build"] == ""
     assert f'/bin/pip" {line.removeprefix("pip ")}\n' in newcomer.read(PULL_REQUEST)
@@ -123,7 +137,12 @@ def test_pytorch_itself_is_measured_by_its_wheels_and_never_built(newcomer: Newc
     code, said = newcomer.init()
     assert (code, newcomer.written().keys()) == (0, {"torchperf.yml", NIGHTLY, DASHBOARD})
     given = inputs(newcomer, NIGHTLY)
-    assert given["install"].startswith("pip install --pre torch --index-url ")
+    assert re.match(r"pip install --pre torch torchvision --index-url \S+ && ", given["install"])
+    assert given["install"].endswith(LIBRARIES)
+    assert given["anchor"].endswith(LIBRARIES)
+    suites = config.load(newcomer.folder / "torchperf.yml").suites
+    assert [suite.workloads for suite in suites.values()] == [("quick",), ("core",)]
+    assert "    torchperf run --suite quick" in said
     assert (given["suspects"], given["bisect-budget"]) == ("pytorch/pytorch", 0)
     assert "no workflow for pull requests" in said
 
@@ -138,7 +157,7 @@ def test_the_environment_that_torchperf_is_in_needs_no_name(
     torch.touch()
     newcomer.monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     newcomer.monkeypatch.setattr("sys.executable", str(tmp_path / own / "bin/python3"))
-    assert f"    torchperf run{named.format(tmp_path)}\n" in newcomer.init()[1]
+    assert f"    torchperf run --suite main{named.format(tmp_path)}\n" in newcomer.init()[1]
 
 
 def test_nothing_is_overwritten_and_the_exit_code_tells(newcomer: Newcomer) -> None:
@@ -234,7 +253,7 @@ def test_files_are_those_of_the_whole_repository_wherever_the_user_is(newcomer: 
     line = f"pip install torch './libs/small net' --extra-index-url {CPU}"
     assert inputs(newcomer, PULL_REQUEST)["build"] == line
     assert 'parents[1] / "libs/small net/src"' in newcomer.read("benchmarks/suite.py")
-    assert "cd ../../.. && torchperf run" in said
+    assert "cd ../../.. && torchperf run --suite main" in said
 
 
 def test_a_project_that_no_shell_line_can_name_is_refused(newcomer: Newcomer) -> None:

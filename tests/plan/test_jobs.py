@@ -55,10 +55,10 @@ def test_the_matrix_is_what_github_takes(tmp_path: Path) -> None:
     }
 
 
-def test_without_suites_every_runner_measures_what_run_would(tmp_path: Path) -> None:
+def test_without_suites_every_runner_measures_the_models_that_cover_the_most(tmp_path: Path) -> None:
     assert [(job.name, job.suite) for job in jobs_of(loaded(tmp_path, RUNNERS))] == [
-        ("h100-quick", "quick"),
-        ("spr-quick", "quick"),
+        ("h100-core", "core"),
+        ("spr-core", "core"),
     ]
 
 

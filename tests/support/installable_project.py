@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from wheels import made_wheel
 
+from torchperf_ci.init.starter_files import LIBRARIES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -54,10 +56,12 @@ def write_project(folder: Path) -> None:
 
 
 def torch_shelf(folder: Path, torch: Path) -> dict[str, str]:
-    """pip's settings with which it finds one wheel in ``folder``, whose torch is that of the environment ``torch``."""
+    """pip's settings with which it finds the torch of the environment ``torch`` in ``folder``, and empty libraries."""
     folder.mkdir()
     (site,) = torch.glob("lib/python3*/site-packages")
     made_wheel(folder, "torch-2.13.0+cpu-py3-none-any", {"real_torch.pth": f"{site}\n"})
+    for library in ("torchvision==0.28.0", *LIBRARIES.split()):
+        made_wheel(folder, f"{library.replace('==', '-')}-py3-none-any", {})
     return {
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": folder.as_uri(),

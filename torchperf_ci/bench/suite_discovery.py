@@ -36,6 +36,7 @@ A name identifies a series for good: what stands here keeps its arguments.
 """
 
 '''
+_MODELS = "\nMODELS = (\n"
 _MODULES = {
     "huggingface": "hugging_face",
     "timm_classifier": "timm_models",
@@ -44,34 +45,49 @@ _MODULES = {
 
 
 def discover_command(options: DiscoverOptions) -> int:
-    """Write a suite file of those architectures that run, and that add something to the suite.
+    """Write those architectures that run, and that add something to the suite, into a suite file.
 
-    Raises :class:`UsageError` where there is a file already: its names are those of series.
+    What the file holds already stays, since its names are those of series, and is a part of the suite. Raises
+    :class:`UsageError` where it is no file of this command's.
     """
     out = Path(options.out)
-    if out.exists():
-        msg = f"{out} exists, and nothing is overwritten: name another file with --out"
-        raise UsageError(msg)
+    before = _text_of(out)
     config = find_config(options.config)
+    suite = [*(options.suite or ["models"]), *([str(out)] if before else [])]
     settings = selection.settings_of(
-        config, suite=options.suite, python=options.python, device="cpu", timeout=options.timeout
+        config, suite=suite, python=options.python, device="cpu", timeout=options.timeout
     )
     try:
         with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
             found = _architectures(settings, options.filter, Path(folder))
             file = Path(folder) / "found.py"
-            file.write_text(_suite_file([*found.values()]), "utf-8")
+            file.write_text(_with_models("", [*found.values()]), "utf-8")
             files = (*settings.files, str(file))
-            chosen = _tried(options, config, replace(settings, files=files), [*found])
+            chosen = _tried(suite, config, replace(settings, files=files), [*found]) if found else []
     except WorkerFailure as failure:
         raise selection.error_of(failure, settings) from None
     for entry in chosen:
         print(
             f"{entry.name}: {counted(entry.adds, 'new triple')}, {entry.cpu_seconds:.2f} CPU seconds a step"
         )
-    replace_file(out, _suite_file([found[entry.name] for entry in chosen]))
-    console.say(f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {out}")
+    if chosen:
+        replace_file(out, _with_models(before, [found[entry.name] for entry in chosen]))
+    where = out if chosen else "nothing is written"
+    console.say(
+        f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {where}"
+    )
     return 0
+
+
+def _text_of(out: Path) -> str:
+    """What the file holds; empty where there is none."""
+    if not out.exists():
+        return ""
+    text = out.read_text("utf-8")
+    if _MODELS not in text or not text.endswith("\n)\n"):
+        msg = f"{out} is no suite that this command has written: name another file with --out"
+        raise UsageError(msg)
+    return text
 
 
 def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> Mapping[str, str]:
@@ -88,11 +104,11 @@ def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> 
 
 
 def _tried(
-    options: DiscoverOptions, config: Config, settings: Settings, found: Sequence[str]
+    suite: Sequence[str], config: Config, settings: Settings, found: Sequence[str]
 ) -> list[ChosenWorkload]:
     """Of those that run within the limit, which add something to the suite, in order."""
     under_test = selection.describe_environment(settings)
-    known = selection.selected_workloads(options.suite or ["models"], (), config, under_test.known)
+    known = selection.selected_workloads(suite, (), config, under_test.known)
     first = [entry.name for entry in known]
     cases = select_cases(
         Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
@@ -109,11 +125,14 @@ def _tried(
     return [entry for entry in chosen if entry.name in found and entry.adds]
 
 
-def _suite_file(calls: Sequence[str]) -> str:
+def _with_models(before: str, calls: Sequence[str]) -> str:
+    """The text of a suite file, a new one where there is none ``before``, with these models behind those it has."""
+    head, _, models = (before or f"{_HEAD}{_MODELS})\n").partition(_MODELS)
     used = {call.partition("(")[0] for call in calls}
     imports = "".join(
-        f"from torchperf_ci.suite.{module} import {function}\n"
+        line
         for function, module in _MODULES.items()
-        if function in used
+        if function in used and (line := f"from torchperf_ci.suite.{module} import {function}\n") not in head
     )
-    return f"{_HEAD}{imports}\nMODELS = (\n{''.join(f'    {call},{chr(10)}' for call in calls)})\n"
+    added = "".join(f"    {call},\n" for call in calls)
+    return f"{head}{imports}{_MODELS}{models.removesuffix(')' + chr(10))}{added})\n"

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
 """Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
+_REASONS = 6
+"""That are told of what is unsupported: as many as a night can lack libraries, and some."""
 
 
 def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document:
@@ -91,7 +93,17 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
     """What a reader must know before believing the numbers, one sentence each."""
     limited = power_limit_note([result.observed for result in results])
-    return list(filter(None, [disturbance_note(results), limited]))
+    return list(filter(None, [disturbance_note(results), limited, *_unsupported_notes(results)]))
+
+
+def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:
+    """How many cases there was nothing to measure of, by the reason, which has the command for a missing library."""
+    reasons = Counter(
+        result.failure.reason for result in results if result.failure and result.status == "unsupported"
+    )
+    told = [f"{counted(count, 'case')} unsupported: {why}" for why, count in reasons.most_common(_REASONS)]
+    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(_REASONS))
+    return [*told, f"and {more} more, each for a reason of its own: see the records"] if more else told
 
 
 def failed_cases(results: Iterable[CaseResult]) -> list[CaseResult]:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-request-comment", "dashboard"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 _NIGHTLY_WHEELS = "https://download.pytorch.org/whl/nightly/cpu"
+LIBRARIES = "transformers==5.23.0 timm==1.0.31 diffusers==0.42.1"
+"""Those of the models of ``core``, beside torchvision, which comes with PyTorch. With another version of one the series
+of its models begin anew.
+"""
 _SUITE = "benchmarks/suite.py"
 _ASV_SUITE = "torchperf_suite.py"
 """asv imports every file of its own folder, which is often ``benchmarks``, and has no torchperf there."""
@@ -66,7 +70,7 @@ def _suite_and_config(
         path = _new_suite(repository)
         suites = (path,)
         yield _file(repository, path, "two workloads that run", _suite(repository, path))
-    text = _config(repository, source, suites or ("quick",))
+    text = _config(repository, source, suites)
     yield _file(repository, str(FILE), "what to measure, and where", text)
 
 
@@ -77,7 +81,10 @@ def _workflows(repository: Repository, source: ActionsSource, config: Config | N
         yield _workflow(repository, DASHBOARD, _template(DASHBOARD), source)
         return
     install, build = install_lines(repository)
-    values = {"install": install if build else install + _importable(repository), "build": build}
+    # Before the project, which gets what it wants where it wants other versions.
+    models = f"pip install torch torchvision {LIBRARIES} --extra-index-url {CPU_WHEELS} && "
+    night = models + install + ("" if build else _importable(repository))
+    values = {"install": night, "build": build and models + build}
     yield _workflow(repository, NIGHTLY, _fill(_template(NIGHTLY), values), source)
     compares = _fill(_template(PULL_REQUEST), {"suite": ", ".join(suites), "build": build})
     if not build:  # commits run in what this step makes
@@ -107,9 +114,10 @@ def _importable(repository: Repository) -> str:
 
 def _pytorch_nightly() -> dict[str, str]:
     """PyTorch's wheels against its newest release; no hosted runner can build it to bisect."""
+    models = f" && pip install {LIBRARIES}"
     return {
-        "install": f"pip install --pre torch --index-url {_NIGHTLY_WHEELS}",
-        "anchor": f"pip install torch==2.13.0 --index-url {CPU_WHEELS}",
+        "install": f"pip install --pre torch torchvision --index-url {_NIGHTLY_WHEELS}{models}",
+        "anchor": f"pip install torch==2.13.0 torchvision==0.28.0 --index-url {CPU_WHEELS}{models}",
         "suspects": "pytorch/pytorch",
         "build": "",
         "bisect-budget": "0",
@@ -186,7 +194,9 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
     schema = (
         f"https://raw.githubusercontent.com/{source.repository}/{source.ref}/torchperf_ci/config.schema.json"
     )
-    backends = ", backends: [eager, inductor]" if repository.is_pytorch else ""
+    modes = "modes: [inference, training]"
+    own = f"  main: {{workloads: [{', '.join(map(_scalar, workloads))}], {modes}}}"
+    compiled = f"  compiled: {{workloads: [quick], {modes}, backends: [inductor]}}"
     branch = "torchperf-records" if repository.has_data_branch else "benchmarks"
     lines = [
         "# What torchperf measures, where, and where it keeps the records; docs/configuration.md has all keys.",
@@ -196,7 +206,8 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         "runners: # kinds of machines, such as h100: {labels: [linux.aws.h100], device: cuda}",
         "  cpu: {labels: [ubuntu-24.04], device: cpu}",
         "suites:",
-        f"  main: {{workloads: [{', '.join(map(_scalar, workloads))}], modes: [inference, training]{backends}}}",
+        *([own] if workloads else [compiled]),
+        f"  core: {{workloads: [core], {modes}, shards: 2}} # PyTorch in 58 models",
         f"upload: {{branch: {branch}}} # of this repository; the first night makes it",
     ]
     return "".join(f"{line}\n" for line in lines)

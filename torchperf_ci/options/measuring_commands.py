@@ -219,7 +219,10 @@ class DiscoverOptions:
     python: str | None = shared(PYTHON)
     timeout: float = shared(TIMEOUT)
     out: str = option(
-        "--out", "Python file for the workloads, which is a suite", metavar="FILE", default="discovered.py"
+        "--out",
+        "Python file for the workloads, a suite; what it has stays",
+        metavar="FILE",
+        default="discovered.py",
     )
 
 

@@ -53,8 +53,8 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
   suites:
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
-_WITHOUT_SUITES = {"quick": config.Suite()}
-"""What ``torchperf run`` measures where no suite is configured; its workloads are not looked at here."""
+_WITHOUT_SUITES = {"core": config.Suite()}
+"""What a night measures where no suite is configured; its workloads are not looked at here."""
 
 
 @dataclass(frozen=True)

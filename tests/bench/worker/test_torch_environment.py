@@ -62,7 +62,7 @@ def test_of_preloaded_libraries_the_names_count(monkeypatch):
 
 
 def test_the_versions_of_what_workloads_require_are_told():
-    told = WorkerSession().describe("cpu", [])["environment"]["dependencies"]
+    told = WorkerSession().describe("cpu", []).environment.dependencies
     assert {"diffusers", "timm", "torchvision", "transformers"} <= told.keys()
     assert (
         "a-library-that-is-missing"
