@@ -146,10 +146,8 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
 def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
     """Three commands to copy, from wherever the user is."""
     python = find_torch_python(repository.root)
-    has_new_suites = any(file.path == str(config.FILE) for file in written)
-    # The whole takes more than an hour.
-    suite = (" --suite quick" if repository.is_pytorch else " --suite main") if has_new_suites else ""
-    measure = f"torchperf run{suite}"
+    has_core = repository.is_pytorch and any(file.path == str(config.FILE) for file in written)
+    measure = f"torchperf run{' --suite quick' if has_core else ''}"  # all of it takes more than an hour
     if not python or (repository.root / python).parent != Path(sys.executable).parent:
         measure += f" --python {shlex.quote(python or _OWN_TORCH)}"
     if folder.resolve() != repository.root.resolve():

@@ -81,10 +81,7 @@ def _workflows(repository: Repository, source: ActionsSource, config: Config | N
         yield _workflow(repository, DASHBOARD, _template(DASHBOARD), source)
         return
     install, build = install_lines(repository)
-    # Before the project, which gets what it wants where it wants other versions.
-    models = f"pip install torch torchvision {LIBRARIES} --extra-index-url {CPU_WHEELS} && "
-    night = models + install + ("" if build else _importable(repository))
-    values = {"install": night, "build": build and models + build}
+    values = {"install": install + ("" if build else _importable(repository)), "build": build}
     yield _workflow(repository, NIGHTLY, _fill(_template(NIGHTLY), values), source)
     compares = _fill(_template(PULL_REQUEST), {"suite": ", ".join(suites), "build": build})
     if not build:  # commits run in what this step makes
@@ -195,8 +192,10 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         f"https://raw.githubusercontent.com/{source.repository}/{source.ref}/torchperf_ci/config.schema.json"
     )
     modes = "modes: [inference, training]"
-    own = f"  main: {{workloads: [{', '.join(map(_scalar, workloads))}], {modes}}}"
-    compiled = f"  compiled: {{workloads: [quick], {modes}, backends: [inductor]}}"
+    suites = [f"  main: {{workloads: [{', '.join(map(_scalar, workloads))}], {modes}}}"] if workloads else []
+    if repository.is_pytorch:
+        suites.append(f"  compiled: {{workloads: [quick], {modes}, backends: [inductor]}}")
+        suites.append(f"  core: {{workloads: [core], {modes}, shards: 2}} # 58 models")
     branch = "torchperf-records" if repository.has_data_branch else "benchmarks"
     lines = [
         "# What torchperf measures, where, and where it keeps the records; docs/configuration.md has all keys.",
@@ -206,8 +205,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         "runners: # kinds of machines, such as h100: {labels: [linux.aws.h100], device: cuda}",
         "  cpu: {labels: [ubuntu-24.04], device: cpu}",
         "suites:",
-        *([own] if workloads else [compiled]),
-        f"  core: {{workloads: [core], {modes}, shards: 2}} # PyTorch in 58 models",
+        *suites,
         f"upload: {{branch: {branch}}} # of this repository; the first night makes it",
     ]
     return "".join(f"{line}\n" for line in lines)
