@@ -45,6 +45,15 @@ def concluded(series, limits: BisectLimits | None = None, rules=None, **more):
     return conclude(found(bisected(SimulatedRange(N, series, **more), limits)), rules or {})
 
 
+def test_what_may_have_brought_back_a_revert_that_cannot_be_built_is_told_with_it() -> None:
+    world = SimulatedRange(N, {LATENCY: Simulated({4: 1.07, 20: 1 / 1.07, 21: 1.07})}, frozenset({20}))
+    told = conclude(found(bisected(world, question=replace(world.question(), reverts={20: 4}))), {})
+    assert (told.status, told.culprits) == ("inconclusive", ())
+    assert {suspect.commit for suspect in told.credible} == {sha(4), sha(21)}
+    assert "commit 4, which was taken back" in told.why
+    assert "commit 21), and no build tells which" in told.why
+
+
 def test_a_culprit_is_told_with_the_effect_that_its_own_pairs_show() -> None:
     told = concluded(SLOWER)
     (culprit,) = told.culprits

@@ -99,6 +99,13 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
         if step is None:
             continue
         proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
+        if search.returns:
+            again = " or ".join(result.sequence.labels[place] for place in search.returns)
+            yield (
+                f"everything points to {culprit}, which was taken back; but the next commit that can be built is slow "
+                f"again, so it may also be what brought that back ({again}), and no build tells which."
+            )
+            continue
         if proof is None:
             yield f"everything points to {culprit}, but it or the one before could not be measured again to prove it."
             continue

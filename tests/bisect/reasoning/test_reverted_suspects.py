@@ -17,8 +17,8 @@ CULPRIT_LEADS = 40.0
 """How much more suspect the first one is than any other, so that it is located first."""
 
 
-def ended(changes, reverts, seed: int, unbuildable=frozenset()):
-    world = SimulatedRange(N, {"s": Simulated(changes, noise=0.02)}, unbuildable, seed=seed)
+def ended(changes, reverts, seed: int, unbuildable=frozenset(), flaky=frozenset()):
+    world = SimulatedRange(N, {"s": Simulated(changes, noise=0.02)}, unbuildable, flaky, seed=seed)
     question = world.question()
     weights = question.weights.copy()
     weights[FIRST - 1] *= CULPRIT_LEADS
@@ -39,3 +39,26 @@ def test_a_revert_that_changes_nothing_takes_nothing_back() -> None:
         found = ended({FIRST: 1.07}, SILENT, seed)
         assert found.culprits == {"s": [SuspectRange(FIRST - 1, FIRST)]}
         assert any(reading.head == REVERT for reading in found.facts.readings)
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["silent", "told"])
+@pytest.mark.parametrize(("revert", "again"), [(16, 17), (16, 19), (N - 1, N)], ids=["next", "later", "bad"])
+def test_nobody_is_named_where_no_build_tells_a_revert_from_its_return(revert, again, told) -> None:
+    """The revert cannot be built, nor what follows until the change is back."""
+    changes = {FIRST: 1.07, revert: 1 / 1.07, again: 1.07}
+    reverts = {revert: FIRST, again: revert} if told else {revert: FIRST}
+    for seed in range(5):
+        found = ended(changes, reverts, seed, frozenset(range(revert, again)))
+        assert not found.culprits
+        (search,) = found.investigation.searches
+        suspects = search.suspects()
+        assert {*suspects} == {FIRST, *([again] if told else range(revert + 1, again + 1))}
+        assert sum(suspects.values()) == pytest.approx(1, abs=0.06)
+        assert suspects[FIRST] == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_revert_that_fails_to_build_by_chance_is_tried_once_more_and_tells() -> None:
+    changes = {FIRST: 1.07, REVERT: 1 / 1.07, REVERT + 1: 1.07}
+    for seed in range(5):
+        found = ended(changes, SILENT, seed, flaky=frozenset({REVERT}))
+        assert found.culprits == {"s": [SuspectRange(REVERT, REVERT + 1)]}

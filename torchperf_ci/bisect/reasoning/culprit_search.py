@@ -5,7 +5,8 @@ have changed its mode. So they are believed no more than any claim has to be, an
 pairs said (Bayes' rule).
 
 The odds of the levels know of no reverts: to them a rise, a fall and another rise are three changes, each unlikely. So
-the pairs of the first build after the revert decide by themselves.
+the pairs of the first build after the revert decide by themselves. Where the revert itself cannot be built and the next
+build is slow, nothing tells whether it took nothing back or what lies between brought it back: then nobody is named.
 """
 
 from __future__ import annotations
@@ -76,9 +77,8 @@ class RevertedSuspect:
     @cached_property
     def place(self) -> int | None:
         """The build that tells: the first that can be had from the revert on, before what may bring it back."""
-        end = self._return or self.segment.after
         unusable = self.evidence.facts.unusable
-        return next((place for place in range(self.revert, end) if place not in unusable), None)
+        return next((place for place in range(self.revert, self._end) if place not in unusable), None)
 
     @property
     def is_open(self) -> bool:
@@ -89,6 +89,27 @@ class RevertedSuspect:
     def is_out(self) -> bool:
         """Whether the suspect is no culprit: it is not slow after the revert, or what it did has returned later on."""
         return self._return is not None or (self.place is not None and not self._lasts)
+
+    @property
+    def returns(self) -> Sequence[int]:
+        """What may have brought back what was taken back: the commit that says so, else what no build tells apart from
+        the revert."""
+        if self._return is not None and self._return <= self.segment.after:
+            return [self._return]
+        return () if self.is_out else range(self.revert + 1, self._next_build + 1)
+
+    @property
+    def unsettled(self) -> Sequence[int]:
+        """What has to be tried once more, as it would tell if it could be built."""
+        return sorted(self.evidence.facts.unsettled.intersection(range(self.revert, self._next_build)))
+
+    @property
+    def _next_build(self) -> int:
+        return self._end if self.place is None else self.place
+
+    @property
+    def _end(self) -> int:
+        return min(self._return or self.segment.after, self.segment.after)
 
     @cached_property
     def _lasts(self) -> bool:
@@ -200,18 +221,21 @@ class CulpritSearch:
     @property
     def is_to_verify(self) -> bool:
         """Whether the step may be the culprit, as far as its reverts tell."""
-        return self.step is not None and not any(revert.is_out for revert in self._reverts)
+        return self.step is not None and not self.returns and not any(one.is_out for one in self._reverts)
+
+    @property
+    def returns(self) -> Sequence[int]:
+        """What may have brought back what a suspect of the step did, so that it cannot be told which it was."""
+        return sorted({place for revert in self._reverts for place in revert.returns})
 
     def pair_of_revert(self, *, may_build: bool) -> PlannedPair | None:
         """What shows whether a suspect of the step still makes the end slow, or something after its revert."""
         first = self.members[0]
         for revert in self._reverts:
-            if (
-                revert.is_open
-                and revert.place is not None
-                and (may_build or revert.place in first.facts.built)
-            ):
-                return PlannedPair(first.probe, self.segment.before, revert.place, "locate")
+            heads = [*revert.unsettled, *([revert.place] if revert.is_open else [])]
+            for head in heads:
+                if head is not None and (may_build or head in first.facts.built):
+                    return PlannedPair(first.probe, self.segment.before, head, "locate")
         return None
 
     @cached_property
@@ -279,9 +303,20 @@ class CulpritSearch:
         commits add up, and how well they agree says less than it seems.
         """
         if not self.is_spent:
-            return self.odds
+            return self._with_returns(self.odds)
         weighed = self.odds.suspects ** (self._expected / self._taken)
         return replace(self.odds, suspects=weighed * (1 - self.odds.none) / weighed.sum())
+
+    def _with_returns(self, odds: Posterior) -> Posterior:
+        """The odds, of which half of the step's go to what may have brought it back."""
+        if not self.returns or self.step is None:
+            return odds
+        suspects, start = odds.suspects.copy(), self.segment.before + 1
+        step = slice(self.step.before + 1 - start, self.step.after + 1 - start)
+        moved = suspects[step] / 2
+        suspects[step] -= moved
+        suspects[[place - start for place in self.returns]] += moved.sum() / len(self.returns)
+        return replace(odds, suspects=suspects)
 
     def _weigh(self, members: Sequence[SeriesEvidence]) -> Posterior:
         first = members[0]
