@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 
 import torchperf_ci.suite
-from torchperf_ci.bench.api_coverage import together
-from torchperf_ci.bench.greedy_choice import ChosenWorkload, choose
+from torchperf_ci.bench.api_coverage import ChosenWorkload, choose, together
 from torchperf_ci.bench.worker.protocol import ApiUse
 from torchperf_ci.suite.registry import catalogue
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-import string
 import sys
 import unicodedata
-from html import unescape as unescape_html
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from torchperf_ci import actions
 from torchperf_ci.actions import Annotation
@@ -289,26 +286,3 @@ def test_a_fence_stands_on_the_channel_of_what_it_fences(capsys) -> None:
     stop, text, resume = out.splitlines()
     assert (stop.removeprefix("::stop-commands::"), text) == (resume.strip(":"), "::error::text")
     assert err == ""
-
-
-@given(
-    st.text(
-        st.sampled_from(string.punctuation + " \n\ta1")
-        | st.characters(codec="utf-8", exclude_characters="\0")
-    )
-)
-def test_a_cell_is_one_cell_of_plain_text(text) -> None:
-    table = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    html = table.render(f"| a | b |\n| - | - |\n| x{actions.markdown_cell(text)}x | y |\n")
-    assert html.count("<td>") == 2
-    (cell,) = re.findall("<td>x(.*)x</td>", html)
-    assert unescape_html(cell.replace("<!-- -->", "")) == actions.printable(" ".join(text.split()))
-
-
-def test_a_cell_neither_mentions_nor_refers() -> None:
-    cell = actions.markdown_cell(HOSTILE)
-    assert "@<!-- -->g #<!-- -->1" in cell
-    assert actions.markdown_cell("GH-1, gh-2, high-1") == "GH-<!-- -->1, gh-<!-- -->2, high-1"
-    assert actions.markdown_cell("see WWW.evil.example or https://evil.example") == (
-        "see WWW&#46;evil.example or https&#58;//evil.example"
-    )

@@ -29,7 +29,7 @@ from torchperf_ci.plan.jobs import jobs_of
 from torchperf_ci.records.record import Dependency
 from torchperf_ci.series.policy import rule_of_metric
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.store.command import points_table
+from torchperf_ci.store.command import QueriedPoint, points_table
 from torchperf_ci.suite.registry import catalogue
 from torchperf_ci.upload.payload import Payload
 from torchperf_ci.upload.report import Delivery, UploadReport, report_document
@@ -113,20 +113,20 @@ def uploaded() -> Document:
 
 
 def queried() -> Document:
-    point = {
-        "timestamp": made_night.LAST_NIGHT,
-        "commit": made_night.BAD,
-        "value": 1234567.891,
-        "benchmark": "PyTorch nightly",
-        "model": LONGEST.workload,
-        "mode": "inference",
-        "dtype": "bf16",
-        "backend": LONGEST.backend,
-        "device": "cuda",
-        "arch": made_night.H100,
-        "metric": "throughput(samples/s)",
-    }
-    return Document("", [points_table([point, {**point, "mode": "training", "value": None}])])
+    point = QueriedPoint(
+        timestamp=made_night.LAST_NIGHT,
+        commit=made_night.BAD,
+        value=1234567.891,
+        benchmark="PyTorch nightly",
+        model=LONGEST.workload,
+        mode="inference",
+        dtype="bf16",
+        backend=LONGEST.backend,
+        device="cuda",
+        arch=made_night.H100,
+        metric="throughput(samples/s)",
+    )
+    return Document("", [points_table([point, replace(point, mode="training", value=None)])])
 
 
 DOCUMENTS: dict[str, Callable[[], Document]] = {

@@ -34,7 +34,6 @@ _OLD_COMMAND = re.compile(r"##(?=\[)")
 """What the runner takes for a command wherever in a line it stands."""
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
 """What it takes for one at a line's beginning, spaces aside; a table may begin a line with any word of a cell."""
-_MARKDOWN = re.compile(r"[\\`*_~|<>&\[\]()!:$^={}@#]|(?<=www)\.|(?<=\bGH)-", re.IGNORECASE)
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's general categories of what is not seen where it stands: controls, direction and width, halves of a pair,
 separators of lines."""
@@ -173,22 +172,8 @@ def inert_json(text: str) -> str:
     return _OLD_COMMAND.sub(r"#\\u0023", text)
 
 
-def markdown_cell(text: str) -> str:
-    """``text`` as one table cell of GitHub's Markdown in which nothing is markup, a mention or a reference.
-
-    Punctuation that may mean something becomes a character reference, which is never read as markup; the dot of
-    ``www.`` is some, too. GitHub looks for ``@name``, ``#1`` and ``GH-1`` later, in the finished text, where only an
-    empty comment helps.
-    """
-    return _MARKDOWN.sub(lambda found: _plain(found[0]), printable(" ".join(text.split())))
-
-
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
-
-
-def _plain(character: str) -> str:
-    return f"{character}<!-- -->" if character in "@#-" else f"&#{ord(character)};"
 
 
 def _delimiter(value: str) -> str:

@@ -391,7 +391,7 @@ COMMANDS = (
         "completion",
         "Print the script by which a shell completes torchperf's commands, options and their values.",
         "torchperf completion bash >> ~/.bashrc",
-        "shell_commands:CompletionOptions",
+        "setup_commands:CompletionOptions",
         "shell_completion:completion_command",
     ),
 )

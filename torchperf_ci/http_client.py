@@ -11,9 +11,10 @@ import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from email.message import Message
 
 _ANSWER_LIMIT = 64 * 1024
@@ -26,7 +27,7 @@ class HttpAnswer:
     """A status, what the body says where it is a JSON object, and the seconds after which to come back."""
 
     status: int
-    body: dict[str, Any]
+    body: Mapping[str, object]
     wait: float = 0.0
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.options.option import Option
-    from torchperf_ci.options.shell_commands import CompletionOptions
+    from torchperf_ci.options.setup_commands import CompletionOptions
 
 
 def completion_command(options: CompletionOptions) -> int:

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from made_points import noisy
 
 from torchperf_ci import cli
-from torchperf_ci.check.baselines import baseline_schema
+from torchperf_ci.check.baselines import BASELINE_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def baselines() -> list[dict[str, Any]]:
     from pathlib import Path
 
     content = json.loads(Path("baseline.json").read_text())
-    Draft202012Validator(baseline_schema()).validate(content)
+    Draft202012Validator(BASELINE_FORMAT.schema).validate(content)
     return content["baselines"]
 
 

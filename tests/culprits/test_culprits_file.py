@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from torchperf_ci.culprits.culprit import (
-    OPERATOR_KINDS,
-    STATUSES,
+    CULPRITS_FORMAT,
     Bisection,
+    BisectionStatus,
     BuildSpread,
     Culprit,
     DependencyChange,
     MachineTime,
     OperatorCost,
+    OperatorKind,
     PairMeasurement,
     ProfileChange,
     SeriesEffect,
     SkippedCommit,
     Suspect,
-    culprits_schema,
     read_culprits,
     write_culprits,
 )
@@ -54,7 +54,11 @@ SOME_MS = st.none() | SECONDS
 INSIDES = st.builds(
     ProfileChange,
     TEXT,
-    some(st.builds(OperatorCost, TEXT, st.sampled_from(OPERATOR_KINDS), SOME_MS, SOME_MS, SOME_MS, SOME_MS)),
+    some(
+        st.builds(
+            OperatorCost, TEXT, st.sampled_from(get_args(OperatorKind)), SOME_MS, SOME_MS, SOME_MS, SOME_MS
+        )
+    ),
     some(TEXT),
     some(st.sampled_from(["culprits.profiles/1a2b3c/new.trace.json.gz", "a"])),
     some(TEXT),
@@ -152,7 +156,7 @@ def read(tmp_path: Path) -> Callable[[Any], Bisection]:
     deadline=None,
     max_examples=50,
 )
-@given(locations(st.sampled_from(STATUSES[1:]), 0) | locations(st.just("found"), 1))
+@given(locations(st.sampled_from(get_args(BisectionStatus)[1:]), 0) | locations(st.just("found"), 1))
 def test_what_is_written_is_read(tmp_path: Path, location: Bisection) -> None:
     path = tmp_path / "culprits.json"
     write_culprits(path, location)
@@ -160,12 +164,12 @@ def test_what_is_written_is_read(tmp_path: Path, location: Bisection) -> None:
 
 
 def test_the_schema_is_one_and_knows_every_member() -> None:
-    Draft202012Validator.check_schema(culprits_schema())
+    Draft202012Validator.check_schema(CULPRITS_FORMAT.schema)
     members, described = (
-        culprits_schema()["properties"],
-        culprits_schema()["$defs"],
+        CULPRITS_FORMAT.schema["properties"],
+        CULPRITS_FORMAT.schema["$defs"],
     )
-    assert members["status"]["enum"] == list(STATUSES)
+    assert members["status"]["enum"] == list(get_args(BisectionStatus))
     for kind, properties in (
         (Bisection, {*members} - {"version"}),
         (MachineTime, members["seconds"]["properties"]),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from math import inf, nan
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hostile import all_at_once, texts
@@ -14,9 +14,9 @@ from made_night import NIGHT, RESNET
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import (
-    ISSUE_KINDS,
     MEMORY_MARKER,
     MEMORY_ROOM,
+    IssueKind,
     IssueMemory,
     IssueRow,
     embed,
@@ -37,7 +37,7 @@ rows = st.builds(
 )
 memories = st.builds(
     IssueMemory,
-    st.sampled_from(ISSUE_KINDS),
+    st.sampled_from(get_args(IssueKind)),
     st.lists(texts.map(lambda text: cause_fingerprint("culprit", text)), max_size=3).map(tuple),
     st.lists(rows, max_size=5, unique_by=lambda row: row.series).map(tuple),
     nights,

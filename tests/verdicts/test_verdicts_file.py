@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,14 +16,14 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import verdict
 from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredPoint, RangeEnd
 from torchperf_ci.verdicts.verdict import (
-    VERDICT_WORDS,
+    VERDICTS_FORMAT,
     Judgement,
     RepeatOptions,
     SuiteMean,
     Verdict,
+    VerdictWord,
     read_verdicts,
     verdicts_json,
-    verdicts_schema,
     write_verdicts,
 )
 
@@ -56,7 +56,7 @@ EVIDENCE = st.builds(
 VERDICTS = st.builds(
     Verdict,
     st.builds(Series, *[TEXT] * 9),
-    st.sampled_from(VERDICT_WORDS),
+    st.sampled_from(get_args(VerdictWord)),
     TEXT,
     st.none() | EFFECTS,
     NUMBERS,
@@ -105,9 +105,11 @@ def test_what_is_written_is_read(tmp_path: Path, judgement: Judgement) -> None:
 
 
 def test_the_schema_is_one_and_knows_every_word() -> None:
-    Draft202012Validator.check_schema(verdicts_schema())
-    assert verdicts_schema()["$defs"]["verdict"]["properties"]["verdict"]["enum"] == list(VERDICT_WORDS)
-    assert verdicts_schema()["$defs"]["series"]["required"] == list(Series.__dataclass_fields__)
+    Draft202012Validator.check_schema(VERDICTS_FORMAT.schema)
+    assert VERDICTS_FORMAT.schema["$defs"]["verdict"]["properties"]["verdict"]["enum"] == list(
+        get_args(VerdictWord)
+    )
+    assert VERDICTS_FORMAT.schema["$defs"]["series"]["required"] == list(Series.__dataclass_fields__)
 
 
 def test_a_verdict_is_a_line(judgement: Judgement, tmp_path: Path) -> None:

@@ -249,6 +249,8 @@ def _setting(
 
 
 def _dependencies(environment: TorchEnvironment) -> dict[str, Dependency]:
-    torch = Dependency("pytorch/pytorch", environment.torch_commit, environment.torch_version)
+    torch = Dependency(
+        repo="pytorch/pytorch", sha=environment.torch_commit, version=environment.torch_version
+    )
     others = {name: Dependency(version=version) for name, version in environment.dependencies.items()}
     return {"pytorch": torch, **others}

@@ -132,7 +132,7 @@ class CaseResult:
         return [] if self.failure or self.unpaired else [math.exp(pair.log_ratio) for pair in self.pairs]
 
 
-def records(result: CaseResult, setting: RunSetting) -> list[dict[str, Any]]:
+def records(result: CaseResult, setting: RunSetting) -> list[dict[str, object]]:
     """All v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
     case, built = result.case, result.built
     benchmark = Benchmark(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection
@@ -140,7 +140,7 @@ def _untested(files: Mapping[str, int], packages: Sequence[str]) -> Table:
     return Table((Column("function"), Column("files", "number")), rows, title)
 
 
-def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, Any]:
+def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, object]:
     """All that was measured: what each case uses by name, and what each candidate adds."""
     workloads = measured.workloads()
     total = together(use for name, use in workloads.items() if name in suite)
@@ -166,6 +166,9 @@ def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _names(use: ApiUse) -> dict[str, Any]:
-    kinds = {"functions": use.functions, "families": use.operators, "triples": use.triples}
-    return {kind: sorted(names) for kind, names in kinds.items()}
+def _names(use: ApiUse) -> dict[str, object]:
+    return {
+        "functions": sorted(use.functions),
+        "families": sorted(use.operators),
+        "triples": sorted(use.triples),
+    }

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import console
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.api_coverage import measure_use
-from torchperf_ci.bench.greedy_choice import choose
+from torchperf_ci.bench.api_coverage import choose, measure_use
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
@@ -23,8 +22,8 @@ from torchperf_ci.records.files import replace_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from torchperf_ci.bench.api_coverage import ChosenWorkload
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.greedy_choice import ChosenWorkload
     from torchperf_ci.config import Config
     from torchperf_ci.options.measuring_commands import DiscoverOptions
 

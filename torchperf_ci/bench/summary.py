@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.results import CaseResult, RunSetting, metrics, unmeasured
@@ -172,7 +172,7 @@ def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
     ]
 
 
-def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[dict[str, Any]]:
+def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[dict[str, object]]:
     """The table as data: a case's options, its status, and the median of each metric over the processes."""
     return [
         {

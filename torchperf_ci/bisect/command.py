@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import config
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
@@ -48,7 +48,7 @@ def with_repeat_command(
     return replace(bisection, command=shlex.join(line), folder=folder)
 
 
-def _options_from_verdicts(judgement: Judgement) -> dict[str, Any]:
+def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """The options that ask for what verdicts say got worse."""
     worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
     metrics = _distinct(bisected_as(one.metric) or one.metric for one in worse)

@@ -196,25 +196,20 @@ BASELINE_VERSION = 1
 BASELINE_SIZE_LIMIT = 64 * 2**20
 """Bytes of a file that is read."""
 
-_FORMAT = json_files.JsonFormat(
+BASELINE_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("baseline.schema.json"), BASELINE_VERSION, UsageError
 )
 
 
 def read_baselines(path: Path) -> list[Baseline]:
     """The baselines of a file. Raises :class:`UsageError` where it cannot be read, or is no such file."""
-    return [_baseline(item) for item in _FORMAT.read(path, BASELINE_SIZE_LIMIT)["baselines"]]
+    return [_baseline(item) for item in BASELINE_FORMAT.read(path, BASELINE_SIZE_LIMIT)["baselines"]]
 
 
 def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
     """Write the file, whole or not at all. Raises :class:`OutputDirectoryError`."""
     body = ",\n".join(_baseline_text(baseline) for baseline in baselines)
     replace_file(path, f'{{\n "version": {BASELINE_VERSION},\n "baselines": [\n{body}\n ]\n}}\n')
-
-
-def baseline_schema() -> Mapping[str, Any]:
-    """The JSON Schema of the file, as published in ``baseline.schema.json``."""
-    return _FORMAT.schema
 
 
 def _baseline_text(baseline: Baseline) -> str:

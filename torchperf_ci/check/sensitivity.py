@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from math import isnan, log1p
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Sensitivity:
     series: Sequence[SeriesSensitivity]
     suites: Sequence[MetricSensitivity]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, object]:
         """The same as data."""
         return {
             "series": [asdict(sight) for sight in self.series],
@@ -284,8 +284,11 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
     points, rules = _ratios(past, policy)
     say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
-    numbers = {"replayed": asdict(replayed), "shuffled": asdict(shuffled)}
-    _show(numbers if json_output else calibration_document(replayed, shuffled))
+    _show(
+        {"replayed": asdict(replayed), "shuffled": asdict(shuffled)}
+        if json_output
+        else calibration_document(replayed, shuffled)
+    )
 
 
 def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
@@ -299,7 +302,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
     return ratios, rules
 
 
-def _show(found: Document | dict[str, Any]) -> None:
+def _show(found: Document | Mapping[str, object]) -> None:
     """On stdout: for people, or as JSON."""
     if isinstance(found, Document):
         with actions.literal(sys.stdout):

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import CulpritsError
 from torchperf_ci.stats.effect import Effect
 
 BisectionStatus = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
-STATUSES: tuple[BisectionStatus, ...] = get_args(BisectionStatus)
 OperatorKind = Literal["operator", "kernel", "phase"]
-OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,9 @@ SIZE_LIMIT = 64 * 2**20
 QUOTE_LENGTH = 200
 """Characters of a message that quotes what is in a file."""
 
-_FORMAT = json_files.JsonFormat(Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError)
+CULPRITS_FORMAT = json_files.JsonFormat(
+    Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError
+)
 
 
 def write_culprits(path: Path, location: Bisection) -> None:
@@ -196,7 +196,7 @@ def write_culprits(path: Path, location: Bisection) -> None:
 
     Raises :class:`CulpritsError` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
     """
-    _FORMAT.write(path, culprits_json(location))
+    CULPRITS_FORMAT.write(path, culprits_json(location))
 
 
 def culprits_json(location: Bisection) -> str:
@@ -206,12 +206,12 @@ def culprits_json(location: Bisection) -> str:
 
 def read_culprits(path: Path) -> Bisection:
     """Read and check a file. Raises :class:`CulpritsError`, which says where in the file and what is wrong."""
-    return _bisection(_FORMAT.read(path, SIZE_LIMIT))
+    return _bisection(CULPRITS_FORMAT.read(path, SIZE_LIMIT))
 
 
 def parse_culprits(name: str, text: str) -> Bisection:
     """The same of the text of a file called ``name``."""
-    return _bisection(_FORMAT.parse(name, text.encode()))
+    return _bisection(CULPRITS_FORMAT.parse(name, text.encode()))
 
 
 def _bisection(members: Any) -> Bisection:
@@ -225,16 +225,11 @@ def _culprit(item: Mapping[str, Any]) -> Culprit:
     return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])
 
 
-def culprits_schema() -> Mapping[str, Any]:
-    """The JSON Schema of the file, as published in ``culprits.schema.json``."""
-    return _FORMAT.schema
-
-
 def check_profile_change(item: Mapping[str, Any]) -> None:
     """Raise :class:`ValueError` where such an object does not fit the schema of the file, and say how."""
     from jsonschema import Draft202012Validator
 
-    part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": culprits_schema()["$defs"]})
+    part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": CULPRITS_FORMAT.schema["$defs"]})
     for error in part.iter_errors(item):
         msg = f"{error.json_path}: {error.message}"[:QUOTE_LENGTH]
         raise ValueError(msg)

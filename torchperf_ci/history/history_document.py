@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, short
 from torchperf_ci.series.level_changes import SETTLED_RUNS
@@ -148,7 +148,7 @@ def _too_new(name: SeriesName, newest: NewestRuns) -> str:
     )
 
 
-def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, Any]]:
+def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
     """One element a series; what is not known is left out, a ratio that does not exist is null."""
     return [
         {
@@ -166,7 +166,7 @@ def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, Any]]:
     ]
 
 
-def _change_json(change: LevelChange) -> dict[str, Any]:
+def _change_json(change: LevelChange) -> dict[str, object]:
     effect = change.effect
     return {
         "index": change.index,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     LONGEST_NAME,
@@ -58,32 +58,34 @@ def is_companion(value: object) -> bool:
     return bool(told) and all({"code", "type", "unit"} <= entry.keys() for entry in told)
 
 
-def read(value: Mapping[str, Any], units: Mapping[str, str]) -> ImportedFile:
+def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
     """The cases of such a file. ``units`` are those of the benchmarks, as far as they are known.
 
     Raises :class:`UnfitResultError`.
     """
     columns = value.get("result_columns")
-    named = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
-    if value.get("version") != _VERSION or not named:
+    names = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
+    if value.get("version") != _VERSION or names != columns:
         reason = f"is no file of asv's format {_VERSION}; run `asv update`"
         raise UnfitResultError(reason, "$.version")
     results = members(value["results"], "the results of benchmarks", "$.results")
     date = value.get("date")
     seconds = int(number(date, "$.date") / 1000) if date is not None else None
     return ImportedFile(
-        TOOL, _cases(value, results, units), commit_stamp(value["commit_hash"], "", max(seconds or 0, 0))
+        TOOL,
+        _cases(value, names, results, units),
+        commit_stamp(value["commit_hash"], "", max(seconds or 0, 0)),
     )
 
 
 def _cases(
-    value: Mapping[str, Any], results: Mapping[str, Any], units: Mapping[str, str]
+    value: Mapping[str, object], names: Sequence[str], results: Mapping[str, object], units: Mapping[str, str]
 ) -> Iterator[ImportedCase | UnfitResult]:
     environment = facts({"env_name": value["env_name"]}).get("env_name", "")
     for name, row in results.items():
         path = f'$.results["{name[:LONGEST_NAME]}"]'
         try:
-            columns = dict(zip(value["result_columns"], items(row, "a row of results", path), strict=False))
+            columns = dict(zip(names, items(row, "a row of results", path), strict=False))
             described = _machine(value.get("params"), columns.get("version"))
             for case, metrics in _combinations(name_of(name, path), columns, units.get(name, ""), path):
                 yield ImportedCase(path, row, case, metrics, environment, machine=described)
@@ -92,7 +94,7 @@ def _cases(
 
 
 def _combinations(
-    name: str, columns: Mapping[str, Any], unit: str, path: str
+    name: str, columns: Mapping[str, object], unit: str, path: str
 ) -> Iterator[tuple[str, Sequence[Metric]]]:
     """Each combination of the parameters with its metrics; one of no parameters where there are none."""
     given = items(columns.get("params") or [], "a list of parameters", path)
@@ -100,15 +102,16 @@ def _combinations(
     if math.prod(map(len, choices)) > _MOST_COMBINATIONS:
         reason = f"has more than {_MOST_COMBINATIONS} combinations of its parameters"
         raise UnfitResultError(reason, path)
-    results, samples = columns.get("result"), columns.get("samples")
+    result, samples = columns.get("result"), columns.get("samples")
+    results = None if result is None else items(result, "a list of results", path)
     for index, chosen in enumerate(itertools.product(*choices)):
         checkpoint()
-        if results is not None and index >= len(items(results, "a list of results", path)):
+        if results is not None and index >= len(results):
             break
         case = f"{name}({', '.join(map(str, chosen))})" if chosen else name
-        result = None if results is None else results[index]
+        median = None if results is None else results[index]
         repetitions = samples[index] if isinstance(samples, list) and index < len(samples) else None
-        yield name_of(case, path), _metrics(name, result, repetitions, unit, f"{path}[0][{index}]")
+        yield name_of(case, path), _metrics(name, median, repetitions, unit, f"{path}[0][{index}]")
 
 
 def _metrics(name: str, result: object, samples: object, unit: str, path: str) -> Sequence[Metric]:

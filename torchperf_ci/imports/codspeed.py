@@ -6,14 +6,15 @@ They hold the statistics of the rounds in nanoseconds, not the rounds: the media
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
     UnfitResultError,
+    cases_of,
     facts,
     items,
     members,
@@ -23,7 +24,7 @@ from torchperf_ci.imports.imported_case import (
 from torchperf_ci.records.record import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 TOOL = "codspeed"
 _OF_ROUNDS = re.compile(r"[0-2]\.|3\.[01]\.")
@@ -35,7 +36,7 @@ def recognises(value: object) -> bool:
     return isinstance(value, dict) and {"creator", "instrument", "benchmarks"} <= value.keys()
 
 
-def read(value: Mapping[str, Any]) -> ImportedFile:
+def read(value: Mapping[str, object]) -> ImportedFile:
     """The cases of such a file. Raises :class:`UnfitResultError`."""
     kind = members(value["instrument"], "an instrument", "$.instrument").get("type")
     if kind != "walltime":
@@ -46,19 +47,15 @@ def read(value: Mapping[str, Any]) -> ImportedFile:
         reason = "pytest-codspeed before 3.2 writes the time of a round, not of an iteration; update it"
         raise UnfitResultError(reason, "$.creator.version")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
-    return ImportedFile(TOOL, _cases(listed, facts({"creator": creator.get("name")})))
+    about = facts({"creator": creator.get("name")})
+    return ImportedFile(TOOL, cases_of(listed, "$.benchmarks", partial(_case, about)))
 
 
-def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult]:
-    for index, entry in enumerate(listed):
-        path = f"$.benchmarks[{index}]"
-        try:
-            result = members(entry, "a benchmark", path)
-            stats = members(result.get("stats"), "the statistics of a benchmark", f"{path}.stats")
-            median = number(stats.get("median_ns"), f"{path}.stats.median_ns") / 1e6
-            kept = ("rounds", "iter_per_round", "min_ns", "max_ns", "mean_ns", "stdev_ns", "q1_ns", "q3_ns")
-            spread = facts({name: stats.get(name) for name in kept})
-            name = name_of(result.get("uri") or result.get("name"), f"{path}.uri")
-            yield ImportedCase(path, entry, name, [Metric(TIME, [median], spread)], about=about)
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, entry, str(error))
+def _case(about: Mapping[str, object], entry: object, path: str) -> ImportedCase:
+    result = members(entry, "a benchmark", path)
+    stats = members(result.get("stats"), "the statistics of a benchmark", f"{path}.stats")
+    median = number(stats.get("median_ns"), f"{path}.stats.median_ns") / 1e6
+    kept = ("rounds", "iter_per_round", "min_ns", "max_ns", "mean_ns", "stdev_ns", "q1_ns", "q3_ns")
+    spread = facts({name: stats.get(name) for name in kept})
+    name = name_of(result.get("uri") or result.get("name"), f"{path}.uri")
+    return ImportedCase(path, entry, name, [Metric(TIME, [median], spread)], about=about)

@@ -5,6 +5,7 @@ Both are a list of ``{"name", "unit", "value"}`` and look alike: somebody has to
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
@@ -12,8 +13,8 @@ from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
     UnfitResultError,
+    cases_of,
     facts,
     members,
     name_of,
@@ -23,7 +24,7 @@ from torchperf_ci.metrics import DOWN, UP
 from torchperf_ci.records.record import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 TOOL = "github-action-benchmark"
 DIRECTIONS = {"customSmallerIsBetter": DOWN, "customBiggerIsBetter": UP}
@@ -49,24 +50,19 @@ def read(value: Sequence[object], given: str) -> ImportedFile:
             f"give --format {' or --format '.join(DIRECTIONS)}"
         )
         raise UnfitResultError(reason)
-    return ImportedFile(TOOL, _cases(value, DIRECTIONS[given]))
+    return ImportedFile(TOOL, cases_of(value, "$", partial(_case, DIRECTIONS[given])))
 
 
-def _cases(listed: Sequence[object], direction: str) -> Iterator[ImportedCase | UnfitResult]:
-    for index, entry in enumerate(listed):
-        path = f"$[{index}]"
-        try:
-            result = members(entry, "a result", path)
-            name = name_of(result.get("name"), f"{path}.name")
-            value, unit = number(result.get("value"), f"{path}.value"), _unit(result.get("unit"), path)
-            about = {**facts({key: result.get(key) for key in ("range", "extra")}), "direction": direction}
-            if direction == DOWN and unit in MILLISECONDS:
-                metric = Metric(TIME, [value * MILLISECONDS[unit]], about)
-            else:
-                metric = Metric(f"value({unit})" if unit else "value", [value], about)
-            yield ImportedCase(path, entry, name, [metric])
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, entry, str(error))
+def _case(direction: str, entry: object, path: str) -> ImportedCase:
+    result = members(entry, "a result", path)
+    name = name_of(result.get("name"), f"{path}.name")
+    value, unit = number(result.get("value"), f"{path}.value"), _unit(result.get("unit"), path)
+    about = {**facts({key: result.get(key) for key in ("range", "extra")}), "direction": direction}
+    if direction == DOWN and unit in MILLISECONDS:
+        metric = Metric(TIME, [value * MILLISECONDS[unit]], about)
+    else:
+        metric = Metric(f"value({unit})" if unit else "value", [value], about)
+    return ImportedCase(path, entry, name, [metric])
 
 
 def _unit(value: object, path: str) -> str:

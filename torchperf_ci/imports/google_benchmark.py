@@ -7,7 +7,7 @@ Repetitions are entries of their own under one ``run_name``. Aggregates count on
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     MILLISECONDS,
@@ -61,7 +61,7 @@ def recognises(value: object) -> bool:
     )
 
 
-def read(value: Mapping[str, Any]) -> ImportedFile:
+def read(value: Mapping[str, object]) -> ImportedFile:
     """The cases of such a file. Raises :class:`UnfitResultError`."""
     context = members(value["context"], "a context", "$.context")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
@@ -72,7 +72,7 @@ def read(value: Mapping[str, Any]) -> ImportedFile:
 
 
 def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult]:
-    entries: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    entries: dict[str, dict[str, Mapping[str, object]]] = defaultdict(dict)
     for index, entry in enumerate(listed):
         path = f"$.benchmarks[{index}]"
         try:
@@ -91,7 +91,7 @@ def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[Im
             yield UnfitResult(error.path or first, [*runs.values()], str(error))
 
 
-def _measured(runs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+def _measured(runs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
     """The repetitions; where there is none, the best aggregate."""
     own = {path: run for path, run in runs.items() if run.get("run_type", "iteration") == "iteration"}
     if own:
@@ -100,7 +100,7 @@ def _measured(runs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str
     return next((named[name] for name in _AGGREGATES if name in named), {})
 
 
-def _metrics(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+def _metrics(runs: Mapping[str, Mapping[str, object]]) -> Iterator[Metric]:
     for run in runs.values():
         skipped = run.get("skipped") is True and not run.get("error_occurred")
         if skipped or run.get("error_occurred"):

@@ -6,14 +6,13 @@ what breaks early is fast.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
-    UnfitResultError,
+    cases_of,
     facts,
     items,
     members,
@@ -25,7 +24,7 @@ from torchperf_ci.imports.imported_case import (
 from torchperf_ci.records.record import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 TOOL = "hyperfine"
 
@@ -37,24 +36,21 @@ def recognises(value: object) -> bool:
     return any(isinstance(entry, dict) and {"command", "mean"} <= entry.keys() for entry in value["results"])
 
 
-def read(value: Mapping[str, Any]) -> ImportedFile:
+def read(value: Mapping[str, object]) -> ImportedFile:
     """The cases of such a file."""
-    return ImportedFile(TOOL, _cases(value["results"]))
+    return ImportedFile(
+        TOOL, cases_of(items(value["results"], "a list of results", "$.results"), "$.results", _case)
+    )
 
 
-def _cases(listed: Sequence[object]) -> Iterator[ImportedCase | UnfitResult]:
-    for index, entry in enumerate(listed):
-        path = f"$.results[{index}]"
-        try:
-            result = members(entry, "the result of a command", path)
-            name = name_of(result.get("command"), f"{path}.command")
-            given = parameters(result.get("parameters"))
-            yield ImportedCase(path, entry, name, list(_metrics(result, path)), about=given)
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, entry, str(error))
+def _case(entry: object, path: str) -> ImportedCase:
+    result = members(entry, "the result of a command", path)
+    name = name_of(result.get("command"), f"{path}.command")
+    given = parameters(result.get("parameters"))
+    return ImportedCase(path, entry, name, list(_metrics(result, path)), about=given)
 
 
-def _metrics(result: Mapping[str, Any], path: str) -> Iterator[Metric]:
+def _metrics(result: Mapping[str, object], path: str) -> Iterator[Metric]:
     codes = items(result.get("exit_codes") or [], "a list of exit codes", f"{path}.exit_codes")
     bad = next((code for code in codes if code != 0), 0)
     if bad != 0:

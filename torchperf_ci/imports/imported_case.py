@@ -20,7 +20,7 @@ from torchperf_ci.records.record import SYNTHETIC, Benchmark, Metric, Model, bui
 from torchperf_ci.records.schema import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 TIME = "time(ms)"
@@ -91,7 +91,7 @@ class ImportedFile:
         job = synthetic_id(self.tool, hashlib.sha256(content).hexdigest())
         return replace(self, stamp={**self.stamp, "workflow_id": run, "run_attempt": 1, "job_id": job})
 
-    def records_of(self, case: ImportedCase) -> list[dict[str, Any]]:
+    def records_of(self, case: ImportedCase) -> list[dict[str, object]]:
         """One for each metric of a case."""
         own_ids = {SYNTHETIC: "synthetic"} if "job_id" in self.stamp else {}
         return [
@@ -108,7 +108,19 @@ class ImportedFile:
         ]
 
 
-def members(value: object, what: str, path: str = "") -> Mapping[str, Any]:
+def cases_of(
+    listed: Sequence[object], path: str, case: Callable[[object, str], ImportedCase]
+) -> Iterator[ImportedCase | UnfitResult]:
+    """The ``case`` of each entry of the list at ``path``; one that raises :class:`UnfitResultError` is refused."""
+    for index, entry in enumerate(listed):
+        place = f"{path}[{index}]"
+        try:
+            yield case(entry, place)
+        except UnfitResultError as error:
+            yield UnfitResult(error.path or place, entry, str(error))
+
+
+def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
     """``value`` as the JSON object that it must be. Raises :class:`UnfitResultError`."""
     if not isinstance(value, dict):
         reason = f"{excerpt(value)} is not {what}"

@@ -6,14 +6,14 @@ statistics: its median is the one value then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
-    UnfitResultError,
+    cases_of,
     commit_stamp,
     facts,
     items,
@@ -29,7 +29,7 @@ from torchperf_ci.imports.imported_case import (
 from torchperf_ci.records.record import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
 TOOL = "pytest-benchmark"
 
@@ -39,47 +39,32 @@ def recognises(value: object) -> bool:
     return isinstance(value, dict) and {"benchmarks", "machine_info"} <= value.keys()
 
 
-def read(value: Mapping[str, Any]) -> ImportedFile:
+def read(value: Mapping[str, object]) -> ImportedFile:
     """The cases of such a file. Raises :class:`UnfitResultError`."""
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     info = members(value["machine_info"], "a description of the machine", "$.machine_info")
     commit = value.get("commit_info")
     told = commit if isinstance(commit, dict) else {}
     stamp = commit_stamp(told.get("id"), told.get("branch"), unix_seconds(value.get("datetime")))
-    return ImportedFile(
-        TOOL, _cases(listed, info, {"dirty": "true"} if told.get("dirty") is True else {}), stamp
-    )
+    about = {"dirty": "true"} if told.get("dirty") is True else {}
+    return ImportedFile(TOOL, cases_of(listed, "$.benchmarks", partial(_case, info, about)), stamp)
 
 
-def _cases(
-    listed: Sequence[object], info: Mapping[str, Any], about: Mapping[str, object]
-) -> Iterator[ImportedCase | UnfitResult]:
-    described, backend = _machine(info), _interpreter(info)
-    for index, entry in enumerate(listed):
-        path = f"$.benchmarks[{index}]"
-        try:
-            result = members(entry, "a benchmark", path)
-            stats = members(result.get("stats"), "the statistics of a benchmark", f"{path}.stats")
-            case_about = {
-                **about,
-                **parameters(result.get("params")),
-                **facts({"group": result.get("group")}),
-                **_extra(result.get("extra_info")),
-            }
-            yield ImportedCase(
-                path,
-                entry,
-                name_of(result.get("fullname") or result.get("name"), f"{path}.fullname"),
-                [_time(stats, f"{path}.stats")],
-                backend,
-                case_about,
-                described,
-            )
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, entry, str(error))
+def _case(info: Mapping[str, object], about: Mapping[str, object], entry: object, path: str) -> ImportedCase:
+    result = members(entry, "a benchmark", path)
+    stats = members(result.get("stats"), "the statistics of a benchmark", f"{path}.stats")
+    case_about = {
+        **about,
+        **parameters(result.get("params")),
+        **facts({"group": result.get("group")}),
+        **_extra(result.get("extra_info")),
+    }
+    name = name_of(result.get("fullname") or result.get("name"), f"{path}.fullname")
+    metrics = [_time(stats, f"{path}.stats")]
+    return ImportedCase(path, entry, name, metrics, _interpreter(info), case_about, _machine(info))
 
 
-def _time(stats: Mapping[str, Any], path: str) -> Metric:
+def _time(stats: Mapping[str, object], path: str) -> Metric:
     about = facts({name: stats.get(name) for name in ("rounds", "iterations")})
     if "data" in stats:
         return Metric(TIME, numbers(stats["data"], f"{path}.data", 1e3), about)
@@ -91,7 +76,7 @@ def _extra(found: object) -> dict[str, str]:
     return facts({f"extra.{name}": value for name, value in found.items()} if isinstance(found, dict) else {})
 
 
-def _interpreter(info: Mapping[str, Any]) -> str:
+def _interpreter(info: Mapping[str, object]) -> str:
     """Such as ``CPython 3.11``: the results of two interpreters are no series of one."""
     version = ".".join(str(info.get("python_version") or "").split(".")[:2])
     return " ".join(filter(None, [*facts({"name": info.get("python_implementation")}).values(), version]))[
@@ -99,7 +84,7 @@ def _interpreter(info: Mapping[str, Any]) -> str:
     ]
 
 
-def _machine(info: Mapping[str, Any]) -> dict[str, object]:
+def _machine(info: Mapping[str, object]) -> dict[str, object]:
     processor = info.get("cpu")
     cpu = processor if isinstance(processor, dict) else {}
     return machine(

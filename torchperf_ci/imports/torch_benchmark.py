@@ -5,7 +5,7 @@ Its own way to a file is a pickle, and to open one is to run whatever it says: t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     TIME,
@@ -73,7 +73,7 @@ def _case(entry: object, path: str) -> ImportedCase:
     return ImportedCase(path, entry, name, [Metric(TIME, times)], backend, about)
 
 
-def _name(task: Mapping[str, Any]) -> str:
+def _name(task: Mapping[str, object]) -> str:
     """As ``Measurement.title`` has it, with what else tells two tasks apart."""
     threads = task.get("num_threads") or 1
     title = ": ".join(

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from math import inf, log
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.document import Hidden
 from torchperf_ci.markdown import fitted
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
 """A proven commit; a regression without one; a benchmark that fails night after night; what found no room, in issues
 that an earlier version has opened; a nightly that did not run."""
-ISSUE_KINDS: tuple[IssueKind, ...] = get_args(IssueKind)
 NAMED_KINDS: tuple[IssueKind, ...] = ("broken", "nightly")
 """Those that an issue is found by the fingerprint of alone, whatever series it has."""
 

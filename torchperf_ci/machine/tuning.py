@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from torchperf_ci.errors import NotRestoredError
 from torchperf_ci.machine.devices.interface import TuningChange, TuningRefusal, VendorToolError
@@ -178,6 +178,15 @@ class CannotRestoreError(Exception):
     """A state could not be brought back, so it must not be changed; the message says why."""
 
 
+@dataclass(frozen=True)
+class RestorerAnswer:
+    """To a state: whether it is remembered (``ok``), and why not; at the end what has ``failed`` to come back."""
+
+    ok: bool = False
+    why: str = ""
+    failed: tuple[str, ...] | None = None
+
+
 class Restorer:
     """Remembers states of the machine; restores them when told, or when this process dies in any way.
 
@@ -202,47 +211,49 @@ class Restorer:
 
     def remember(self, state: Mapping[str, str]) -> None:
         """Remember one state, as the restorer's page describes it; raises :class:`CannotRestoreError`."""
-        answer = self._ask(state) if self._answers else {}
+        answer = self._ask(state) if self._answers else None
         # An answer that comes too late would be taken for that to the next question.
-        self._answers = bool(answer)
-        if not answer.get("ok"):
-            raise CannotRestoreError(str(answer.get("why", SILENT)))
+        self._answers = answer is not None
+        if not (answer and answer.ok):
+            raise CannotRestoreError(answer.why if answer else SILENT)
 
     def restore(self) -> None:
         """Bring every state back; raises :class:`NotRestoredError` for what stayed changed."""
         self._input.close()
         answer = self._receive()
-        while answer and "failed" not in answer:
+        while answer and answer.failed is None:
             answer = self._receive()
         self._output.close()
         if answer:
             self._process.wait(ANSWER_SECONDS)
-        if failed := answer.get("failed", [SILENT]):
+        if failed := answer.failed if answer else (SILENT,):
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
             raise NotRestoredError(msg)
 
-    def _ask(self, state: Mapping[str, str]) -> Mapping[str, Any]:
+    def _ask(self, state: Mapping[str, str]) -> RestorerAnswer | None:
         try:
             self._input.write(json.dumps(dict(state)).encode() + b"\n")
         except BrokenPipeError:
-            return {}
+            return None
         return self._receive()
 
-    def _receive(self) -> Mapping[str, Any]:
-        """One answer; empty if none comes in time."""
+    def _receive(self) -> RestorerAnswer | None:
+        """One answer; None if none comes in time."""
+        import msgspec
+
         deadline = time.monotonic() + ANSWER_SECONDS
         poller = select.poll()  # unlike select(), whatever the number of the file is
         poller.register(self._output, select.POLLIN)
         while b"\n" not in self._received:
             left = max(deadline - time.monotonic(), 0)
             if not poller.poll(1000 * left):
-                return {}
+                return None
             received = os.read(self._output.fileno(), 2**16)
             if not received:
-                return {}
+                return None
             self._received += received
         line, _, self._received = self._received.partition(b"\n")
-        return cast("Mapping[str, Any]", json.loads(line))
+        return msgspec.json.decode(line, type=RestorerAnswer)
 
 
 @contextmanager

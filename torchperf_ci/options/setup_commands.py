@@ -1,4 +1,4 @@
-"""The options of the command that sets a repository up: ``init``."""
+"""The options of the commands that set a repository or a shell up: ``init`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ class InitOptions:
         otherwise="the commit on GitHub that this torchperf was installed from, else OWNER/torchperf-ci@v1",
     )
     dry_run: bool = option("--dry-run", "Print the files, and write nothing", truth)
+
+
+@dataclass(frozen=True)
+class CompletionOptions:
+    """The options of ``torchperf completion``."""
+
+    shell: str | None = option("SHELL", "bash, zsh or fish", metavar="SHELL", choices=("bash", "zsh", "fish"))

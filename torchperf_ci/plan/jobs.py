@@ -105,7 +105,7 @@ def unused_runners(given: config.Config) -> Sequence[str]:
     return [runner for runner in given.runners if runner not in used]
 
 
-def matrix(rows: Iterable[Any]) -> Mapping[str, Any]:
+def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
     """Dataclasses as what ``strategy.matrix`` takes."""
     return {"include": [asdict(row) for row in rows]}
 

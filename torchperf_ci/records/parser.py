@@ -22,7 +22,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_DIGITS = 4300  # Python converts no longer integer, and no column holds one
 
 
-class RepeatedKeys(dict[str, Any]):
+class RepeatedKeys(dict[str, object]):
     """A JSON object with the key ``repeated`` more than once; the dict holds the last value of each."""
 
     repeated = ""
@@ -101,7 +101,7 @@ def _skip_space(text: str, position: int) -> int:
     return space.end() if space else position
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value

@@ -86,13 +86,13 @@ def build_record(
     inputs: Mapping[str, Input] | None = None,
     dependencies: Mapping[str, Dependency] | None = None,
     runners: Sequence[Mapping[str, object]] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the v3 record of one metric of one model, ready for :func:`torchperf_ci.records.record.write_records`.
 
     ``runners=None`` leaves the key out, and whoever uploads the record describes the machine; an empty
     sequence is kept and says that there is none to describe.
     """
-    built: dict[str, Any] = {
+    built: dict[str, object] = {
         "benchmark": _part(benchmark),
         "model": _part(model),
         "metric": _metric(metric),
@@ -114,7 +114,7 @@ def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
     return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
-def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, Any]:
+def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, object]:
     """The members that say something: an absent one and an empty one are the same to the database."""
     return {key: _member(value) for key, value in vars(part).items() if value}
 
@@ -125,8 +125,8 @@ def _member(value: Any) -> Any:
     return value if isinstance(value, str) else list(value)
 
 
-def _metric(metric: Metric) -> dict[str, Any]:
-    built: dict[str, Any] = {"name": metric.name}
+def _metric(metric: Metric) -> dict[str, object]:
+    built: dict[str, object] = {"name": metric.name}
     if metric.values is not None:
         built["benchmark_values"] = [_number(value) for value in metric.values]
     if metric.target_value is not None:
@@ -166,7 +166,7 @@ def synthetic_id(*parts: str) -> int:
     return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
 
 
-def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+def write_records(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Write ``records`` to ``path``, whole or not at all.
 
     Raises ``ValueError`` for a record that the database would refuse or that holds a number which is not
@@ -177,7 +177,7 @@ def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     replace_file(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
 
 
-def _checked_line(index: int, record: Mapping[str, Any]) -> str:
+def _checked_line(index: int, record: Mapping[str, object]) -> str:
     refused = [finding for finding in check_record(dict(record)) if finding.severity == "refused"]
     if refused:
         message = f"record $[{index}]{path_text(refused[0].steps)}: {refused[0].reason}"

@@ -246,9 +246,9 @@ def searched_for_faults(element: Any) -> tuple[RecordFinding, ...]:
 
 
 @lru_cache(maxsize=1)
-def schema() -> Mapping[str, Any]:
+def schema() -> Mapping[str, object]:
     """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
-    loaded: Mapping[str, Any] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
+    loaded: Mapping[str, object] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
     return loaded
 
 
@@ -311,7 +311,7 @@ def _is_integer(_checker: object, value: object) -> bool:
 
 
 def _clickhouse_keyword(
-    _v: Validator, column: str, value: object, _schema: Mapping[str, Any]
+    _v: Validator, column: str, value: object, _schema: Mapping[str, object]
 ) -> Iterator[ValidationError]:
     from jsonschema import ValidationError
 
@@ -319,7 +319,7 @@ def _clickhouse_keyword(
 
 
 def _recommended_keyword(
-    _v: Validator, names: list[str], value: object, _rules: Mapping[str, Any]
+    _v: Validator, names: list[str], value: object, _rules: Mapping[str, object]
 ) -> Iterator[ValidationError]:
     from jsonschema import ValidationError
 

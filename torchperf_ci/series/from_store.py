@@ -58,7 +58,7 @@ def points_of_store(
         return {}
     columns = zip(*groups, strict=True) if groups else ((),) * 4
     names = ("repos", "benchmarks", "devices", "archs")
-    asked: dict[str, Any] = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    asked: dict[str, object] = {name: list(column) for name, column in zip(names, columns, strict=True)}
     asked |= {"branch": branch, "since": since, "stop": stop, "last": last or _ALL}
     asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
     with store.held():

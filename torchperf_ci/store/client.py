@@ -222,12 +222,12 @@ class Store:
         """
         return statement(name).replace("/* answers */", _RESULTS if by_time else self._source)
 
-    def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Sequence[Any]]:
+    def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
         """The rows that a query gives. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
             return client.query(sql, parameters=dict(parameters or {})).result_rows
 
-    def run(self, sql: str, parameters: Mapping[str, Any] | None = None, query_id: str = "") -> None:
+    def run(self, sql: str, parameters: Mapping[str, object] | None = None, query_id: str = "") -> None:
         """Run a statement that gives no rows. A server refuses a second one under a ``query_id`` still running."""
         settings = {"query_id": query_id} if query_id else None
         with self._explained(), self._client.held() as client:
@@ -238,7 +238,7 @@ class Store:
         with self._explained(), self._client.held() as client:
             client.raw_insert(table, columns, lines, fmt="JSONEachRow")
 
-    def stream(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
+    def stream(self, sql: str, parameters: Mapping[str, object], form: str) -> Iterator[bytes]:
         """What a query gives, in one of ClickHouse's formats, piece by piece.
 
         An embedded store's answer is complete before the first piece: whoever reads slowly keeps nobody waiting.
@@ -253,7 +253,7 @@ class Store:
             while piece := answer.read(_CHUNK_SIZE):
                 yield piece
 
-    def _pieces(self, sql: str, parameters: Mapping[str, Any], form: str) -> Iterator[bytes]:
+    def _pieces(self, sql: str, parameters: Mapping[str, object], form: str) -> Iterator[bytes]:
         with (
             self._explained(),
             self._client.held() as client,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.actions import SUMMARY_LIMIT
@@ -136,7 +135,7 @@ def query_command(options: QueryOptions) -> int:
 def _print_points(store: Store, question: StoreQuery, form: str) -> None:
     pieces = run_query(store, question, form)
     if form == "table":
-        _print_table(json.loads(line) for line in _lines(pieces))
+        _print_table(_points(pieces))
     else:
         sys.stdout.buffer.writelines(pieces)
     sys.stdout.flush()
@@ -215,14 +214,34 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     raise RecordsRefusedError(msg)
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+@dataclass(frozen=True)
+class QueriedPoint:
+    """What the table shows of a point."""
+
+    timestamp: int
+    commit: str
+    benchmark: str
+    model: str
+    mode: str
+    dtype: str
+    backend: str
+    device: str
+    arch: str
+    metric: str
+    value: float | None
+
+
+def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
+    """Of JSON, a line a point."""
+    import msgspec
+
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        yield from lines
+        yield from (msgspec.json.decode(line, type=QueriedPoint) for line in lines)
 
 
-def _print_table(points: Iterable[Mapping[str, Any]]) -> None:
+def _print_table(points: Iterable[QueriedPoint]) -> None:
     """One line a point where programs read it, so that they can cut and sort."""
     table = points_table(points)
     width = width_of(sys.stdout) if is_terminal(sys.stdout) else UNLIMITED
@@ -230,14 +249,14 @@ def _print_table(points: Iterable[Mapping[str, Any]]) -> None:
     say(counted(len(table.rows), "point"))
 
 
-def points_table(points: Iterable[Mapping[str, Any]]) -> Table:
+def points_table(points: Iterable[QueriedPoint]) -> Table:
     """A row a point."""
     return Table(_COLUMNS, [tuple(_cells(point)) for point in points])
 
 
-def _cells(point: Mapping[str, Any]) -> Iterator[str]:
-    when = datetime.datetime.fromtimestamp(min(point["timestamp"], LATEST_SECOND), datetime.timezone.utc)
+def _cells(point: QueriedPoint) -> Iterator[str]:
+    when = datetime.datetime.fromtimestamp(min(point.timestamp, LATEST_SECOND), datetime.timezone.utc)
     yield f"{when:%Y-%m-%d %H:%M}"
-    yield point["commit"][:10]
-    yield from (point[field] for field in _FIELDS)
-    yield "–" if point["value"] is None else f"{point['value']:.6g}"
+    yield point.commit[:10]
+    yield from (getattr(point, name) for name in _FIELDS)
+    yield "–" if point.value is None else f"{point.value:.6g}"

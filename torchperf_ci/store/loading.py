@@ -10,7 +10,7 @@ import os.path
 import time
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, statement
@@ -91,9 +91,12 @@ class S3Reader:
         below = bisect_right(self._listed, f"{stem}\U0010ffff") - bisect_left(self._listed, stem)
         return f"{stem}**" if below <= _MOST_IN_VAIN * len(keys) else f"{{{','.join(keys)}}}"
 
-    def _source(self, glob: str, form: str) -> tuple[str, dict[str, Any]]:
+    def _source(self, glob: str, form: str) -> tuple[str, dict[str, object]]:
         """The table function's text and its parameters, among them the bucket."""
-        parameters: dict[str, Any] = {"bucket": self.bucket, "url": f"{self._endpoint}/{self.bucket}/{glob}"}
+        parameters: dict[str, object] = {
+            "bucket": self.bucket,
+            "url": f"{self._endpoint}/{self.bucket}/{glob}",
+        }
         if not self._credentials:
             arguments = "NOSIGN, " if self._embedded else ""
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import VerdictsError
@@ -25,7 +25,6 @@ VerdictWord = Literal[
     "not-affected",
     "unchanged",
 ]
-VERDICT_WORDS: tuple[VerdictWord, ...] = get_args(VerdictWord)
 """Those that people want to see first come first."""
 RED_WORDS: tuple[VerdictWord, ...] = ("regressed", "broken")
 """What makes a command exit with 1."""
@@ -109,7 +108,9 @@ VERSION = 1
 SIZE_LIMIT = 64 * 2**20
 """Bytes of a file that is read; 10,000 series with their evidence take less than 10 MiB."""
 
-_FORMAT = json_files.JsonFormat(Path(__file__).with_name("verdicts.schema.json"), VERSION, VerdictsError)
+VERDICTS_FORMAT = json_files.JsonFormat(
+    Path(__file__).with_name("verdicts.schema.json"), VERSION, VerdictsError
+)
 
 
 def write_verdicts(path: Path, judgement: Judgement) -> None:
@@ -117,7 +118,7 @@ def write_verdicts(path: Path, judgement: Judgement) -> None:
 
     Raises :class:`VerdictsError` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
     """
-    _FORMAT.write(path, verdicts_json(judgement))
+    VERDICTS_FORMAT.write(path, verdicts_json(judgement))
 
 
 def verdicts_json(judgement: Judgement) -> str:
@@ -131,14 +132,9 @@ def verdicts_json(judgement: Judgement) -> str:
 
 def read_verdicts(path: Path) -> Judgement:
     """Read and check a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
-    members = _FORMAT.read(path, SIZE_LIMIT)
+    members = VERDICTS_FORMAT.read(path, SIZE_LIMIT)
     verdicts = [_verdict(item) for item in members["verdicts"]]
     return replace(json_files.typed({**members, "verdicts": []}, Judgement), verdicts=verdicts)
-
-
-def verdicts_schema() -> Mapping[str, Any]:
-    """The JSON Schema of the file, as published in ``verdicts.schema.json``."""
-    return _FORMAT.schema
 
 
 def _verdict(item: Mapping[str, Any]) -> Verdict:

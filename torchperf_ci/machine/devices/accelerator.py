@@ -110,6 +110,9 @@ MIG = " MIG "
 class VendorGpu(ABC):
     """One GPU as its vendor's library shows it. A reading that is not offered is None, empty, or left out."""
 
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library, self._handle = library, handle
+
     @property
     @abstractmethod
     def uuid(self) -> str:

@@ -51,10 +51,6 @@ NO_WATTS = 0xFFFF
 class AmdGpu(VendorGpu):
     """One GPU, by its AMD SMI handle. The library writes "N/A" for what it cannot read."""
 
-    def __init__(self, amdsmi: Any, handle: Any) -> None:
-        self._amdsmi = amdsmi
-        self._handle = handle
-
     @property
     def uuid(self) -> str:
         return str(self._read("amdsmi_get_gpu_device_uuid") or "")
@@ -99,7 +95,7 @@ class AmdGpu(VendorGpu):
         return int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0)
 
     def clocks(self) -> Mapping[str, str]:
-        kinds = self._amdsmi.AmdSmiClkType
+        kinds = self._library.AmdSmiClkType
         readings = {
             "gpu_sm_mhz": self._fact("amdsmi_get_clock_info", "clk", kinds.GFX),
             "gpu_sm_max_mhz": self._fact("amdsmi_get_clock_info", "max_clk", kinds.GFX),
@@ -130,7 +126,7 @@ class AmdGpu(VendorGpu):
         condition = self.condition()
         return GpuReading(
             time.monotonic(),
-            sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._amdsmi.AmdSmiClkType.GFX),
+            sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._library.AmdSmiClkType.GFX),
             watts=next(iter(watts), None),
             temperature=condition.temperature,
             joules=self.energy_joules(),
@@ -144,7 +140,7 @@ class AmdGpu(VendorGpu):
         return float(energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE)
 
     def condition(self) -> GpuCondition:
-        amdsmi = self._amdsmi
+        amdsmi = self._library
         temperature = self._read(
             "amdsmi_get_temp_metric",
             amdsmi.AmdSmiTemperatureType.HOTSPOT,
@@ -157,7 +153,7 @@ class AmdGpu(VendorGpu):
 
     def changes(self) -> tuple[TuningChange, ...]:
         """Performance determinism: a soft limit on the clock, below its peak."""
-        highest = self._fact("amdsmi_get_clock_info", "max_clk", self._amdsmi.AmdSmiClkType.GFX)
+        highest = self._fact("amdsmi_get_clock_info", "max_clk", self._library.AmdSmiClkType.GFX)
         if highest is None:
             return ()
         mhz = int(highest * SUSTAINED_SHARE)
@@ -172,8 +168,8 @@ class AmdGpu(VendorGpu):
 
     def _read(self, function: str, *arguments: object) -> Any:
         try:
-            answer = getattr(self._amdsmi, function)(self._handle, *arguments)
-        except self._amdsmi.AmdSmiException:
+            answer = getattr(self._library, function)(self._handle, *arguments)
+        except self._library.AmdSmiException:
             return None
         return None if answer == "N/A" else answer
 
@@ -183,8 +179,8 @@ class AmdGpu(VendorGpu):
 
     def _write(self, function: str, *arguments: object) -> None:
         try:
-            getattr(self._amdsmi, function)(self._handle, *arguments)
-        except self._amdsmi.AmdSmiException as error:
+            getattr(self._library, function)(self._handle, *arguments)
+        except self._library.AmdSmiException as error:
             raise VendorToolError(_one_line(error)) from None
 
 

@@ -50,10 +50,6 @@ VOIDING_COUNTERS = {
 class NvidiaGpu(VendorGpu):
     """One GPU, by its NVML handle."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self._nvml = nvml
-        self._handle = handle
-
     @property
     def uuid(self) -> str:
         return str(self._read("nvmlDeviceGetUUID") or "")
@@ -65,8 +61,8 @@ class NvidiaGpu(VendorGpu):
     @property
     def driver(self) -> str:
         try:
-            return str(self._nvml.nvmlSystemGetDriverVersion())
-        except self._nvml.NVMLError:
+            return str(self._library.nvmlSystemGetDriverVersion())
+        except self._library.NVMLError:
             return ""
 
     @property
@@ -78,10 +74,10 @@ class NvidiaGpu(VendorGpu):
     def settings(self) -> Mapping[str, str]:
         """A slice's are its card's."""
         if self._read("nvmlDeviceIsMigDeviceHandle"):
-            card = self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
-            return NvidiaGpu(self._nvml, card).settings
+            card = self._library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            return NvidiaGpu(self._library, card).settings
         milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
-        kinds = (self._nvml.NVML_CLOCK_SM, self._nvml.NVML_CLOCK_MEM)
+        kinds = (self._library.NVML_CLOCK_SM, self._library.NVML_CLOCK_MEM)
         clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
         # Each as it is now, and as it will be after the next start.
         modes = {"gpu_ecc": self._read("nvmlDeviceGetEccMode"), "gpu_mig": self._read("nvmlDeviceGetMigMode")}
@@ -102,7 +98,7 @@ class NvidiaGpu(VendorGpu):
         return int(memory.total) // MIB if memory else 0
 
     def clocks(self) -> Mapping[str, str]:
-        nvml = self._nvml
+        nvml = self._library
         readings = {
             "gpu_sm_mhz": self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             "gpu_sm_max_mhz": self._read("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
@@ -128,7 +124,7 @@ class NvidiaGpu(VendorGpu):
         return ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
 
     def reading(self) -> GpuReading:
-        nvml = self._nvml
+        nvml = self._library
         milliwatts = self._read("nvmlDeviceGetPowerUsage")
         return GpuReading(
             time.monotonic(),
@@ -145,7 +141,7 @@ class NvidiaGpu(VendorGpu):
         return None if millijoules is None else float(millijoules * MILLIJOULE)
 
     def condition(self) -> GpuCondition:
-        nvml = self._nvml
+        nvml = self._library
         persistence = self._read("nvmlDeviceGetPersistenceMode")
         temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return GpuCondition(
@@ -157,7 +153,7 @@ class NvidiaGpu(VendorGpu):
 
     def _slowdown_temperature(self, temperature: int | None) -> int | None:
         """As an H100 tells it; NVML's reference announces that newer GPUs will tell the way to it alone."""
-        kind = self._nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        kind = self._library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
         if limit is None and temperature is not None:
             margin = self._read("nvmlDeviceGetMarginTemperature")
@@ -166,7 +162,7 @@ class NvidiaGpu(VendorGpu):
 
     def changes(self) -> tuple[TuningChange, ...]:
         """Keep the driver loaded, and the clock at the base clock, which the power limit can sustain."""
-        nvml = self._nvml
+        nvml = self._library
         base = nvml.NVML_CLOCK_LIMIT_ID_TDP
         return (
             TuningChange(
@@ -189,19 +185,19 @@ class NvidiaGpu(VendorGpu):
         return {
             value.fieldId: value.value.ullVal * NANOSECOND
             for value in values
-            if value.nvmlReturn == self._nvml.NVML_SUCCESS
+            if value.nvmlReturn == self._library.NVML_SUCCESS
         }
 
     def _read(self, function: str, *arguments: object) -> Any:
         try:
-            return getattr(self._nvml, function)(self._handle, *arguments)
-        except (self._nvml.NVMLError, self._nvml.NVMLLibraryMismatchError):  # the second: before R510
+            return getattr(self._library, function)(self._handle, *arguments)
+        except (self._library.NVMLError, self._library.NVMLLibraryMismatchError):  # the second: before R510
             return None
 
     def _write(self, function: str, *arguments: object) -> None:
         try:
-            getattr(self._nvml, function)(self._handle, *arguments)
-        except self._nvml.NVMLError as error:
+            getattr(self._library, function)(self._handle, *arguments)
+        except self._library.NVMLError as error:
             raise VendorToolError(str(error)) from None
 
 

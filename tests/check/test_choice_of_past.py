@@ -1,0 +1,210 @@
+"""What new records are held against: a branch, a directory, a store, and of these what was before."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from checking import SLOW, check, judged, notes, record, run, verdicts, words
+
+from torchperf_ci import cli
+from torchperf_ci.places import open_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def test_what_was_uploaded_to_a_branch_is_a_past(
+    slow: Path, history: Path, remote: Path, tmp_path: Path, temporary: Path
+) -> None:
+    place = open_place(f"branch:benchmarks@{remote}")
+    place.put_all({f"v3/{path.parent.name}.json": path.read_bytes() for path in history.rglob("*.json")})
+    assert check(slow, "--against", f"branch:benchmarks@{remote}") == 1
+    assert words(tmp_path) == ["regressed"]
+    assert judged(tmp_path)["base"] == f"branch:benchmarks@{remote}"
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["branch", "directory", "store", "config"])
+def test_where_uploads_go_is_the_past_from_the_first_day_on(
+    place: str, history: Path, slow: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the root action, which is told nothing else; the new run is there already."""
+    to = {"branch": f"branch:past@{remote}", "store": f"chdb://{tmp_path}/kept"}.get(
+        place, f"{tmp_path}/kept"
+    )
+    monkeypatch.setenv("TORCHPERF_UPLOAD_TO", "" if place == "config" else to)
+    if place == "config":
+        (tmp_path / "torchperf.yml").write_text(f'version: 1\nupload: {{to: "{to}"}}\n')
+    first = run(tmp_path, "first", [record("latency(ms)", 10, -1)])
+    if place != "store":  # it is made by the upload
+        assert check(first) == 0
+        assert notes(tmp_path) == [f"{to} holds no record yet, so there is no past"]
+    ids = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "0" * 40)
+    for day, folder in enumerate([first, *history.iterdir(), *slow.iterdir()]):
+        job = ("--workflow-id", str(1000 + day), "--job-id", "1")
+        assert cli.main(["upload", str(folder), "--to", to, *ids, *job]) == 0
+        if folder == first:
+            assert check(first) == 0
+            assert words(tmp_path) == ["new"]
+    assert check(slow) == 1
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["verdict"] == "regressed"
+    assert judged(tmp_path)["base"] == to
+
+
+@pytest.mark.parametrize("to", ["", "https://api.example/upload"])
+def test_what_was_kept_where_nothing_can_be_read_is_not_judged_unless_a_past_is_named(
+    to: str,
+    slow: Path,
+    history: Path,
+    dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TORCHPERF_UPLOAD_TO", to)
+    assert check(slow) == 0
+    assert capsys.readouterr().err.startswith(
+        "nothing is judged: the records are kept nowhere that can be read;"
+    )
+    assert not (tmp_path / "verdicts.json").exists()
+    assert check(slow, "--against", history) == 1
+    assert check(slow, "--store", dsn) == 1
+
+
+def test_a_branch_that_is_not_there_yet_is_no_past_and_a_note_says_so(
+    slow: Path, remote: Path, tmp_path: Path
+) -> None:
+    assert check(slow, "--against", f"branch:benchmarks@{remote}") == 0
+    assert words(tmp_path) == ["new"]
+    assert f"branch:benchmarks@{remote} holds no record yet, so there is no past" in notes(tmp_path)
+
+
+def test_what_is_no_good_record_on_a_branch_is_left_out_and_counted(
+    fine: Path, history: Path, remote: Path, tmp_path: Path
+) -> None:
+    place = open_place(f"branch:benchmarks@{remote}")
+    good = {f"v3/{path.parent.name}.json": path.read_bytes() for path in history.rglob("*.json")}
+    place.put_all({**good, "v3/bad.json": b"[1]"})
+    assert check(fine, "--against", f"branch:benchmarks@{remote}") == 0
+    assert words(tmp_path) == ["unchanged"]
+    (note,) = notes(tmp_path)
+    assert note.startswith("1 element of branch:benchmarks@")
+
+
+def test_the_store_is_the_configurations(slow: Path, dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "torchperf.yml").write_text(
+        f'version: 1\nstore: "{dsn}"\npolicy: {{"latency(ms)": {{min_effect: 60%}}}}\n'
+    )
+    assert check(slow) == 0
+    assert words(tmp_path) == ["unchanged"]
+    (tmp_path / "strict.yml").write_text(f'version: 1\nstore: "{dsn}"\n')
+    assert check(slow, "--policy", "strict.yml") == 1
+
+
+def test_what_was_uploaded_before_it_is_checked_is_not_its_own_past(
+    slow: Path, dsn: str, tmp_path: Path
+) -> None:
+    for number, day in enumerate((30, 31, 32)):
+        (kept,) = json.loads((slow / f"run-{number}/records.json").read_text())
+        uploaded = run(tmp_path, f"uploaded-{day}", [{**record("x", 1, day), **kept}])
+        assert cli.main(["ingest", str(uploaded), "--store", dsn]) == 0
+    assert check(slow, "--store", dsn) == 1
+    (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert verdict["evidence"]["history"] == 30
+
+
+def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        later = run(tmp_path, f"later-{day}", [record("latency(ms)", 10 * SLOW + day / 100, day)])
+        cli.main(["ingest", str(later), "--store", dsn])
+    old = run(tmp_path, "old", [record("latency(ms)", 10.02, 29)])
+    assert check(old, "--store", dsn) == 0
+    (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
+
+
+def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
+    other = record("latency(ms)", 1.0, 1, benchmark={"name": "another"})
+    assert check(slow, "--against", run(tmp_path, "others", [other])) == 0
+    judged = json.loads((tmp_path / "verdicts.json").read_text())
+    assert [note[:41] for note in judged["notes"]] == ["the past has nothing of what was measured"]
+
+
+def test_a_branch_that_is_not_there_is_refused(
+    slow: Path, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for branch, hint in (("release/2.13", "known: main"), ("mian", "did you mean main?")):
+        assert check(slow, "--store", dsn, "--branch", branch) == 2
+        assert f"unknown --branch '{branch}': {hint}" in capsys.readouterr().err
+    assert check(slow, "--store", dsn, "--branch", "refs/heads/main") == 1
+
+
+def test_of_a_directory_one_branch_may_be_the_past(slow: Path, history: Path, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        run(
+            history,
+            f"run-{day}",
+            [record("latency(ms)", 12 + day / 1000, day, head_branch="refs/heads/slow")],
+        )
+    assert check(slow, "--against", history, "--branch", "main") == 1
+    assert check(slow, "--against", history, "--branch", "refs/heads/slow") == 0
+    assert words(tmp_path) == ["unchanged"]
+
+
+def test_in_a_pull_request_its_base_is_the_past(
+    slow: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/1/merge")
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    assert check(slow, "--store", dsn) == 1
+
+
+def test_what_is_refused_in_the_past_is_told(
+    fine: Path, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (history / "bad.json").write_text('{"no": "metric"}')
+    assert check(fine, "--against", history) == 0
+    said = f"1 element of {history} is no good record, and left out of the past"
+    assert notes(tmp_path) == [said]
+    assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
+    assert check("--sensitivity", "--against", history) == 0
+    told = capsys.readouterr().err
+    assert said in told
+    assert "bad.json:1: $: metric is missing" in told
+
+
+def test_a_past_that_is_all_of_the_new_run_is_told(tmp_path: Path) -> None:
+    for number in range(9):
+        run(tmp_path / "past", f"run-{number}", [record("latency(ms)", 10 + number / 10, 30)])
+    now = run(tmp_path, "now", [record("latency(ms)", 20, 30)])
+    assert check(now, "--against", tmp_path / "past") == 0
+    assert words(tmp_path) == ["new"]
+    assert notes(tmp_path) == [
+        "nothing is compared: by their ids or their numbers, all runs of the past are the new ones themselves"
+    ]
+
+
+def test_of_a_directory_an_old_run_is_judged_as_it_was_then(history: Path, tmp_path: Path) -> None:
+    for day in range(30, 40):
+        run(history, f"run-{day}", [record("latency(ms)", 10 * SLOW + day / 100, day)])
+    old = run(tmp_path, "old", [record("latency(ms)", 10.02, 29, workflow_id=7)])
+    assert check(old, "--against", history) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 30)
+    first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
+    assert check(first, "--against", history) == 0
+    assert notes(tmp_path) == ["all that the past has is newer than the new records"]
+
+
+def test_without_times_everything_in_a_directory_is_the_past(history: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        run(history, f"later-{number}", [record("latency(ms)", 10.0 + number / 10, 50 + number, timestamp=0)])
+    assert check(run(tmp_path, "now", [record("latency(ms)", 10.02, 40)]), "--against", history) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["evidence"]["history"] == 33

@@ -1,0 +1,143 @@
+"""What could not be sent: it is kept, told, and sent again."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from uploading import CHANGE, kept, outputs, upload
+
+from torchperf_ci.places.directory import DirectoryPlace
+
+if TYPE_CHECKING:
+    from torchperf_ci.http_server.listening import HttpServer
+
+
+def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
+    folder: Path,
+    tmp_path: Path,
+    job: dict[str, str],
+    api: HttpServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    password = os.environ["UPLOADER_PASSWORD"]
+    monkeypatch.setenv("UPLOADER_PASSWORD", "wrong")
+    assert upload(folder, "--to", api.url, "--job-id", "9") == 4
+    spool = Path(job["RUNNER_TEMP"]) / "torchperf-spool"
+    assert f"torchperf upload --to {api.url} --spool {spool} --resume" in capsys.readouterr().err
+    assert outputs(job) == {"uploaded": "0", "refused": "0", "spooled": "5", "spool-dir": str(spool)}
+    # Another job, on another day, with nothing but the spool.
+    for name in job:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("UPLOADER_PASSWORD", password)
+    spool.rename("artifact")
+    assert upload("--to", api.url, "--spool", "artifact", "--resume") == 0
+    ((_, records),) = kept(tmp_path / "kept").items()
+    assert [record["job_id"] for record in records] == [9] * 5
+    assert upload("--to", api.url, "--spool", "artifact", "--resume") == 0
+    assert "nothing is left to send" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_an_upload_that_ends_between_any_two_objects_is_completed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    (folder / "c.json").write_text('{"metric": {"name": "x"}, "runners": []}')
+    call = (folder, "--to", tmp_path / "kept", *CHANGE, "--resume")
+    put, keys = DirectoryPlace.put, []
+
+    def ending(place: DirectoryPlace, key: str, body: bytes) -> str:
+        if len(keys) == moment:
+            raise SystemExit
+        keys.append(key)
+        return put(place, key, body)
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) if moment < 3 else nullcontext():
+        patch.setattr(DirectoryPlace, "put", ending)
+        upload(*call)
+    assert upload(*call) == 0
+    assert [len(records) for records in kept(tmp_path / "kept").values()] == [3, 2, 1]
+
+
+def test_a_resumed_directory_that_was_delivered_is_not_sent_again(
+    folder: Path, tmp_path: Path, job: dict[str, str]
+) -> None:
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 0
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "10", "--resume") == 0
+    assert list(kept(tmp_path / "kept")) == ["v3/octo/perf/71/9/a.json", "v3/octo/perf/71/9/b.json"]
+    (folder / "a.json").write_text(json.dumps({"metric": {"name": "new"}, "runners": []}))
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "10", "--resume") == 0
+    assert len(kept(tmp_path / "kept")) == 4
+
+
+@pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
+def test_failures_can_be_let_pass(
+    folder: Path,
+    tmp_path: Path,
+    job: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+    sign: str,
+) -> None:
+    if fault == "refused":
+        (folder / "b.json").write_text("{")
+    else:
+        (tmp_path / "kept").write_text("no directory")
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9", "--on-failure", "warn") == 0
+    shown = capsys.readouterr().err
+    assert "::warning title=" in shown
+    assert "::error" not in shown
+    assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith(f"### {sign} Upload")
+
+
+def test_the_way_to_resume_leads_to_the_same_place(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    where = ["--to", "s3://bucket", "--region", "eu-west-1", "--endpoint", "http://127.0.0.1:9"]
+    assert upload(folder, *where, *CHANGE, "--deadline", "0.01") == 4
+    to, region, endpoint = (f"{where[at]} {where[at + 1]}" for at in (0, 2, 4))
+    told = f"torchperf upload {to} {region} {endpoint} --spool .torchperf/spool --resume"
+    assert told in capsys.readouterr().err
+
+
+def test_a_job_says_as_which_artifact_it_offers_its_spool(
+    folder: Path, tmp_path: Path, job: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHPERF_SPOOL_ARTIFACT", "spool-7")
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 0
+    assert "spool-7" not in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+    (folder / "b.json").write_text("{")
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 3
+    assert "is the artifact spool-7 of this run" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+def test_a_link_in_the_spool_is_taken_away_before_anybody_offers_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool, secret = tmp_path / "spool", tmp_path / "secret"
+    secret.write_text("secret")
+    (spool / "below").mkdir(parents=True)
+    (spool / "x.txt").symlink_to(secret)
+    (spool / "below/folder").symlink_to(tmp_path)
+    assert upload(folder, "--to", tmp_path / "kept", "--spool", spool, *CHANGE) == 0
+    told = capsys.readouterr().err
+    assert f"{spool}/x.txt: was a link or a pipe" in told
+    assert f"{spool}/below/folder: was a link or a pipe" in told
+    assert not [path for path in spool.rglob("*") if path.is_symlink()]
+    assert secret.read_text() == "secret"
+
+
+def test_a_default_spool_that_is_a_link_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".torchperf").mkdir()
+    Path(".torchperf/spool").symlink_to(tmp_path)
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 2
+    assert "is a link, and what it leads to would be offered as an artifact" in capsys.readouterr().err
