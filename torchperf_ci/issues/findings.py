@@ -126,10 +126,15 @@ def _culprit_finding(
         if _names_series(culprit, verdict, bisection, bisections)
         or _only_culprit_of_range(verdict, bisection, bisections)
     ]
+    here: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if _ran_on_machine_of(bisection, verdict.series):
+            here.setdefault(_bisected_name(verdict.series), []).append(verdict)
+    alike = verdicts[0].series if verdicts else None
     proven = {
         row.series: row
         for change in culprit.series
-        for row in _rows_of_change(change, verdicts, bisection, night)
+        for row in _rows_of_change(change, here.get(change.name, []), alike, bisection, night)
     }
     seen = [_seen_row(verdict, night) for verdict in verdicts if verdict.series not in proven]
     return IssueFinding(
@@ -163,7 +168,8 @@ def _names_series(
     culprit: Culprit, verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]
 ) -> bool:
     """Whether a culprit names a series: on its own machine, or, if it regressed, on one that nobody bisected on."""
-    if all(change.name != _bisected_name(verdict.series) for change in culprit.series):
+    name = _bisected_name(verdict.series)
+    if all(change.name != name for change in culprit.series):
         return False
     return _ran_on_machine_of(bisection, verdict.series) or (
         verdict.is_red and _bisection_of(verdict, bisections) is None
@@ -179,19 +185,16 @@ def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: S
 
 
 def _rows_of_change(
-    change: SeriesEffect, verdicts: Sequence[Verdict], bisection: Bisection, night: str
+    change: SeriesEffect, here: Sequence[Verdict], alike: Series | None, bisection: Bisection, night: str
 ) -> Iterator[IssueRow]:
-    """The rows whose effect is that of the pairs: of the machine that bisected, and of no other."""
-    here = [
-        verdict
-        for verdict in verdicts
-        if _bisected_name(verdict.series) == change.name and _ran_on_machine_of(bisection, verdict.series)
-    ]
+    """The rows whose effect is that of the pairs: those ``here``, on the machine that bisected, and no other.
+
+    ``alike`` is any series of the same culprit.
+    """
     for verdict in here:
         row = _seen_row(verdict, night)
         yield replace(row, effect=change.effect, proven=True) if change.effect else row
     if not here:
-        alike = verdicts[0].series if verdicts else None
         series = _series_named(change.name, bisection, alike)
         yield IssueRow(series, effect=change.effect, night=night, proven=True)
 
