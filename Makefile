@@ -32,6 +32,9 @@ endif
 # Environments are installed beside each other.
 MAKEFLAGS += --jobs=2
 
+# Commands are started by the hundred: what Python has compiled it keeps, also where the caller would not.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PRECIOUS: .venv/%/bin/python
 .PHONY: demo test versions lint clean $(TORCH) $(NPM)
@@ -45,12 +48,12 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	for night in $(NIGHTS); do \
 		git -C $(SMALLNET) checkout --quiet $$([ $$night -le 5 ] && echo main~12 || echo main) && \
 		PYTHONPATH=$(SMALLNET) $(TOOLKIT)/bin/torchperf run --suite $(SMALLNET)/benchmarks/suite.py \
-			--filter smallnet/classifier --processes 1 --budget 0.5 --python $(TORCH)/bin/python --out build/demo/nights/$$night && \
+			--filter smallnet/classifier --processes 1 --budget 0.2 --python $(TORCH)/bin/python --out build/demo/nights/$$night && \
 		$(TOOLKIT)/bin/torchperf upload build/demo/nights/$$night --to build/demo/kept --benchmark-name nightly \
 			--repo-name demo/smallnet --head-branch main --head-sha $$(git -C $(SMALLNET) rev-parse HEAD) \
 			--workflow-id $$night || exit; done
 	$(TOOLKIT)/bin/torchperf plan
-	$(TOOLKIT)/bin/torchperf run --suite quick --processes 1 --budget 1 --python $(TORCH)/bin/python \
+	$(TOOLKIT)/bin/torchperf run --suite quick --processes 1 --budget 0.5 --python $(TORCH)/bin/python \
 		--out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
 		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
@@ -78,11 +81,12 @@ lint: $(TOOLKIT)/.dev
 clean:
 	rm -rf .venv .cache build
 
-# The environment under test: torch and nothing else.
+# The environment under test: torch and nothing else, of which a tenth is imported and compiled.
 $(TORCH): $(TORCH)/.done
 
 $(TORCH)/.done: | $(TORCH)/bin/python
-	$(TORCH)/bin/python $(INSTALL) torch==$(TORCH_VERSION)
+	$(TORCH)/bin/python $(INSTALL) --no-compile torch==$(TORCH_VERSION)
+	$(TORCH)/bin/python -W ignore -c 'import torch'
 	touch $@
 
 .venv/torch-newest/.done: | .venv/torch-newest/bin/python
@@ -94,7 +98,7 @@ $(TORCH)/.done: | $(TORCH)/bin/python
 	touch $@
 
 # The toolkit, editable: for users, and with all that its tests need. Only for users its modules are left to be compiled
-# on import: what workers import is compiled before, since they write nothing into the environment under test.
+# on import: tests start workers of it that write nothing.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
 	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[web]'
 	touch $@
