@@ -10,34 +10,30 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOCAL = ["local-ubuntu-24.04", "local-macos-15"]
-
 
 def records(directory: Path) -> list[dict]:
     return [record for file in sorted(directory.glob("*.json")) for record in json.loads(file.read_text())]
 
 
 def test_every_job_ran_and_only_the_one_with_a_failing_workload_failed(benchmarks) -> None:
-    expected = {**dict.fromkeys([*LOCAL, "remote"], "success"), "failing": "failure"}
+    expected = {"local": "success", "remote": "success", "failing": "failure"}
     assert benchmarks.results == expected, (benchmarks.evidence / "act.log").read_text()
 
 
-@pytest.mark.parametrize("job", LOCAL)
-def test_a_local_action_measures_on_each_label(benchmarks, job) -> None:
-    outputs = benchmarks.steps(job)["run"]["outputs"]
+def test_a_local_action_measures(benchmarks) -> None:
+    outputs = benchmarks.steps("local")["run"]["outputs"]
     assert (outputs["passed"], outputs["failed"]) == ("1", "0")
-    measured = records(benchmarks.evidence / job / "records")
+    measured = records(benchmarks.evidence / "local/records")
     assert {record["model"]["name"] for record in measured} == {"caller/matmul"}
     assert "latency(ms)" in {record["metric"]["name"] for record in measured}
 
 
-@pytest.mark.parametrize("job", LOCAL)
-def test_the_summary_shows_the_table(benchmarks, job) -> None:
-    summary = benchmarks.commands(job, "summary")[0]["content"]
+def test_the_summary_shows_the_table(benchmarks) -> None:
+    summary = benchmarks.commands("local", "summary")[0]["content"]
     assert "| caller/matmul |" in summary
 
 
-@pytest.mark.parametrize("job", [*LOCAL, "remote"])
+@pytest.mark.parametrize("job", ["local", "remote"])
 def test_no_trace_is_left_in_the_callers_packages_environment_and_checkout(benchmarks, job) -> None:
     before, after = ((benchmarks.evidence / job / name).read_text() for name in ("before", "after"))
     assert "torch==" in before

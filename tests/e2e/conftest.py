@@ -59,6 +59,7 @@ class Nights:
             "CACHES": self.caches,
             "ORIGIN": self.runner.caller,
             "TORCH": self.runner.torch,
+            "WITHOUT_PIP": "1",
             "NIGHT": date,
             "GITHUB_API_URL": self.github.url,
             "GITHUB_REPOSITORY": REPOSITORY,

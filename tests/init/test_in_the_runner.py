@@ -51,6 +51,7 @@ class SetUp:
             "ORIGIN": self.runner.caller,
             "GITHUB_API_URL": self.api,
             "GITHUB_REPOSITORY": REPOSITORY,
+            "PROCESSES": "1",
         }
         used = [self.runner.workflow(workflow), self.runner.project / CALLED]
         return self.runner.run(

@@ -105,7 +105,9 @@ class Runner:
             *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
             *arguments,
         ]
-        path = f"{self.torch}/bin:{os.environ['PATH']}"
+        # A name that pyenv has without a Python takes longer to fail than a Python to start.
+        programs = [folder for folder in os.environ["PATH"].split(":") if not folder.endswith("/shims")]
+        path = ":".join([f"{self.torch}/bin", *programs])
         environ = {"HOME": os.environ["HOME"], "PATH": path, "STAND_IN_PYTHON": sys.executable}
         done = subprocess.run(
             command,

@@ -14,13 +14,26 @@ OURS = "OWNER/torchperf-ci@v1"
 """What a template uses before anybody has gone through its lines marked "edit"."""
 
 # Each shell of a job reads this before it begins. The toolkit is there, as on a runner that keeps what it installs.
-# A job that sets TOOLKITS to nothing installs its own.
+# A job that sets TOOLKITS to nothing installs its own. What a workflow leaves open is measured as briefly as it can be.
 LINK = """\
+export TORCHPERF_PROCESSES="${TORCHPERF_PROCESSES:-${PROCESSES:-}}"
+export TORCHPERF_TARGET_CI="${TORCHPERF_TARGET_CI:-0.2}"
 if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; then
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
+if [[ -n ${WITHOUT_PIP:-} ]]; then # which takes seconds to install
+  python3() {
+    if [[ "${1-} ${2-}" == "-m venv" ]]; then set -- "$@" --without-pip; fi
+    command python3 "$@"
+  }
+fi
 """
+
+
+PAIRS = "torchperf_ci/bench/pairs.py"
+BRIEFLY = {"BLOCK_SECONDS = 0.1\n": "BLOCK_SECONDS = 0.02\n", "QUADS = 10\n": "QUADS = 3\n"}
+"""How long a pair is measured: what the tests plant is large, and most of their time went into telling how large."""
 
 
 def copy_project(copy: Path) -> None:
@@ -32,6 +45,11 @@ def copy_project(copy: Path) -> None:
         shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(PROJECT / name, copy)
+    measures = (PROJECT / PAIRS).read_text()
+    for usual, brief in BRIEFLY.items():
+        assert measures.count(usual) == 1, usual
+        measures = measures.replace(usual, brief)
+    (copy / PAIRS).write_text(measures)
     called, (name, _, ref) = copy / CALLED, OURS.partition("@")
     called.parent.mkdir(parents=True)
     lines = (PROJECT / CALLED).read_text().splitlines()
