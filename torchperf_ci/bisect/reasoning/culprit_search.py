@@ -60,8 +60,10 @@ def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
     return replace(found, gaps=gaps, suspects=suspects)
 
 
-CLEARLY_SLOW = math.log(0.95 / 0.05)
-"""The evidence of pairs from which on it is clear that a build is still slow."""
+REVERTS_IN_VAIN = 0.05
+"""How probable it is beforehand that a commit which says that it takes another one back does not."""
+CLEARLY_SLOW = math.log(0.95 / 0.05) + math.log((1 - REVERTS_IN_VAIN) / REVERTS_IN_VAIN)
+"""The evidence of pairs from which on it is clear that a build is still slow after a revert."""
 MOST_PAIRS_OF_REVERT = 20
 """What is not clear by then is neither as slow nor as fast as without the revert."""
 
