@@ -32,10 +32,11 @@ ENVIRONMENT = "python3 -m venv venv && . venv/bin/activate && pip install torch"
 
 @dataclass(frozen=True)
 class World:
-    """What a page's commands run in: ``home``, and where PyTorch and our dependencies are installed."""
+    """What a page's commands run in: ``home``, where PyTorch is installed, and a ``project`` that measures briefly."""
 
     home: Path
     torch: Path
+    project: Path
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """A shell that knows no settings and no toolkit; the least is measured that can be."""
@@ -74,7 +75,7 @@ class World:
         """The command with its parts outside of this machine replaced."""
         here = {
             r"pip install '?torchperf-ci\[store\] @ git\+https://\S+": self._install(
-                PROJECT, sysconfig.get_path("purelib")
+                self.project, sysconfig.get_path("purelib")
             ),
             r"pip install torch\b[^#\n]*": self._beside(self.torch),
             r"https://github\.com/ME/\w+": shlex.quote(str(self.remote)),
@@ -99,9 +100,9 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, torch_environment: Path) -> World:
+def world(tmp_path: Path, torch_environment: Path, project: Path) -> World:
     (torch,) = torch_environment.glob("lib/python*/site-packages")
-    made = World(tmp_path, torch)
+    made = World(tmp_path, torch, project)
     subprocess.run(["git", "init", "--quiet", "--bare", made.remote], check=True)
     made.python.parent.mkdir()
     made.python.symlink_to(sys._base_executable)

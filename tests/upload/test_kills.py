@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.http_server.listening import HttpServer
 
-ROUNDS, KILLS = 10, 2
+ROUNDS, KILLS = 6, 2
 FILES, RECORDS = 12, 2
 CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f" * 20)
 
@@ -71,7 +71,7 @@ def rows_in(dsn: str) -> Counter[str]:
 def survive(
     zygote: Zygote, to: str, tmp_path: Path, kept: Callable[[], Counter[str]], files: int = FILES
 ) -> None:
-    """Kill uploads of new records, and what resumes them, at moments of their whole life; resume each, and count."""
+    """Kill uploads of new records, and what resumes them, in each stretch of their life; resume each, and count."""
     expected, lives = Counter[str](), []
     for trial in ("first", "second", "third", "fourth"):
         expected += make_records(tmp_path / trial, files)
@@ -79,11 +79,13 @@ def survive(
         assert zygote.run(call(tmp_path / trial, to)) == 0
         lives.append(time.monotonic() - started)
     killed, life = 0, min(lives[1:])  # the first makes what it reaches, and others may have waited for a CPU
+    shares = [(number + random.random()) / (ROUNDS * KILLS) for number in range(ROUNDS * KILLS)]
+    random.shuffle(shares)
     for number in range(ROUNDS):
         folder = tmp_path / f"round{number}"
         expected += make_records(folder, files)
         for _ in range(KILLS):
-            killed += zygote.run(call(folder, to), kill_after=random.uniform(0, life)) is None
+            killed += zygote.run(call(folder, to), kill_after=shares.pop() * life) is None
         assert zygote.run(call(folder, to)) == 0
     assert killed > ROUNDS * KILLS / 4, "the kills came too late to mean anything"
     assert kept() == expected
