@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import api_use, profiling, step, timing
+from torchperf_ci.bench.worker import api_use, profiling, protocol, step, timing
 from torchperf_ci.bench.worker.correctness import (
     after_first_step,
     agreement_with_eager,
@@ -25,15 +25,6 @@ from torchperf_ci.bench.worker.correctness import (
 )
 from torchperf_ci.bench.worker.file_trace import FileTrace
 from torchperf_ci.bench.worker.flops import count_flops
-from torchperf_ci.bench.worker.protocol import (
-    Block,
-    Built,
-    CountedFlops,
-    DescribedWorkload,
-    Description,
-    Done,
-    ProfiledSteps,
-)
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
@@ -44,18 +35,6 @@ from torchperf_ci.suite.registry import catalogue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.worker.protocol import (
-        Agreement,
-        ApiUse,
-        Callers,
-        Compilation,
-        FirstStep,
-        Inventory,
-        Leak,
-        Peak,
-        Samples,
-        WarmUp,
-    )
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.suite.workload import Workload
 
@@ -164,26 +143,28 @@ class WorkerSession:
             "end_file_trace": self.end_file_trace,
         }
 
-    def ready(self) -> Done:
+    def ready(self) -> protocol.Done:
         """Nothing; but whoever hears it knows that torch is imported."""
-        return Done()
+        return protocol.Done()
 
-    def describe(self, device: str, files: list[str]) -> Description:
+    def describe(self, device: str, files: list[str]) -> protocol.Description:
         """The environment's facts and the catalogue of workloads."""
         known = catalogue([Path(file) for file in files])
         packages = [package for workload in known.workloads.values() for package in workload.requires]
         workloads = [
-            DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
+            protocol.DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
             for w in known.workloads.values()
         ]
         environment = torch_environment(device, packages)
-        return Description(environment, dict(known.suites), dict(known.unavailable), workloads)
+        return protocol.Description(environment, dict(known.suites), dict(known.unavailable), workloads)
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Equal blocks of work, without any workload."""
         return time_equal_blocks(device_of(device, hip=torch.version.hip is not None))
 
-    def build(self, workload: str, files: list[str], device: str, threads: int, **request: Any) -> Built:
+    def build(
+        self, workload: str, files: list[str], device: str, threads: int, **request: Any
+    ) -> protocol.Built:
         """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
@@ -191,47 +172,47 @@ class WorkerSession:
         self._workload = _workload(workload, files)
         self._step = build_step(self._workload, self._request, self._device)
         task, is_function = self._step.task, not isinstance(self._step.model, torch.nn.Module)
-        return Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
+        return protocol.Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
 
-    def first_step(self) -> FirstStep:
+    def first_step(self) -> protocol.FirstStep:
         returned: list[object] = []
         answer = step.time_first_step(self._device, lambda: returned.append(self._step.run()))
         if self._step.task.step and self._request.backend != "eager":
             self._after_first = after_first_step(self._step, returned)
         return answer
 
-    def dtype_check(self) -> Done:
+    def dtype_check(self) -> protocol.Done:
         """Fails where a function does not compute as its case is called; looked at uncompiled."""
         check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
-        return Done()
+        return protocol.Done()
 
-    def agreement(self) -> Agreement:
+    def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
             return own_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
         return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
-    def warm_up(self, budget: float) -> WarmUp:
+    def warm_up(self, budget: float) -> protocol.WarmUp:
         return timing.warm_up(self._device, self._step.run, budget)
 
-    def sample(self, inner: int, target: float, budget: float) -> Samples:
+    def sample(self, inner: int, target: float, budget: float) -> protocol.Samples:
         return timing.sample(self._device, self._step.run, inner, target, budget)
 
-    def block(self, steps: int) -> Block:
-        return Block(timing.block(self._device, self._step.run, steps))
+    def block(self, steps: int) -> protocol.Block:
+        return protocol.Block(timing.block(self._device, self._step.run, steps))
 
-    def peak(self) -> Peak:
+    def peak(self) -> protocol.Peak:
         replayed = self._request.backend in REPLAYED
         return profiling.peak(self._device, self._step.run, replayed=replayed)
 
-    def leak(self, budget: float) -> Leak:
+    def leak(self, budget: float) -> protocol.Leak:
         return profiling.leak(self._device, self._step.run, budget)
 
     def phases(self, budget: float) -> Mapping[str, float]:
         return phase_seconds(self._device, self._step, budget)
 
-    def flops(self) -> CountedFlops:
+    def flops(self) -> protocol.CountedFlops:
         """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
-        return CountedFlops(count_flops(self._eager_step()))
+        return protocol.CountedFlops(count_flops(self._eager_step()))
 
     def _eager_step(self) -> Callable[[], object]:
         """One uncompiled step that leaves the model as it was; of a workload's own that of a model built anew."""
@@ -243,38 +224,38 @@ class WorkerSession:
     def _eager_twin(self, dtype: str) -> BuiltStep:
         return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)
 
-    def compilation(self) -> Compilation:
+    def compilation(self) -> protocol.Compilation:
         return step.compilation_counts()
 
-    def profile(self, trace: str) -> ProfiledSteps:
+    def profile(self, trace: str) -> protocol.ProfiledSteps:
         """What the steps consist of, and, where they are compiled, why graphs were broken."""
         found = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
-        return ProfiledSteps(found, breaks)
+        return protocol.ProfiledSteps(found, breaks)
 
     def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
         """By name those of the installed libraries that no workload is made of, each as the call that makes one."""
         known = catalogue([Path(file) for file in files]).workloads
         return {found.name: found.call for found in find_architectures(known, filters)}
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> protocol.Inventory:
         """All that a step may use of this torch."""
         return api_use.inventory()
 
-    def api_use(self) -> ApiUse:
+    def api_use(self) -> protocol.ApiUse:
         """What a step uses of it."""
         return api_use.used_by(self._step.run)
 
-    def files_that_call(self) -> Callers:
+    def files_that_call(self) -> protocol.Callers:
         """Which functions the installed libraries use."""
         return api_use.files_that_call()
 
-    def begin_file_trace(self, log: str) -> Done:
+    def begin_file_trace(self, log: str) -> protocol.Done:
         """From now on write down which files are read; no other request may come before."""
         self._file_trace = FileTrace(log)
         self._file_trace.begin()
-        return Done()
+        return protocol.Done()
 
-    def end_file_trace(self) -> Done:
+    def end_file_trace(self) -> protocol.Done:
         self._file_trace.end()
-        return Done()
+        return protocol.Done()
