@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from html.parser import HTMLParser
 
@@ -155,7 +156,8 @@ def test_a_page_needs_nothing_beside_itself() -> None:
 
 
 def test_a_page_draws_charts() -> None:
-    html = Html(page("t", [Document("", [CHART])]))
+    text = page("t", [Document("", [CHART])])
+    html = Html(text)
     (picture,) = html["svg"]
     assert picture["aria-label"] == "resnet18 latency on H100"
     places = [(float(dot["cx"] or 0), float(dot["cy"] or 0)) for dot in html["circle"]]
@@ -165,6 +167,10 @@ def test_a_page_draws_charts() -> None:
     assert heights[0] > heights[1] > heights[2] > heights[3], "more is higher up"
     assert [line["class"] for line in html["polyline"]] == ["level", "values"]
     assert "ms; runs in November, the newest is 0" in html.text
+    ticks = re.findall(r'class="tick"[^>]*>([^<]*)', text)
+    assert 2 <= len(ticks) <= 6
+    steps = {round(float(high) - float(low), 6) for low, high in itertools.pairwise(ticks)}
+    assert len(steps) == len({len(tick.partition(".")[2]) for tick in ticks}) == 1
 
 
 def everywhere(text: str) -> Document:

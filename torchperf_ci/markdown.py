@@ -55,7 +55,7 @@ MARKS: Mapping[str, str] = {"bad": "❌", "warning": "⚠️", "good": "🟢"}
 _SPECIAL = re.compile(
     r"[\\`*_~|<>&\[\]$@#]"  # markup, cells, HTML, mathematics, mentions, references
     r"|:(?=//|[\w+-]+:)"  # of an address, of an emoji
-    r"|(?<=www)\.|(?<=\bGH)-",
+    r"|(?<=www)\.|(?<=GH)(?<![A-Za-z0-9]GH)-",
     re.IGNORECASE,
 )
 _BEGINNING = re.compile(r"[-+](?=[-+\s]|$)|(?<=\d)[.)](?=\s|$)")

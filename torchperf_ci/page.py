@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
+from math import ceil, floor, isclose, log10
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import printable
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa;
   --blue: #2563eb; --red: #b42318; --link: #0757ba }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #79b8ff;
     --red: #ff7b72; --link: #6cb0ff }
 }
@@ -51,8 +52,9 @@ h2 { font-size: 1.25rem; line-height: 1.35; margin: 2rem 0 0.75rem }
 a { color: var(--link) }
 table { border-collapse: collapse; display: block; margin: 0 0 1rem; max-width: 100%; overflow-x: auto;
   width: max-content }
-td, th { border: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.3rem 0.7rem; text-align: left }
-tr:nth-child(even) td { background: var(--band) }
+td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1.25rem 0.4rem 0;
+  text-align: left; vertical-align: top }
+th { color: var(--soft) }
 code, pre { background: var(--band); border-radius: 6px; font: 85%/1.45 ui-monospace, monospace }
 code { padding: 0.15rem 0.35rem }
 pre { overflow-x: auto; padding: 0.8rem 1rem }
@@ -70,6 +72,23 @@ summary { cursor: pointer }
 .chart polyline { fill: none; opacity: 0.35; stroke: var(--blue) }
 .chart .level { opacity: 1; stroke: var(--red); stroke-width: 2.5 }
 .chart .value { fill: var(--blue) }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto }
+  h1 { font-size: 1.35rem }
+  h2 { font-size: 1.125rem }
+  td, th { white-space: nowrap }
+  td:last-child { min-width: 20rem; white-space: normal }
+  .chart text { font-size: 22px }
+  .chart .title { font-size: 20px }
+}
+@media print {
+  @page { margin: 14mm }
+  body { font-size: 12px; margin: 0; max-width: none; padding: 0 }
+  pre { white-space: pre-wrap }
+  h2, h3 { break-after: avoid }
+  .chart, pre, tr { break-inside: avoid }
+  details::details-content { content-visibility: visible; display: block }
+}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:"
 """Nothing runs in the page, whatever its texts hold: https://www.w3.org/TR/CSP3/"""
@@ -186,8 +205,14 @@ class _Axis:
         return self.first + (value - self.low) / ((self.high - self.low) or 1.0) * (self.last - self.first)
 
     @property
-    def ticks(self) -> list[float]:
-        return [self.low + (self.high - self.low) * tick / (_TICKS - 1) for tick in range(_TICKS)]
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round numbers, all with as many decimals as they need."""
+        rough = ((self.high - self.low) or 1.0) / _TICKS
+        power = 10.0 ** floor(log10(rough))
+        step = next(power * by for by in (1, 2, 2.5, 5, 10) if power * by >= rough)
+        digits = next((digits for digits in range(15) if isclose(round(step, digits), step)), 15)
+        numbers = range(ceil(self.low / step), floor(self.high / step) + 1)
+        return [(number * step, f"{number * step:,.{digits}f}") for number in numbers]
 
 
 def _svg(chart: Chart) -> str:
@@ -199,7 +224,7 @@ def _svg(chart: Chart) -> str:
     parts = [
         f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{title}">',
         f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
-        *(_across(value, x, y) for value in y.ticks),
+        *(_across(value, text, x, y) for value, text in y.ticks),
         *(_below(end, x) for end in (x.low, x.high)),
         f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{_text(what)}</text>',
         *([_path(chart.levels, x, y, "level")] if chart.levels else []),
@@ -210,11 +235,11 @@ def _svg(chart: Chart) -> str:
     return "\n".join(parts) + (f"\n<p><small>{chart.legend}</small></p>" if chart.legend else "")
 
 
-def _across(value: float, x: _Axis, y: _Axis) -> str:
+def _across(value: float, text: str, x: _Axis, y: _Axis) -> str:
     at = f"{y.place(value):.1f}"
     return (
         f'<line class="grid" x1="{x.first}" x2="{x.last}" y1="{at}" y2="{at}"/>'
-        f'<text class="tick" x="{x.first - 8}" y="{at}">{value:,.4g}</text>'
+        f'<text class="tick" x="{x.first - 8}" y="{at}">{text}</text>'
     )
 
 

@@ -45,6 +45,11 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
         "2 regressions are open; 2 of 8 cases failed in the newest runs; 2 cases did not run."
     )
     assert overview["time"] == START + (NIGHTS - 1) * DAY
+    (cause,) = overview["causes"]
+    assert (cause["time"], cause["count"], cause["name"]["model"]) == (START + STEP * DAY, 2, "slow")
+    assert set(cause["series"]) == {series_id(site, "slow", device=device) for device in ("cuda", "cpu")}
+    assert len(cause["machines"]) == 2
+    assert cause["ratio"] == pytest.approx(1.08, rel=0.01)
     cuda = next(group for group in overview["groups"] if group["run"]["device"] == "cuda")
     assert cuda["counts"] == {"pass": 3, "oom": 1}
     assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
@@ -154,7 +159,9 @@ def test_a_culprit_stands_with_its_evidence_wherever_the_change_does(site: Path)
     )
     assert culprit["issues"] == f"https://github.com/pytorch/pytorch/issues?q=is%3Aissue+{'30' * 20}"
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
-    assert slow["changes"][0]["culprits"] == document(site, "overview.json")["culprits"] == [culprit]
+    overview = document(site, "overview.json")
+    assert slow["changes"][0]["culprits"] == overview["culprits"] == [culprit]
+    assert overview["causes"][0]["culprits"] == [culprit]
     open_changes = [one["change"] for one in told["changes"] if one["name"]["model"] == "slow"]
     assert [change["culprits"] for change in open_changes] == [[culprit], [culprit]]
 
@@ -294,6 +301,7 @@ def test_the_command_writes_the_site_of_an_empty_store(
     assert overview == {
         "sentence": "There are no results yet.",
         "time": 0,
+        "causes": [],
         "groups": [],
         "culprits": [],
         "version": 1,

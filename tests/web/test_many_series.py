@@ -57,14 +57,34 @@ def run(group: SeriesGroup, night: int) -> RunFacts:
     return RunFacts(name, name, *group, "main", f"{night:040x}", START + night * DAY, START + night * DAY, "")
 
 
-def summary(runs: list[RunFacts], series: list[Series]) -> GroupSummary:
-    change = ChangeEntry(START, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None, [])
+def summary(runs: list[RunFacts], series: list[Series], began: int = START) -> GroupSummary:
+    change = ChangeEntry(began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None, [])
     changes = [RegressionEntry(one.id, asdict(one), "ms", change) for one in series]
     trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
     counts = {"pass": len(series)}
     return GroupSummary(
         GroupEntry(runs[0], runs[1], counts, 0, [], trend, len(series), len(changes), 0), changes
     )
+
+
+@pytest.mark.parametrize(
+    ("nights", "told"),
+    [
+        ((0, 1), "2 regressions are open;"),
+        ((0, 299), "open, 1 of them less"),
+        ((299, 299), "open, less than a"),
+    ],
+)
+def test_the_overview_says_how_new_its_regressions_are(nights: tuple[int, int], told: str) -> None:
+    group = SeriesGroup("octo/models", "nightly", "cuda", "H100")
+    runs = [run(group, night) for night in range(NIGHTS)][::-1]
+    names = [
+        Series("r", "b", f"model-{night}", "", "", "", "cuda", "H100", "latency(ms)") for night in nights
+    ]
+    summaries = [
+        summary(runs, [name], START + night * DAY) for name, night in zip(names, nights, strict=True)
+    ]
+    assert told in overview_document(summaries, []).sentence
 
 
 @pytest.fixture(scope="module")

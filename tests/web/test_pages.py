@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from dashboard_nights import HOSTILE, NIGHTS
@@ -47,6 +47,7 @@ class Watched:
         self.page, self.address = page, address
         self.complaints: list[str] = []
         self.foreign: list[str] = []
+        self.documents: list[str] = []
         page.add_init_script(
             "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective))"
         )
@@ -57,6 +58,8 @@ class Watched:
     def _look_at(self, url: str) -> None:
         if not url.startswith((self.address, "blob:")):
             self.foreign.append(url)
+        if url.startswith(f"{self.address}data/"):
+            self.documents.append(url.removeprefix(f"{self.address}data/"))
 
     def open(self, path: str) -> Page:
         """Go there, and wait until it is drawn."""
@@ -94,7 +97,10 @@ def comparison(site: Path) -> tuple[str, str]:
 
 def test_the_overview_answers_first(watched: Watched) -> None:
     page = watched.open("")
+    assert watched.documents == ["overview.json"]
     assert page.locator("h1").inner_text().endswith("2 cases did not run.")
+    (cause,) = page.locator("tbody tr").all_inner_texts()
+    assert "and 1 more" in cause
     assert page.locator(".card").count() == 2
     assert page.locator(".card").first.get_by_text("1 oom").is_visible()
     page.locator(".card").first.get_by_role("link", name="1 open").click()
@@ -180,6 +186,19 @@ def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Pa
     assert runs.locator("tbody tr").count() == 2 * NIGHTS
 
 
+def test_a_series_says_that_newer_runs_have_no_value_of_it(watched: Watched, site: Path) -> None:
+    page = watched.open(f"series/?s={identities(site, 'failing')[0]}")
+    assert (
+        "No value since 2026-10-30: 1 newer run on this machine has none."
+        in page.locator(".note").inner_text()
+    )
+    assert page.locator(".figures dt").first.inner_text() == "on 2026-10-30"
+    page.get_by_role("link", name="Does it still pass?").click()
+    watched.drawn()
+    assert page.locator(".figures dd").first.inner_text() == "fails"
+    assert page.locator(".note").count() == 0
+
+
 def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
     page = watched.open("regressions/")
     with page.expect_download() as asked:
@@ -206,21 +225,28 @@ PATHS = ("", "series/?s={slow}", "compare/?base={base}&head={head}", "regression
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_accessible_and_fits_a_telephone(
-    browser: Browser, address: str, site: Path, axe: str, path: str, scheme: str
+def test_every_page_is_accessible_fits_a_telephone_and_prints(
+    browser: Browser, address: str, site: Path, axe: str, path: str
 ) -> None:
     base, head = comparison(site)
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 360, "height": 800})
+    context = browser.new_context(viewport={"width": 360, "height": 800})
     watched = Watched(context.new_page(), address)
     page = watched.open(path.format(slow=identities(site, "slow")[0], base=base, head=head))
     if "series" in path:
         page.wait_for_selector(".canvas canvas")
     page.evaluate(axe)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+        assert [(scheme, one["id"], one["nodes"][0]["html"]) for one in serious] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.set_viewport_size({"width": 794, "height": 1123})
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert all(head.is_visible() for head in page.locator("th:not(.tool) button").all())
+    assert not any(tool.is_visible() for tool in page.locator(".title button, nav, select").all())
     assert watched.complaints == []
     context.close()
 
@@ -237,17 +263,11 @@ def test_every_link_and_button_is_reached_by_keyboard(watched: Watched) -> None:
     assert set(wanted) <= reached
 
 
-@pytest.mark.parametrize("attack", [HOSTILE, "'\"><img src=x onerror=alert(1)>", "javascript:alert(1)"])
+@pytest.mark.parametrize("attack", [f"'\"><img src=x onerror=alert(1)>{HOSTILE}", "javascript:alert(1)"])
 def test_addresses_are_text(watched: Watched, attack: str) -> None:
     from urllib.parse import quote
 
-    for path in (
-        "series/?q={}",
-        "series/?s={}",
-        "regressions/?device={}",
-        "run/?device={}",
-        "compare/?device={}",
-    ):
+    for path in ("series/?q={0}&s={0}", "regressions/?device={}", "run/?device={}", "compare/?device={}"):
         watched.open(path.format(quote(attack)))
     watched.open(f"run/?id={quote(attack, safe='')}")
     watched.complaints.clear()  # such a run is missing, which the console tells

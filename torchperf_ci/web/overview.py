@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, log
+from math import exp, inf, log
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 TREND_DAYS = 90
 NEWEST_CULPRITS = 5
+MOST_SERIES = 20
+"""Of a cause, as many as a chart shows."""
 _DAY = 86_400
+_WEEK = 7 * _DAY
 _NAMES = tuple(Series.__dataclass_fields__)
 
 
@@ -77,6 +80,25 @@ class RegressionEntry:
 
 
 @dataclass(frozen=True)
+class OpenCause:
+    """``count`` regressions that last, all since the same range of commits; ``time`` is when the newest of them began.
+
+    ``series`` are the worst of them, the worst first, whose ``name`` and ``ratio`` are told: None where it fails.
+    ``machines`` are the device and the hardware of all.
+    """
+
+    time: int
+    last_commit: str
+    first_commit: str
+    count: int
+    series: Sequence[str]
+    name: Mapping[str, str]
+    ratio: float | None
+    machines: Sequence[tuple[str, str]]
+    culprits: Sequence[KnownCulprit]
+
+
+@dataclass(frozen=True)
 class IndexDocument:
     """All series and runs.
 
@@ -96,11 +118,13 @@ class IndexDocument:
 class OverviewDocument:
     """``sentence`` answers whether anything is wrong; ``time`` is that of the newest point.
 
-    ``culprits`` are the newest commits that bisections have proven, whichever series they are of.
+    ``causes`` are all open regressions by what is behind them, the newest first; ``culprits`` the newest commits that
+    bisections have proven, whichever series they are of.
     """
 
     sentence: str
     time: int
+    causes: Sequence[OpenCause]
     groups: Sequence[GroupEntry]
     culprits: Sequence[KnownCulprit]
     version: int = 1
@@ -196,8 +220,19 @@ def overview_document(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
     )
     newest = max((group.run.end for group in groups), default=0)
+    lasting = [
+        entry
+        for summary in summaries
+        for entry in summary.changes
+        if entry.change.word == "regressed" and entry.change.recovered is None
+    ]
+    new = sum(entry.change.time > newest - _WEEK for entry in lasting)
     return OverviewDocument(
-        _sentence(groups), newest, groups, [entry.culprit for entry in culprits[:NEWEST_CULPRITS]]
+        _sentence(groups, new),
+        newest,
+        _causes(lasting, culprits),
+        groups,
+        [entry.culprit for entry in culprits[:NEWEST_CULPRITS]],
     )
 
 
@@ -215,7 +250,37 @@ def regressions_document(
     )
 
 
-def _sentence(groups: Sequence[GroupEntry]) -> str:
+def _causes(lasting: Sequence[RegressionEntry], culprits: Sequence[CulpritEntry]) -> list[OpenCause]:
+    """Those of one range of commits together; of unknown commits those of one machine and time."""
+    by_range: dict[object, list[RegressionEntry]] = defaultdict(list)
+    for entry in sorted(lasting, key=_severity):
+        change, name = entry.change, entry.name
+        known = (change.last_commit, change.first_commit)
+        by_range[known if change.first_commit else (name["device"], name["arch"], change.time)].append(entry)
+    causes = [
+        OpenCause(
+            max(entry.change.time for entry in entries),
+            entries[0].change.last_commit,
+            entries[0].change.first_commit,
+            len(entries),
+            [entry.series for entry in entries[:MOST_SERIES]],
+            entries[0].name,
+            entries[0].change.ratio,
+            sorted({(entry.name["device"], entry.name["arch"]) for entry in entries}),
+            with_culprits(entries[0].change, culprits).culprits,
+        )
+        for entries in by_range.values()
+    ]
+    return sorted(causes, key=lambda cause: -cause.time)
+
+
+def _severity(entry: RegressionEntry) -> tuple[float, str]:
+    """What fails comes first, then the change that is farthest from none."""
+    ratio = entry.change.ratio
+    return (-abs(log(ratio)) if ratio else -inf, entry.series)
+
+
+def _sentence(groups: Sequence[GroupEntry], new: int) -> str:
     if not groups:
         return "There are no results yet."
     lasting = sum(group.open for group in groups)
@@ -225,6 +290,8 @@ def _sentence(groups: Sequence[GroupEntry]) -> str:
     regressions = (
         f"{counted(lasting, 'regression is', 'regressions are')} open" if lasting else "No regression is open"
     )
+    if new:
+        regressions += f",{f' {new} of them' if new < lasting else ''} less than a week old"
     rest = [
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),

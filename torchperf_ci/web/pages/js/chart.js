@@ -59,19 +59,20 @@ function drawn(frame, said, rows, relative) {
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
   const plot = new uPlot({ ...size(), ...options(rows, relative, times.length, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
   new ResizeObserver(() => plot.setSize(size())).observe(frame);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot.redraw());
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
   frame.addEventListener("keydown", (event) => walk(event, plot, rows, place));
 }
 
 function options(rows, relative, runs, narrow, said) {
   const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
-  const value = (number) => (relative ? change(number) : String(Number(number.toPrecision(4))));
+  const value = relative ? ticks((number) => (number - 1) * 100, (text, sign) => `${sign}${text}%`)
+    : rows.every((row) => row.kind === "outcome") ? (numbers) => numbers.map((number) => ["fails", "passes"][number] ?? "") : ticks((number) => number, (text, sign) => `${sign === "−" ? sign : ""}${text}`);
   const moment = (time, step) => (step < 86_400 ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
   return {
-    legend: { show: false }, padding: [20, 34, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
+    legend: { show: false }, padding: [22, 44, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
     axes: [
-      { ...axis, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
-      { ...axis, size: 56, values: (_, values) => values.map(value) },
+      { ...axis, size: 32, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
+      { ...axis, size: (_, texts) => 16 + 8 * Math.max(...(texts ?? []).map((text) => text.length), 3), values: (_, numbers, __, ___, step) => value(numbers, step) },
     ],
     scales: { y: { range: (_, low, high) => reach(low, high) } },
     series: [{}, ...rows.map((row, index) => ({
@@ -80,7 +81,20 @@ function options(rows, relative, runs, narrow, said) {
       points: { show: true, size: runs < 100 ? 7 : runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
-    hooks: { drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
+    hooks: { drawAxes: [(plot) => unit(plot, relative ? "" : rows[0].unit)], drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
+  };
+}
+
+/** Numbers of an axis, with as many decimals as its steps need. */
+function ticks(scaled, said) {
+  return (numbers, step) => {
+    let digits = 0;
+    const size = scaled(1 + step) - scaled(1);
+    while (digits < 12 && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6) digits += 1;
+    return numbers.map((number) => {
+      const rounded = Number(scaled(number).toFixed(digits));
+      return said(Math.abs(rounded).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }), rounded > 0 ? "+" : rounded < 0 ? "−" : "±");
+    });
   };
 }
 
@@ -89,6 +103,14 @@ function reach(low, high) {
   if (low === null || high === null) return [0, 1];
   const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02);
   return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
+}
+
+function unit(plot, text) {
+  const { ctx: ink } = plot;
+  ink.save();
+  ink.font = `${12 * devicePixelRatio}px system-ui`; ink.fillStyle = css("--quiet"); ink.textAlign = "left"; ink.textBaseline = "alphabetic";
+  ink.fillText(text, 0, 12 * devicePixelRatio);
+  ink.restore();
 }
 
 /** Bands of the newest level: what is noise (two standard deviations), and what would be seen. */
@@ -115,12 +137,18 @@ function above(plot, rows) {
     }
     for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], { stroke: colour(index), width: 2.5, dashes: dash(index) });
     for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), entry.word === "improved" ? "--good" : "--bad", []]);
-    for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, "machine", "--quiet", [4, 4]]);
+    for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, machine(entry), "--quiet", [4, 4]]);
   });
   label(plot, [...marks.values()].sort(([left], [right]) => left - right));
 }
 
-const sign = (entry) => `${entry.word === "improved" ? "▼" : entry.word === "regressed" ? "▲" : "◆"} ${entry.culprits[0] ? short(entry.culprits[0].commit) : change(entry.ratio)}`;
+/** What about the machine is another, as far as there is room to say. */
+function machine({ differs }) {
+  const names = differs.map((text) => text.split(":")[0]).join(", ");
+  return names && names.length <= 20 ? `new ${names}` : "new machine";
+}
+
+const sign = (entry) => `${entry.word === "improved" ? "▼" : entry.word === "regressed" ? "▲" : "◆"} ${entry.culprits[0] ? short(entry.culprits[0].commit) : entry.ratio ? change(entry.ratio) : entry.word}`;
 
 function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   paint(plot, (ink) => {

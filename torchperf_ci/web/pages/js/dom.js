@@ -87,7 +87,7 @@ export function command(line) {
 
 /** The column of the command that measures a row again; `names(row)` are those of its series. */
 export const againColumn = (names) => ({
-  head: "command", value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
+  head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
 });
 
 export function copying(line) {

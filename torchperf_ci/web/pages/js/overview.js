@@ -6,14 +6,13 @@ import { nothingYet, page } from "./page.js";
 import { save, table } from "./table.js";
 
 page("", "Overview", async () => {
-  const [overview, { changes }] = await Promise.all([load("overview.json"), load("regressions.json")]);
+  const overview = await load("overview.json");
+  const { causes } = overview;
   if (!overview.groups.length) return nothingYet();
-  const wrong = overview.groups.some((group) => group.open);
-  const causes = openCauses(changes);
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
   const others = overview.culprits.filter((culprit) => !told.has(culprit.commit));
   return [
-    h("h1", { class: wrong ? "bad" : "good" }, overview.sentence),
+    h("h1", { class: causes.length ? "bad" : "good" }, overview.sentence),
     h("p", { class: "quiet" }, `Newest result: ${minute(overview.time)} UTC.`),
     causes.length ? table("open", "Open regressions by what is behind them", CAUSES, causes, 5) : null,
     h("h2", {}, "Machines"),
@@ -23,39 +22,24 @@ page("", "Overview", async () => {
   ];
 });
 
-/** Regressions that last, those of one range of commits together, the newest first. */
-function openCauses(changes) {
-  const causes = new Map();
-  for (const entry of changes) {
-    const { change: found, name } = entry;
-    if (found.word !== "regressed" || found.recovered) continue;
-    const range = found.first_commit ? [found.last_commit, found.first_commit] : [name.device, name.arch, found.time];
-    const key = JSON.stringify(range);
-    if (!causes.has(key)) causes.set(key, { time: found.time, culprits: found.culprits, entries: [] });
-    causes.get(key).entries.push(entry);
-  }
-  return [...causes.values()];
-}
-
 const CAUSES = [
   { head: "since", short: true, value: (cause) => day(cause.time) },
   {
-    head: "what", prose: true, value: (cause) => cause.entries.map((entry) => `${seriesName(entry.name)} ${entry.name.metric}`).join("; "),
-    cell: ({ entries: [first, ...rest], entries }) => [
-      link("series", { s: entries.slice(0, 20).map((entry) => entry.series).join(",") }, `${seriesName(first.name)} ${first.name.metric}`),
-      rest.length ? ` and ${rest.length} more` : "", h("small", {}, [...new Set(entries.map((entry) => machineName(entry.name)))].join(", "))],
+    head: "what", prose: true, value: (cause) => `${seriesName(cause.name)} ${cause.name.metric}`,
+    cell: (cause) => [link("series", { s: cause.series.join(",") }, `${seriesName(cause.name)} ${cause.name.metric}`),
+      cause.count > 1 ? ` and ${cause.count - 1} more` : "", h("small", {}, machines(cause))],
   },
-  { head: "worst change", number: true, value: worst, cell: (cause) => badge("bad", cause.entries.some((entry) => entry.change.ratio) ? change(worst(cause)) : "fails") },
+  { head: "regressions", hidden: true, value: (cause) => cause.count },
+  { head: "machines", hidden: true, value: machines },
+  { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", cause.ratio ? change(cause.ratio) : "fails") },
   {
     head: "cause", prose: true, value: (cause) => cause.culprits.map((culprit) => `${culprit.commit} ${culprit.subject}`).join("; "),
-    cell: ({ culprits, entries: [{ change: found }] }) => (culprits.length ? culprits.map(evidence)
-      : [`not bisected: ${short(found.last_commit)}..${short(found.first_commit)}`]),
+    cell: (cause) => (cause.culprits.length ? cause.culprits.map(evidence) : `not bisected: ${short(cause.last_commit)}..${short(cause.first_commit)}`),
   },
 ];
 
-/** The change that is farthest from none. */
-function worst({ entries }) {
-  return entries.map((entry) => entry.change.ratio).reduce((most, ratio) => (ratio && Math.abs(Math.log(ratio)) > Math.abs(Math.log(most ?? 1)) ? ratio : most), null);
+function machines(cause) {
+  return cause.machines.map(([device, arch]) => machineName({ device, arch })).join(", ");
 }
 
 function card(group) {
@@ -76,7 +60,7 @@ function card(group) {
       group.differs.length ? row("Machine", badge("warning", group.differs.join("; "))) : null),
     h("p", {}, group.previous ? [link("compare", { base: group.previous.id, head: run.id }, "Compare with the run before"), " · "] : "",
       link("series", { q: run.arch || run.device }, plural(group.series, "series", "series")),
-      drawing ? [" · ", h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
+      drawing ? [h("span", { class: "tool" }, " · "), h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
 }
 
 const row = (name, ...what) => h("div", {}, h("dt", {}, name), h("dd", {}, ...what));
@@ -103,5 +87,5 @@ function trend({ day: days, ratio, n }) {
     svg("polyline", { points: days.map((time, place) => `${x(time).toFixed(1)},${y(ratio[place]).toFixed(1)}`).join(" "), fill: "none", stroke: "#2563eb", "stroke-width": 1.75 }));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency, the geometric mean of ${n[n.length - 1]} against ${plural(days.length, "day")}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(days.length, "day")}`));
 }

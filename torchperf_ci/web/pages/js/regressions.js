@@ -26,7 +26,7 @@ const CULPRITS = [
   { head: "what got slower", prose: true, value: (row) => row.series.join("; "), cell: (row) => [row.series.join("; "), h("small", {}, row.machine)] },
   { head: "machine", hidden: true, value: (row) => row.machine },
   { head: "what moved inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
-  { head: "command", rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
+  { head: "command", tool: true, rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
 ];
 
 /** That of the changes that it is behind: open where one of them lasts. */

@@ -32,8 +32,8 @@ async function oneRun(id) {
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
-    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${short(run.commit)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? ". " : "",
-      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it.", " ",
+    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${short(run.commit)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
+      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it", " · ",
       h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "All of it as JSON")),
     differs.length ? h("p", {}, badge("warning", `The machine differs from the run before: ${differs.join("; ")}`)) : null,
     ...notes.map((note) => h("p", { class: "note" }, note)),

@@ -21,7 +21,7 @@ page("series", "Series", async (state) => {
     h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
     chosen.length === 1 ? h("p", { class: "quiet" }, `${chosen[0].benchmark} on ${machineName(chosen[0])}`) : null,
     unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} of this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
-    ...(chosen.length ? await shown(chosen, state, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
+    ...(chosen.length ? await shown(chosen, state, index.all, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
   ];
 });
 
@@ -48,30 +48,40 @@ function models(all) {
   return table("models", plural(counts.size, "model"), [
     { head: "model", value: (row) => row.model, cell: (row) => link("series", { q: row.model }, row.model) },
     { head: "metrics", prose: true, value: (row) => [...row.metrics].sort().join(", ") },
-    { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", ") },
+    { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", "), cell: (row) => (row.machines.size > 2 ? plural(row.machines.size, "machine") : [...row.machines].sort().join(", ")) },
     { head: "series", number: true, value: (row) => row.count },
   ], [...counts.values()].sort((left, right) => left.model.localeCompare(right.model)), 50);
 }
 
-async function shown(chosen, state, add) {
+async function shown(chosen, state, all, add) {
   const newest = chosen.reduce((most, series) => Math.max(most, series.last), 0);
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
   if (rows.length > 1) rows.forEach((row) => { row.label = row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
+  const [first] = rows;
   const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
   return [
-    rows.length === 1 ? figures(...about(rows[0])) : null,
+    rows.length === 1 ? figures(...about(first)) : null,
+    ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
+      `${rows.length > 1 ? `${row.name}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
-    rows.length === 1 ? bands(rows[0]) : null,
+    rows.length === 1 ? bands(first) : null,
     h("div", { class: "picker" }, choice("from", "Time", SPANS, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
-    table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
     h("h2", {}, "Measure it again"),
     ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
+    table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
+}
+
+/** The way to whether its case passes, if that is told. */
+function outcome(series, all) {
+  const same = (other) => other.metric === "status" && ["repo", "benchmark", "model", "mode", "dtype", "backend", "device", "arch"].every((name) => other[name] === series[name]);
+  const found = series.metric === "status" ? null : all.find(same);
+  return found ? [link("series", { s: found.id }, "Does it still pass?")] : [];
 }
 
 function cut(series, whole, from) {
@@ -98,10 +108,10 @@ function about(row) {
   const tone = last && ({ regressed: "bad", improved: "good" }[last.word] ?? "warning");
   const newest = row.points[row.points.length - 1];
   return [
-    level ? ["now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
+    level ? [row.later ? `on ${day(row.of.last)}` : "now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
     ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this time"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
-    row.detectable === null ? null : ["would be seen", `${share(row.detectable)} or more`],
+    row.detectable === null ? null : ["smallest change seen", share(row.detectable)],
     ["runs", String(row.points.length)],
   ];
 }

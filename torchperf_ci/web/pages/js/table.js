@@ -5,8 +5,8 @@ import { h, plural } from "./dom.js";
 const MOST = 200;
 
 /**
- * `columns` are {head, value(row), cell(row)?, number?, prose?, short?, rare?, hidden?}: `value` is what is sorted and exported,
- * `cell` what is shown; what is `short` takes one line, a `rare` column is left out where it says nothing, and a `hidden` one
+ * `columns` are {head, value(row), cell(row)?, number?, prose?, short?, tool?, rare?, hidden?}: `value` is what is sorted and exported,
+ * `cell` what is shown; what is `short` takes one line, a `tool` is not printed, a `rare` column is left out where it says nothing, and a `hidden` one
  * only goes along in the files, whose name is `name`.
  */
 export function table(name, caption, all, rows, most = MOST) {
@@ -37,7 +37,7 @@ export function table(name, caption, all, rows, most = MOST) {
   return box;
 }
 
-const kind = (column) => ["number", "prose", "short"].find((name) => column[name]);
+const kind = (column) => ["number", "prose", "short", "tool"].find((name) => column[name]);
 
 function by(column, down) {
   return (left, right) => {
