@@ -62,7 +62,7 @@ def points_of_store(
     asked |= {"branch": branch, "since": since, "stop": stop, "last": last or _ALL}
     asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
     with store.held():
-        machines = store.rows(store.statement("machines"), {"since": since, "ids": asked["ids"]})
+        machines = store.rows(store.statement("machines"), asked)
         lines = list(_lines(store.stream(store.statement("history"), asked, "JSONCompactEachRow")))
     reader = _RowReader({digest: json.loads(facts) for digest, facts in machines})
     points = without_failed(dict(map(reader.series, lines)))
@@ -89,7 +89,7 @@ class _RowReader:
     def _point(self, metric: str, timestamp: int, key: str, *columns: Any) -> Point:
         workflow_id, attempt, job_id, branch, commit, values, target, *about = columns
         machine, batch_size, threads, config, info, torch = about
-        told = {name: info[name] for name in _TOLD if name in info}
+        told = {name: info[name] for name in _TOLD if name in info} if info else {}
         repetitions = measured_values(metric, told, values)
         return Point(
             median(repetitions) if repetitions else None,

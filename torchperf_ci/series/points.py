@@ -45,14 +45,20 @@ class Series:
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, in their order; the metric is the last."""
+        return tuple(vars(self).values())
+
+    @property
     def case(self) -> Series:
         """The same for all metrics of one case: the series without its metric."""
-        return replace(self, metric="")
+        names = (self.repo, self.benchmark, self.model, self.mode, self.dtype, self.backend, self.device)
+        return Series(*names, self.arch, "")
 
     @property
     def id(self) -> str:
         """A short name, for addresses; ``torchperf_points`` in the store computes the same."""
-        return short_id(*(getattr(self, name) for name in self.__dataclass_fields__))
+        return short_id(*self.names)
 
     def __str__(self) -> str:
         how = " ".join(part for part in (self.mode, self.dtype, self.backend, self.device) if part)
@@ -204,13 +210,17 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
     else is no measurement.
     """
     numbers = finite_numbers(_exact_values(about_metric) or values)
-    return tuple(number for number in numbers if number > 0 or not is_positive(metric))
+    if numbers and min(numbers) <= 0 and is_positive(metric):
+        return tuple(number for number in numbers if number > 0)
+    return tuple(numbers)
 
 
 def finite_numbers(values: object) -> list[float]:
     """The numbers among ``values`` that are ones, in text, too; null, which the database takes for 0, is none."""
-    numbers = [_float_of(value) for value in values] if isinstance(values, list) else []
-    return [number for number in numbers if isfinite(number)]
+    if not isinstance(values, list):
+        return []
+    numbers = values if {*map(type, values)} == {float} else [_float_of(value) for value in values]
+    return numbers if all(map(isfinite, numbers)) else [number for number in numbers if isfinite(number)]
 
 
 def _exact_values(about_metric: Mapping[str, str]) -> object:

@@ -120,7 +120,7 @@ STATEMENT_TIMEOUT = 600
 """Most seconds that one statement may take."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (points|values|series_id) \*/")
+_INCLUDED = re.compile(r"/\* (asked|points|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that stay in memory."""

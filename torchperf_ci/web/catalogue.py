@@ -62,6 +62,14 @@ class StoreCatalogue:
     runs: Mapping[SeriesGroup, Sequence[RunFacts]]
 
     @cached_property
+    def by_group(self) -> Mapping[SeriesGroup, Mapping[Series, SeriesSpan]]:
+        """The series of each kind of machine."""
+        found: dict[SeriesGroup, dict[Series, SeriesSpan]] = defaultdict(dict)
+        for series, span in self.series.items():
+            found[series.group][series] = span
+        return found
+
+    @cached_property
     def by_id(self) -> Mapping[str, Series]:
         """The series by their short names."""
         return {series.id: series for series in self.series}

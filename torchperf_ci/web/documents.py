@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.web.catalogue import (
     GroupCatalogue,
@@ -73,7 +76,7 @@ class Documents:
     ) -> None:
         """``tracker`` is the page of the repository that has the issues, if it is not the one that was bisected."""
         self._store, self._policy, self._server, self._tracker = store, policy, server, tracker
-        self._newest_read: tuple[SeriesGroup | None, Points] = (None, {})
+        self._whole = _WholeGroup(None, {})
 
     def document(self, path: str) -> bytes:
         """The document of a path, as JSON. Raises :class:`UnknownDocumentError`, or what reading the store raises."""
@@ -97,18 +100,24 @@ class Documents:
     def paths(self) -> Iterator[str]:
         """The paths of all documents; of comparisons those that the index names."""
         yield from _WHOLE
-        for series, span in sorted(self.catalogue.series.items(), key=lambda item: (item[0].group, item[0])):
-            years = range(year_of(span.first), year_of(span.last) + 1)
-            yield from (f"series/{series.id}/{year}.json" for year in years)
-        yield from (f"run/{run}.json" for run in self.catalogue.run_by_id)
-        yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons())
+        for group in self.catalogue.runs:
+            yield from self._paths_of_group(group)
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
-        """All documents with their paths; the points of a kind of machine are read once."""
-        for path in self.paths():
-            if match := _SERIES.fullmatch(path):
-                self._points(self.catalogue.by_id[match[1]].group)
+        """All documents with their paths; the points of a kind of machine are read once, and kept for all of them."""
+        for path in _WHOLE:
             yield path, self.document(path)
+        for group in self.catalogue.runs:
+            self._read_whole(group)
+            for path in self._paths_of_group(group):
+                yield path, self.document(path)
+
+    def _paths_of_group(self, group: SeriesGroup) -> Iterator[str]:
+        for series, span in self.catalogue.by_group[group].items():
+            years = range(year_of(span.first), year_of(span.last) + 1)
+            yield from (f"series/{series.id}/{year}.json" for year in years)
+        yield from (f"run/{run.id}.json" for run in self.catalogue.runs[group])
+        yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons_of(group))
 
     @cached_property
     def catalogue(self) -> StoreCatalogue:
@@ -126,8 +135,7 @@ class Documents:
         return list(found.values())
 
     def _summary(self, group: SeriesGroup) -> GroupSummary:
-        points = points_of_store(self._store, [group])
-        return summary_of_group(self.catalogue, group, points, self._policy)
+        return summary_of_group(self.catalogue, group, self._read_whole(group).points, self._policy)
 
     @cached_property
     def _kept(self) -> KeptFacts:
@@ -170,17 +178,37 @@ class Documents:
         base, head = self._found(base_id), self._found(head_id)
         if base.group != head.group:
             raise _MissingError
-        older = min(base, head, key=lambda run: run.time)
-        past = points_of_store(
-            self._store, [base.group], branch=older.branch, stop=older.end + 1, last=BASELINE
-        )
+        past = self._past(min(base, head, key=lambda run: run.time))
         return compare_document(base, head, self._points_of_runs(base, head), past, self._policy)
 
+    def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
+        """The newest points of each series on the branch of a run up to that: most are of the last runs."""
+        if self._whole.group == run.group:
+            return self._whole.past(run)
+        runs = self.catalogue.runs[run.group]
+        begun = [
+            one.time
+            for one in runs
+            if (not run.branch or one.branch in ("", run.branch)) and one.time <= run.time
+        ]
+        return past_of_store(
+            self._store,
+            run.group,
+            {series: span.first for series, span in self.catalogue.by_group[run.group].items()},
+            branch=run.branch,
+            since=min(begun[:BASELINE]),
+            stop=run.end + 1,
+            last=BASELINE,
+        )
+
     def _points_of_runs(self, *runs: RunFacts) -> Points:
-        """What was measured while these runs were, on their kind of machine."""
+        """What was measured by these runs at least, on their kind of machine."""
         found: dict[Series, list[Point]] = defaultdict(list)
         for run in runs:
-            points = points_of_store(self._store, [run.group], since=run.time, stop=run.end + 1)
+            if self._whole.group == run.group:
+                points: Points = self._whole.by_run[run.name]
+            else:
+                points = points_of_store(self._store, [run.group], since=run.time, stop=run.end + 1)
             for series, row in points.items():
                 found[series] += row
         return found
@@ -191,21 +219,53 @@ class Documents:
         raise _MissingError
 
     def _comparisons(self) -> list[tuple[str, str]]:
-        """The newest runs of each kind of machine, each with the one before it on its branch."""
-        heads = [head for runs in self.catalogue.runs.values() for head in runs[:COMPARED_RUNS]]
+        return [pair for group in self.catalogue.runs for pair in self._comparisons_of(group)]
+
+    def _comparisons_of(self, group: SeriesGroup) -> list[tuple[str, str]]:
+        """The newest runs of a kind of machine, each with the one before it on its branch."""
+        heads = self.catalogue.runs[group][:COMPARED_RUNS]
         return [(base.id, head.id) for head in heads if (base := self.catalogue.before(head))]
 
-    def _points(self, group: SeriesGroup) -> Points:
-        """All points of a kind of machine."""
-        if self._newest_read[0] != group:
-            self._newest_read = (group, points_of_store(self._store, [group]))
-        return self._newest_read[1]
+    def _read_whole(self, group: SeriesGroup) -> _WholeGroup:
+        """All points of a kind of machine, as long as no other is asked for."""
+        if self._whole.group != group:
+            self._whole = _WholeGroup(group, points_of_store(self._store, [group]))
+        return self._whole
 
     def _points_of(self, series: Series) -> Sequence[Point]:
         """All points of a series; nothing is read where those of its kind of machine are at hand."""
-        if self._newest_read[0] == series.group:
-            return self._newest_read[1][series]
+        if self._whole.group == series.group:
+            return self._whole.points[series]
         return points_of_store(self._store, series=[series])[series]
+
+
+@dataclass(frozen=True)
+class _WholeGroup:
+    """All points of a kind of machine in memory."""
+
+    group: SeriesGroup | None
+    points: Points
+
+    @cached_property
+    def by_run(self) -> Mapping[str, Mapping[Series, list[Point]]]:
+        """The same by the names of the runs."""
+        found: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
+        for series, row in self.points.items():
+            for point in row:
+                found[point.run][series].append(point)
+        return found
+
+    def past(self, run: RunFacts) -> Mapping[Series, PastValues]:
+        """The newest points of each series on the branch of a run, up to that."""
+        found = {
+            series: [
+                point
+                for point in row[: bisect_right(row, run.end, key=lambda point: point.timestamp)]
+                if not run.branch or point.branch in ("", run.branch)
+            ]
+            for series, row in self.points.items()
+        }
+        return {series: past_of_points(row[-BASELINE:]) for series, row in found.items() if row}
 
 
 _WHOLE = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci import config
+    from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.series.points import Point, Points, Series
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import RunFacts
@@ -136,17 +137,20 @@ def run_document(run: RunFacts, previous: RunFacts | None, points: Points) -> Ru
 
 
 def compare_document(
-    base: RunFacts, head: RunFacts, points: Points, past: Points, policy: Mapping[str, config.Rule]
+    base: RunFacts,
+    head: RunFacts,
+    points: Points,
+    past: Mapping[Series, PastValues],
+    policy: Mapping[str, config.Rule],
 ) -> CompareDocument:
     """``points`` are those of both runs, ``past`` those up to the older one on its branch, which tell the noise."""
     old, new = _taken(points, base), _taken(points, head)
-    compared = sorted({*old, *new} - restating({*old, *new}))
-    rows = [
-        _compared(
-            _Pair(series, old.get(series), new.get(series)), past.get(series, ()), policy, len(compared)
-        )
-        for series in compared
+    pairs = [
+        _Pair(series, old.get(series), new.get(series), past.get(series))
+        for series in sorted({*old, *new} - restating({*old, *new}))
     ]
+    noise = _noise(pairs)
+    rows = [_compared(pair, noise.get(pair.series), policy, len(pairs)) for pair in pairs]
     rows.sort(
         key=lambda row: (RELEVANCE.index(row.word), -row.worse, -abs(log(row.ratio)) if row.ratio else 0.0)
     )
@@ -155,11 +159,12 @@ def compare_document(
 
 @dataclass(frozen=True)
 class _Pair:
-    """What two runs have of a series, None where one has nothing."""
+    """What two runs have of a series, None where one has nothing, and its past up to the older one."""
 
     series: Series
     old: Point | None
     new: Point | None
+    past: PastValues | None
 
     @property
     def points(self) -> list[Point]:
@@ -173,12 +178,12 @@ class _Pair:
 
 
 def _compared(
-    pair: _Pair, past: Sequence[Point], policy: Mapping[str, config.Rule], among: int
+    pair: _Pair, noise: float | None, policy: Mapping[str, config.Rule], among: int
 ) -> ComparedSeries:
     series, (before, now) = pair.series, pair.values
-    rule = rule_of_series(series, past or pair.points, policy)
+    rule = rule_of_series(series, pair.past.telling if pair.past else pair.points, policy)
     why = _why_not_comparable(series, pair.old, pair.new)
-    sigma = _noise(past, pair) if rule.kind == "ratio" else None
+    sigma = noise if rule.kind == "ratio" else None
     log_ratio = _log_ratio(before, now) if rule.kind == "ratio" and not why else None
     word, worse = ("not comparable", 0) if why else _word(pair, log_ratio, sigma, rule, among)
     low, high = _interval(log_ratio, sigma)
@@ -242,16 +247,21 @@ def _why_not_comparable(series: Series, old: Point | None, new: Point | None) ->
     return ""
 
 
-def _noise(past: Sequence[Point], pair: _Pair) -> float | None:
-    """Between the runs up to the older one on the same machine, at the level that it was at, as a logarithm."""
-    if not pair.old or not pair.new:
-        return None
-    older = min(pair.old, pair.new, key=lambda point: point.timestamp)
-    alike = [point for point in past if point.fingerprint == older.fingerprint]
-    values = [point.value for point in alike if point.value is not None and point.value > 0]
-    if len(values) < MIN_HISTORY:
-        return None
-    return float(robust_sigma(of_current_level(np.log([values])))[0])
+def _noise(pairs: Iterable[_Pair]) -> dict[Series, float]:
+    """Of each series between the runs up to the older one on the same machine, at the level that it was at, as a
+    logarithm. Those with as many runs are one array."""
+    alike: dict[int, dict[Series, list[float]]] = defaultdict(dict)
+    for pair in pairs:
+        if pair.old and pair.new and pair.past:
+            older = min(pair.old, pair.new, key=lambda point: point.timestamp)
+            values = pair.past.on_machine(older.fingerprint)
+            alike[len(values)][pair.series] = values
+    return {
+        series: float(sigma)
+        for length, rows in alike.items()
+        if length >= MIN_HISTORY
+        for series, sigma in zip(rows, robust_sigma(of_current_level(np.log([*rows.values()]))), strict=True)
+    }
 
 
 def _means(rows: Iterable[ComparedSeries]) -> list[MeanOfMetric]:

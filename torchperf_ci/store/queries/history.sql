@@ -13,18 +13,7 @@ FROM (
     FROM (
         SELECT *
         FROM /* answers */
-        WHERE (empty({ids:Array(String)}) OR series IN {ids:Array(String)})
-            AND timestamp >= {since:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
-            AND ({branch:String} = '' OR branch IN ('', replaceRegexpOne({branch:String}, '^refs/heads/', '')))
-            AND (
-                empty({repos:Array(String)})
-                OR has(
-                    arrayZip(
-                        {repos:Array(String)}, {benchmarks:Array(String)}, {devices:Array(String)}, {archs:Array(String)}
-                    ),
-                    (repo, benchmark, device, arch)
-                )
-            )
+        WHERE /* asked */
         ORDER BY series DESC, timestamp DESC
         LIMIT 1 BY series, record_id
     )

@@ -1,0 +1,118 @@
+"""What many series measured up to some run, as plain numbers: all that their noise follows from."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_ci.metrics import kind_of
+from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.points import Point, Series, comparable_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torchperf_ci.series.points import SeriesGroup
+    from torchperf_ci.store.client import Store
+
+    Facts = Mapping[str, str]
+
+
+_NAMES = len(Series.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class PastValues:
+    """The past of a series, oldest first: values, and for each the facts that must be equal to compare them.
+
+    ``telling`` are the points that tell the rule of the series, where that is not all of them.
+    """
+
+    telling: Sequence[Point]
+    values: Sequence[float | None]
+    facts: Sequence[Facts]
+
+    def on_machine(self, facts: Facts) -> list[float]:
+        """The positive values of one machine."""
+        return [
+            value
+            for value, own in zip(self.values, self.facts, strict=True)
+            if value and value > 0 and (own is facts or own == facts)
+        ]
+
+
+def past_of_points(points: Sequence[Point]) -> PastValues:
+    """Of points in memory."""
+    return PastValues(points, [point.value for point in points], [point.fingerprint for point in points])
+
+
+def past_of_store(
+    store: Store,
+    group: SeriesGroup,
+    begun: Mapping[Series, int],
+    *,
+    branch: str,
+    since: int,
+    stop: int,
+    last: int,
+) -> Mapping[Series, PastValues]:
+    """The newest values of each series of a kind of machine, as :func:`points_of_store` has them.
+
+    ``begun`` says when each series was measured first. Most have enough from ``since`` on; the others, and those whose
+    numbers are not plain, are read whole. Raises as :func:`points_of_store`.
+    """
+    found = _plain(store, group, branch=branch, since=since, stop=stop, last=last)
+    odd = {series.case for series, past in found.items() if past is None}
+    whole = [
+        series
+        for series, first in begun.items()
+        if series.case in odd
+        or (first < since and not ((past := found.get(series)) and len(past.values) == last))
+    ]
+    rest = points_of_store(store, branch=branch, stop=stop, last=last, series=whole) if whole else {}
+    plain = {series: past for series, past in found.items() if past}
+    return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
+
+
+def _plain(
+    store: Store, group: SeriesGroup, *, branch: str, since: int, stop: int, last: int
+) -> Mapping[Series, PastValues | None]:
+    """None of a series that has a value which is not plain."""
+    asked: dict[str, Any] = {f"{name}s": [value] for name, value in group._asdict().items()}
+    asked |= {"branch": branch, "since": since, "stop": stop, "ids": []}
+    with store.held():
+        machines = store.rows(store.statement("machines"), asked)
+        content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
+    known = {digest: json.loads(facts) for digest, facts in machines}
+    rows: dict[Series, list[_Row]] = defaultdict(list)
+    for line in content.splitlines():
+        told = json.loads(line)
+        series = Series(*told[:_NAMES])
+        fingerprint, batch_size, threads, config, is_plain, least, most, *columns = told[_NAMES:]
+        case = {"batch_size": batch_size, "threads": threads, "workload_config": config}
+        facts = comparable_facts(series.metric, known.get(fingerprint, {}), case, {})
+        is_told = kind_of(series.metric) != "outcome" or least == most == 1
+        rows[series].append(_Row(bool(is_plain) and is_told, facts, columns))
+    return {
+        series: _newest(some, last) if all(row.is_plain for row in some) else None
+        for series, some in rows.items()
+    }
+
+
+class _Row(NamedTuple):
+    """Of the query. ``columns`` are times, ids, targets, and the lower and the upper number in the middle."""
+
+    is_plain: bool
+    facts: Facts
+    columns: Sequence[Sequence[float]]
+
+
+def _newest(rows: Sequence[_Row], last: int) -> PastValues:
+    """The newest values of some rows, each record once."""
+    records = {one[1]: (*one, row.facts) for row in rows for one in zip(*row.columns, strict=True)}
+    newest = sorted(records.values())[-last:]
+    values = [float(low) if low == high else (low + high) / 2 for *_, low, high, _ in newest]
+    telling = [Point(values[place], (values[place],), target=float(newest[place][2])) for place in (0, -1)]
+    return PastValues(telling, values, [record[-1] for record in newest])

@@ -1,0 +1,19 @@
+-- One row for each series and machine with what it has measured, in no order: times, ids, targets and the two numbers in the
+-- middle of the repetitions; their least and their greatest; and whether all of that is plain, numbers that no word beside
+-- them makes others. A record that was taken in twice is there twice, under one id.
+SELECT
+    repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config,
+    min(
+        notEmpty(repetitions) AND arrayAll(number -> isFinite(number) AND number > 0, repetitions)
+        AND mapContains(metric_info, 'status') + mapContains(metric_info, 'seconds') = length(metric_info)
+        AND metric_info['status'] IN ('', 'pass')
+    ),
+    min(arrayMin(repetitions)), max(arrayMax(repetitions)),
+    groupArray(timestamp), groupArray(record_id), groupArray(target_value),
+    groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
+    groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1])
+FROM /* answers */
+WHERE /* asked */
+GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config
+SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_denormals = 1,
+    output_format_json_escape_forward_slashes = 0
