@@ -313,11 +313,12 @@ _STYLES: Mapping[str, str] = {"bad": "bold red", "warning": "yellow", "good": "g
 def print_document(
     document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MOST_ROWS
 ) -> None:
-    """Print all but the title, which a verb says last, on stderr.
+    """Print all but the title, which a verb says last, on stderr. Nothing in it is a command to a runner.
 
     Tables and lists have ``most`` rows; ``rest`` says where to find what is left out.
     """
-    _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
+    with literal(out):
+        _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
 
 
 @dataclass(frozen=True)
@@ -394,7 +395,5 @@ def _begins_a_part(block: Block) -> bool:
 
 def _styles(table: Table) -> dict[str, str]:
     """Colours by the text of a cell."""
-    toned = [
-        piece for row in table.rows for cell in row for piece in pieces(cell) if isinstance(piece, Toned)
-    ]
-    return {piece.text: _STYLES[piece.tone] for piece in toned}
+    toned = [part for row in table.rows for cell in row for part in pieces(cell) if isinstance(part, Toned)]
+    return {part.text: _STYLES[part.tone] for part in toned}

@@ -131,8 +131,7 @@ def list_command(options: ListOptions) -> int:
         )
         return 0
     rows = [_listed(entry, under_test.unavailable) for entry in entries]
-    with actions.literal(sys.stdout):
-        console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
+    console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
 
@@ -142,8 +141,7 @@ def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
         _print_json([asdict(model) for model in models])
         return 0
     rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
-    with actions.literal(sys.stdout):
-        console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
+    console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
 
@@ -162,8 +160,7 @@ def doctor_command(options: DoctorOptions) -> int:
     else:
         document = summary.findings_document(findings)
         console.say(text_of(document.title), "", out=sys.stdout)
-        with actions.literal(sys.stdout):
-            console.print_document(document, sys.stdout)
+        console.print_document(document, sys.stdout)
     return int(options.strict and any(finding.level != "ok" for finding in findings))
 
 
@@ -209,8 +206,7 @@ def _plan_text(
 def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
     """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
-    with actions.literal(shown):
-        console.print_document(document, shown, most=len(results))
+    console.print_document(document, shown, most=len(results))
     if json_output:
         _print_json(summary.results_as_json(results, setting))
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))

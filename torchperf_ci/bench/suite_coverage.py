@@ -61,8 +61,7 @@ def coverage_command(options: CoverageOptions) -> int:
         print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
         return 0
     document = coverage_document(measured, suite, under_test.environment.torch_version)
-    with actions.literal(sys.stdout):
-        console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
+    console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
     console.say(text_of(document.title))
     return 0
 

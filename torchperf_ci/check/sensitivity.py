@@ -305,8 +305,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
 def _show(found: Document | Mapping[str, object]) -> None:
     """On stdout: for people, or as JSON."""
     if isinstance(found, Document):
-        with actions.literal(sys.stdout):
-            print_document(found, sys.stdout)
+        print_document(found, sys.stdout)
         sys.stdout.flush()
         say(text_of(found.title))
     else:

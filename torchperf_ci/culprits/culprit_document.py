@@ -142,8 +142,7 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
     if json_output:
         sys.stdout.write(actions.inert_json(culprits_json(bisection)))
     else:
-        with actions.literal(sys.stdout):
-            print_document(document, sys.stdout)
+        print_document(document, sys.stdout)
     sys.stdout.flush()
     say(f"{bisection_headline(bisection)}; culprits in {out}")
     if not actions.in_actions():

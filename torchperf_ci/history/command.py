@@ -53,8 +53,7 @@ def history_command(options: HistoryOptions) -> int:
         text = json.dumps(history_json(histories), indent=2, allow_nan=False)
         sys.stdout.write(f"{actions.inert_json(text)}\n")
     else:
-        with actions.literal(sys.stdout):
-            print_document(history_document(histories), sys.stdout, rest="all of them with --json")
+        print_document(history_document(histories), sys.stdout, rest="all of them with --json")
     sys.stdout.flush()
     say(history_headline(histories), *map(str, refused[:_SHOWN_PROBLEMS]))
     if refused:

@@ -119,8 +119,7 @@ def _print_matrix(rows: Collection[Any], document: Document, options: PlanOption
     if options.json:
         sys.stdout.write(f"{text}\n")
     else:
-        with actions.literal(sys.stdout):
-            print_document(document, sys.stdout, rest="all of them with --json")
+        print_document(document, sys.stdout, rest="all of them with --json")
     sys.stdout.flush()
     actions.set_output("matrix", text)
 

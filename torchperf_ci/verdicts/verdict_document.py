@@ -123,8 +123,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
     if json_output:
         sys.stdout.write(actions.inert_json(verdicts_json(judgement)))
     else:
-        with actions.literal(sys.stdout):
-            print_document(document, sys.stdout)
+        print_document(document, sys.stdout)
     sys.stdout.flush()
     say(f"{headline([judgement])}; verdicts in {out}")
     if not actions.in_actions():
