@@ -40,6 +40,14 @@ def part(name):
 fast, other = part("fast"), part("other")
 """
 
+KERNEL = "aten/src/ATen/native/cpu/CopyKernel.cpp"
+PYTORCH = {
+    KERNEL: "namespace { void copy_kernel(int n) {} }\nREGISTER_DISPATCH(copy_stub, &copy_kernel);",
+    "aten/src/ATen/native/Copy.cpp": "Tensor& copy_(Tensor& self) { copy_stub(self); return self; }",
+    "aten/src/ATen/native/native_functions.yaml": "- func: copy_(Tensor(a!) self) -> Tensor(a!)",
+    "aten/src/ATen/core/dispatch/ObservedOperators.cpp": "",
+}
+
 
 def commit(git: Git, folder: Path) -> str:
     git(folder, "add", "--all")
@@ -101,7 +109,9 @@ def test_what_read_others_is_not(tmp_path: Path) -> None:
     assert not why_affected(read, ["parts/fast.py"], [Path("/tree"), tmp_path])
 
 
-def compare(repo: Path, torch_environment: Path, base: str, head: str) -> tuple[dict, list[str]]:
+def compare(
+    repo: Path, torch_environment: Path, base: str, head: str, *more: str
+) -> tuple[dict[tuple[str, str], tuple[str, str]], list[str]]:
     """Verdict and reason by workload and metric, and the notes."""
     suite, out = repo.parent / "suite.py", repo.parent / "verdicts.json"
     sides = (
@@ -114,7 +124,7 @@ def compare(repo: Path, torch_environment: Path, base: str, head: str) -> tuple[
         "--python",
         f"{torch_environment}/bin/python",
     )
-    cli.main(["compare", "--affected", *sides, "--suite", str(suite), "--out", str(out)])
+    cli.main(["compare", "--affected", *sides, *more, "--suite", str(suite), "--out", str(out)])
     judgement = read_verdicts(out)
     found = {(one.series.model, one.series.metric): (one.verdict, one.why) for one in judgement.verdicts}
     return found, [*judgement.notes]
@@ -142,6 +152,42 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert (word, why) == ("not-affected", "at base it reads none of the files that change: parts/fast.py")
     assert notes[0] == f"1 case not measured: {why}"
     assert "1 not affected and not measured" in capsys.readouterr().err
+
+
+def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
+    tmp_path: Path, git: Git, torch_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ``fast`` it is called by another operator, where Python does not see it."""
+    repo = tmp_path / "repo"
+    for name, text in PYTORCH.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(text)
+    git(repo, "init", "--quiet", "--initial-branch=main")
+    steps = {"fast": "lambda x: x.double()", "other": "lambda x: x.sin()"}
+    lines = [
+        f"{name} = workload('parts/{name}', 'a part', modes=('inference',))"
+        f"(lambda batch: Task({step}, (torch.ones(4, 4),)))"
+        for name, step in steps.items()
+    ]
+    head = "import torch\nfrom torchperf_ci.suite import Task, workload\n"
+    (tmp_path / "suite.py").write_text(head + "\n".join(lines))
+    measured: list[str] = []
+
+    def measure_rounds(comparison: Comparison, *_: object) -> None:
+        measured.extend(compared.case.workload for compared in comparison.cases)
+
+    monkeypatch.setattr(command, "measure_rounds", measure_rounds)
+    base = commit(git, repo)
+    (repo / KERNEL).write_text(PYTORCH[KERNEL] + "\n")
+    [packages] = torch_environment.glob("lib/python*/site-packages")
+    build = f"echo {packages} > $(python -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
+    verdicts, _ = compare(repo, torch_environment, base, commit(git, repo), "--build", build)
+    assert measured == ["parts/fast"]
+    word, why = verdicts["parts/other", "latency(ms)"]
+    assert (word, why) == (
+        "not-affected",
+        "at base it runs none of the operators whose sources change: copy_",
+    )
 
 
 def test_records_have_no_files(tmp_path: Path) -> None:

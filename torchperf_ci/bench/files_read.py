@@ -1,4 +1,4 @@
-"""Which files a case reads: one process of it, traced."""
+"""Which files a case reads, and which operators it runs: one process of it, traced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import Inquiry, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, Peak
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,15 +29,17 @@ SYSTEM = (("/", "bin"), ("/", "opt"), ("/", "sbin"), ("/", "usr"))
 class FilesRead:
     """The paths that Python opened, as given and with links followed; ``unknown`` says what nobody could follow.
 
-    ``startup`` are those among them that run before anything can be traced.
+    ``startup`` are those among them that run before anything can be traced. ``operators`` are those that its steps run,
+    without namespace and overload, where they were asked for.
     """
 
     paths: frozenset[str]
     startup: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
+    operators: frozenset[str] = frozenset()
 
 
-def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
+def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool = False) -> FilesRead:
     """Build the case, take its steps as a measurement does, and trace it from before its suite file is read.
 
     Raises :class:`WorkerFailure` where it cannot be measured.
@@ -46,12 +48,22 @@ def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
     with open_worker(case, settings, scratch) as worker:
         inquiry = Inquiry(worker, settings.timeout)
         inquiry.ask("begin_file_trace", Done, log=str(log))
+        if operators:
+            inquiry.ask("begin_operator_trace", Done)
         prepare(inquiry, replace(case, batch_size=case.batch_size or 1), settings)
         inquiry.ask("peak", Peak)
         if case.compiled:
             inquiry.ask("compilation", Compilation)
+        ran = inquiry.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
         inquiry.ask("end_file_trace", Done)
-    return _read(log.read_text("utf-8").splitlines())
+    read = _read(log.read_text("utf-8").splitlines())
+    return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
+
+
+def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
+    """The devices that this torch was not built for, as ATen's folders are called; raises :class:`WorkerFailure`."""
+    with open_worker(case, settings, scratch) as worker:
+        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
 
 
 def _read(lines: Iterable[str]) -> FilesRead:

@@ -1,8 +1,10 @@
 """Which cases a change can touch: those that read a file that it changes, and all of them where nobody knows.
 
 A case is left out only where all is known: its process at base read none of the files that differ, so that at head it
-does the same, step for step. Known is what changes the content of a file that only Python reads. Whatever else changes
-(a file that is new or gone, C++, what a build or another library reads, a submodule) may touch every case.
+does the same, step for step. Known is what changes the content of a file that only Python reads, and, of PyTorch's own
+tree, of operators' sources (:mod:`torchperf_ci.compare.touched_operators`): its process ran none of these operators.
+Whatever else changes (a file that is new or gone, what a build or another library reads, a submodule) may touch every
+case.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.files_read import FilesRead, files_read
+from torchperf_ci.bench.files_read import FilesRead, files_read, unbuilt_devices
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.compare.changed_operators import ChangedOperators, changed_operators
+from torchperf_ci.compare.pytorch_sources import UnknownEffectError
 from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
@@ -28,7 +32,7 @@ from torchperf_ci.verdicts.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
 
@@ -43,10 +47,24 @@ TWO_COMMITS = "--affected looks at what two commits differ in: give commits with
 
 @dataclass(frozen=True)
 class TreeChange:
-    """What two commits differ in: paths whose readers can be followed, and why anything else may touch every case."""
+    """What two commits differ in: paths whose content alone changes, and why anything else may touch every case."""
 
-    followed: tuple[str, ...]
-    unknown: tuple[str, ...]
+    contents: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The paths whose readers can be followed."""
+        return tuple(path for path in self.contents if PurePosixPath(path).suffix in FOLLOWED)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why any case may be touched, where nothing is built."""
+        known = {*self.followed}
+        why = (
+            f"{path} changes, and who reads it is not known" for path in self.contents if path not in known
+        )
+        return (*why, *self.others)
 
 
 @dataclass(frozen=True)
@@ -73,29 +91,68 @@ def affected_cases(
     """
     if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         raise UsageError(TWO_COMMITS)
-    if built:
-        why = "--build installs the commits, and which of their files end where is not known"
-        return AffectedCases(cases, note=f"everything is measured: {why}")
     change = tree_change(base.spec, head.spec)
-    if change.unknown:
-        return AffectedCases(cases, note=f"everything is measured: {_named(change.unknown, '; ')}")
-    roots = [Path(base.settings.path[-1]), _checkout(base.spec.repo)]
+    try:
+        if built and cases:
+            readers: Readers | ChangedOperators = _in_build(base, head.spec, change, cases[0], scratch)
+        else:
+            readers = _in_checkout(base, base.spec.repo, change)
+    except UnknownEffectError as unknown:
+        return AffectedCases(cases, note=f"everything is measured: {unknown}")
     measured: list[Case] = []
     left_out: list[Verdict] = []
     with closing(Progress(len(cases))) as shown:
         for number, case in enumerate(cases, 1):
-            shown.begins(f"which files {case} reads")
+            shown.begins(f"what {case} {'runs' if built else 'reads'}")
             try:
-                why = why_affected(files_read(case, base.settings, scratch / "trace"), change.followed, roots)
+                why = readers.by(case, base.settings, scratch / "trace")
             except WorkerFailure as failure:
                 why = str(failure)
             if why:
                 measured.append(case)
             else:
-                left_out.append(Verdict(naming(case, LATENCY), "not-affected", _why_not(change.followed)))
+                left_out.append(Verdict(naming(case, LATENCY), "not-affected", readers.why_not))
             shown.ended(f"{case}: {why or 'not affected'}", number)
-    note = f"{counted(len(left_out), 'case')} not measured: {_why_not(change.followed)}" if left_out else ""
+    note = f"{counted(len(left_out), 'case')} not measured: {readers.why_not}" if left_out else ""
     return AffectedCases(measured, left_out, note)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Cases that read one of the paths below one of the roots."""
+
+    changed: Sequence[str]
+    roots: Sequence[Path]
+
+    @property
+    def why_not(self) -> str:
+        """The reason why a case is not affected."""
+        if not self.changed:
+            return "the commits do not differ"
+        return f"at base it reads none of the files that change: {_named(self.changed, ', ')}"
+
+    def by(self, case: Case, settings: Settings, scratch: Path) -> str:
+        """Why the case may be touched; raises :class:`WorkerFailure`."""
+        return why_affected(files_read(case, settings, scratch), self.changed, self.roots)
+
+
+def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers:
+    if change.unknown:
+        raise UnknownEffectError(_named(change.unknown, "; "))
+    return Readers(change.followed, [Path(base.settings.path[-1]), _checkout(repo)])
+
+
+def _in_build(
+    base: ComparedBuild, head: Revision, change: TreeChange, case: Case, scratch: Path
+) -> ChangedOperators:
+    """Raises :class:`UnknownEffectError` where the sources that change are not of PyTorch's operators alone."""
+    if change.others or not isinstance(base.spec, Revision):
+        raise UnknownEffectError(_named(change.others, "; "))
+    try:
+        unbuilt = unbuilt_devices(case, base.settings, scratch / "trace")
+        return changed_operators(_git(base.spec.repo), base.spec, head, change.contents, unbuilt)
+    except (GitError, WorkerFailure) as error:
+        raise UnknownEffectError(str(error)) from error
 
 
 def tree_change(base: Revision, head: Revision) -> TreeChange:
@@ -107,17 +164,17 @@ def tree_change(base: Revision, head: Revision) -> TreeChange:
         msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be told: {error}"
         raise EnvironmentUnderTestError(msg) from error
     fields = os.fsdecode(printed).split("\0")[:-1]
-    followed: list[str] = []
-    unknown: list[str] = []
+    contents: list[str] = []
+    others: list[str] = []
     for about, path in zip(fields[::2], fields[1::2], strict=True):
-        if why := _why_unknown(about, path):
-            unknown.append(f"{path} {why}")
+        if why := _why_other(about):
+            others.append(f"{path} {why}")
         else:
-            followed.append(path)
-    return TreeChange(tuple(followed), tuple(unknown))
+            contents.append(path)
+    return TreeChange(tuple(contents), tuple(others))
 
 
-def _why_unknown(about: str, path: str) -> str:
+def _why_other(about: str) -> str:
     old, new, _, _, status = about.removeprefix(":").split(" ")
     if status == "A":
         return "is new"
@@ -125,7 +182,7 @@ def _why_unknown(about: str, path: str) -> str:
         return "is gone"
     if status != "M" or old != new or old not in PLAIN_FILES:
         return "is another kind of file now, or a submodule"
-    return "" if PurePosixPath(path).suffix in FOLLOWED else "changes, and who reads it is not known"
+    return ""
 
 
 def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path]) -> str:
@@ -161,12 +218,6 @@ def _checkout(repo: Path) -> Path:
 
 def _git(repo: Path) -> Git:
     return Git(repo, Deadline.after(ASK_SECONDS))
-
-
-def _why_not(changed: Sequence[str]) -> str:
-    if not changed:
-        return "the commits do not differ"
-    return f"at base it reads none of the files that change: {_named(changed, ', ')}"
 
 
 def _named(names: Sequence[str], between: str) -> str:

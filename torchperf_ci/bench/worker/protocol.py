@@ -252,6 +252,21 @@ class Callers:
     files: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class OperatorsRun:
+    """ATen's operators that steps run, without namespace and overload, and why these may not be all."""
+
+    operators: Sequence[str]
+    unknown: Sequence[str]
+
+
+@dataclass(frozen=True)
+class UnbuiltDevices:
+    """What torch was not built for, as ATen's folders are called."""
+
+    devices: Sequence[str]
+
+
 @dataclass
 class WorkerAnswers:
     """What one worker has answered about its case so far, by verb; None where it was not asked."""

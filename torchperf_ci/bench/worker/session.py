@@ -25,6 +25,7 @@ from torchperf_ci.bench.worker.correctness import (
 )
 from torchperf_ci.bench.worker.file_trace import FileTrace
 from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.operator_trace import OperatorTrace, unbuilt_devices
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
@@ -115,6 +116,7 @@ class WorkerSession:
     _request: StepRequest
     _workload: Workload
     _file_trace: FileTrace
+    _operator_trace: OperatorTrace
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
@@ -141,6 +143,9 @@ class WorkerSession:
             "architectures": self.architectures,
             "begin_file_trace": self.begin_file_trace,
             "end_file_trace": self.end_file_trace,
+            "begin_operator_trace": self.begin_operator_trace,
+            "operators": self.operators,
+            "unbuilt_devices": self.unbuilt_devices,
         }
 
     def ready(self) -> protocol.Done:
@@ -259,3 +264,16 @@ class WorkerSession:
     def end_file_trace(self) -> protocol.Done:
         self._file_trace.end()
         return protocol.Done()
+
+    def begin_operator_trace(self) -> protocol.Done:
+        """From now on notice what runs kernels without operators; nothing may be built before."""
+        self._operator_trace = OperatorTrace()
+        self._operator_trace.begin()
+        return protocol.Done()
+
+    def operators(self) -> protocol.OperatorsRun:
+        """What the steps run."""
+        return self._operator_trace.operators(self._step.run)
+
+    def unbuilt_devices(self) -> protocol.UnbuiltDevices:
+        return protocol.UnbuiltDevices(unbuilt_devices())

@@ -1,0 +1,186 @@
+"""The sources of PyTorch at a commit, and who in them mentions a name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from torchperf_ci.compare.cpp_items import WORD, Source, UnreadableSourceError, plain, read_source
+from torchperf_ci.compare.native_functions import NATIVE, NATIVE_FUNCTIONS, NativeFunctions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from torchperf_ci.git import Git
+
+CPP = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".inc", ".inl", ".m", ".mm")
+COMPILED = (".cc", ".cpp", ".cu", ".mm")
+"""Endings of what a compiler is given by itself, and nothing else includes."""
+GENERATORS = ("torchgen/", "tools/")
+"""Folders whose Python writes C++."""
+OTHER_PROGRAMS = frozenset(
+    {"test", "tests", "benchmarks", "binaries", "android", "ios", "docs", "third_party"}
+)
+"""Folders of what is not part of the library."""
+ATEN = "aten/src/ATen/"
+STATIC_RUNTIME = "torch/csrc/jit/runtime/static/"
+"""It calls kernels without the dispatcher; who lets it run is seen, and measured."""
+_UNOBSERVED = "aten/src/ATen/core/dispatch/ObservedOperators.cpp"
+_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
+_STATIC_DISPATCH = re.compile(r"\b(?:cpu|cuda|meta|composite\w+)\s*::\s*([A-Za-z_]\w*)")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)]*)\)(.*##.*)$", re.MULTILINE)
+_PASTED = re.compile(r"\w+(?:\s*##\s*\w+)+")
+
+
+class UnknownEffectError(Exception):
+    """Why a change may touch everything."""
+
+
+@dataclass(frozen=True)
+class PyTorchSources:
+    """Sources by path. ``texts`` are without comments; those of Python are as they are."""
+
+    texts: Mapping[str, str]
+    functions: NativeFunctions
+    unobserved: frozenset[str]
+    included: frozenset[str]
+    _files: Mapping[str, set[str]] = field(repr=False)
+    _called_statically: Mapping[str, set[str]] = field(repr=False)
+    _pastes: Collection[tuple[str, tuple[str, ...]]] = field(repr=False)
+    _read: dict[str, Source] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, raw: Mapping[str, str]) -> PyTorchSources:
+        """From all of its sources' texts, by path. Raises :class:`UnknownEffectError`."""
+        if not {NATIVE_FUNCTIONS, _UNOBSERVED} <= raw.keys():
+            msg = "the repository is not PyTorch's, or laid out in another way"
+            raise UnknownEffectError(msg)
+        texts = {path: plain(text) if path.endswith(CPP) else text for path, text in raw.items()}
+        files, statically = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for path, text in texts.items():
+            for word in {*WORD.findall(text)}:
+                files[word].add(path)
+            for name in _STATIC_DISPATCH.findall(text):
+                statically[name].add(path)
+        pastes = {made for path, text in texts.items() if path.endswith(CPP) for made in _pastes(text)}
+        included = {name.rpartition("/")[2] for text in raw.values() for name in _INCLUDED.findall(text)}
+        try:
+            functions = NativeFunctions.of(raw[NATIVE_FUNCTIONS])
+        except ValueError as error:
+            raise UnknownEffectError(str(error)) from error
+        unobserved = frozenset(re.findall(r'"aten::(\w+)"', raw[_UNOBSERVED]))
+        return cls(texts, functions, unobserved, frozenset(included), files, statically, pastes)
+
+    def source(self, path: str) -> Source:
+        """Raises :class:`UnknownEffectError` where it is not understood."""
+        if path not in self._read:
+            self._read[path] = readable(path, self.texts[path])
+        return self._read[path]
+
+    def files_with(self, name: str) -> Iterator[str]:
+        """The C++ files that mention it. Raises :class:`UnknownEffectError` where what writes C++ may."""
+        for path in sorted(self._files.get(name, ())):
+            if path.endswith(CPP):
+                yield path
+            elif path != NATIVE_FUNCTIONS and self._writes(path, name):
+                msg = f"{path} writes C++ that mentions {name}"
+                raise UnknownEffectError(msg)
+
+    def _writes(self, path: str, name: str) -> bool:
+        """Names of operators are everywhere there, as those of calls that are recorded."""
+        return not self.functions.calls(name) or bool(
+            re.search(rf"\b(?:native|cpu|cuda|meta)::\s*{name}\b", self.texts[path])
+        )
+
+    def files_that_skip_dispatch(self, operator: str) -> set[str]:
+        """Those that call the operator's kernel for one kind of device by ``at::cpu::`` and the like."""
+        names = {operator + suffix for suffix in ("", "_out", "_outf", "_symint")}
+        return set[str]().union(*(self._called_statically.get(name, set()) for name in names))
+
+    def who_pastes(self, name: str, only_in: str) -> str:
+        """A file in which a macro can make the name of words that are there; else empty."""
+        for macro, parts in self._pastes:
+            for path in [only_in] if only_in else sorted(self._files.get(macro, ())):
+                if path.endswith(CPP) and self._is_made_of(name, parts, path):
+                    return path
+        return ""
+
+    def _is_made_of(self, name: str, parts: Sequence[str], path: str) -> bool:
+        """Whether the literal parts, and words in the places of the empty ones, make the name."""
+        if not parts:
+            return not name
+        if parts[0]:
+            return name.startswith(parts[0]) and self._is_made_of(name[len(parts[0]) :], parts[1:], path)
+        return any(
+            path in self._files.get(name[:place], ()) and self._is_made_of(name[place:], parts[1:], path)
+            for place in range(1, len(name) + 1)
+        )
+
+
+def readable(path: str, text: str) -> Source:
+    """The items of a text without comments; raises :class:`UnknownEffectError`."""
+    try:
+        return read_source(text)
+    except UnreadableSourceError as error:
+        msg = f"{path} is not understood"
+        raise UnknownEffectError(msg) from error
+
+
+def _pastes(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names of macros, and the parts of which each makes names: empty ones for what it is given."""
+    for macro, given, body in _DEFINE.findall(text):
+        parameters = {*WORD.findall(given), "__VA_ARGS__"}
+        for found in _PASTED.finditer(body):
+            parts = [part.strip() for part in found[0].split("##")]
+            yield macro, tuple("" if part in parameters else part for part in parts)
+
+
+def sources_at(git: Git, commit: str, unbuilt: Collection[str]) -> PyTorchSources:
+    """Read from the repository, less folders of the devices that the build is not for.
+
+    Raises :class:`UnknownEffectError`, and :class:`GitError`.
+    """
+    lines = os.fsdecode(git("ls-tree", "-r", "-z", commit)).split("\0")[:-1]
+    names = {line.partition("\t")[2]: line.partition("\t")[0].split()[2] for line in lines}
+    wanted = [path for path in names if _is_source(path, unbuilt)]
+    if NATIVE_FUNCTIONS not in wanted:
+        msg = f"the repository has no {NATIVE_FUNCTIONS}"
+        raise UnknownEffectError(msg)
+    blobs = git(
+        "cat-file", "--batch=%(objectsize)", stdin="".join(f"{names[path]}\n" for path in wanted).encode()
+    )
+    return PyTorchSources.of(dict(zip(wanted, _contents(blobs), strict=True)))
+
+
+def _is_source(path: str, unbuilt: Collection[str]) -> bool:
+    parts = PurePosixPath(path).parts
+    if not OTHER_PROGRAMS.isdisjoint(parts) or path.startswith(STATIC_RUNTIME) or is_unbuilt(path, unbuilt):
+        return False
+    return (
+        path.endswith(CPP)
+        or path == NATIVE_FUNCTIONS
+        or (path.startswith(GENERATORS) and path.endswith(".py"))
+    )
+
+
+def _contents(blobs: bytes) -> Iterator[str]:
+    place = 0
+    while place < len(blobs):
+        start = blobs.index(b"\n", place) + 1
+        end = start + int(blobs[place : start - 1])
+        yield blobs[start:end].decode("utf-8", "replace")
+        place = end + 1
+
+
+def is_unbuilt(path: str, unbuilt: Collection[str]) -> bool:
+    """Whether it is below a folder of ATen's for one of these devices."""
+    return path.startswith(ATEN) and not set(unbuilt).isdisjoint(PurePosixPath(path).parts[:-1])
+
+
+def is_native(path: str) -> bool:
+    """Whether it is a source of operators."""
+    return path.startswith(NATIVE) and path.endswith(COMPILED)
