@@ -16,20 +16,22 @@ _OPERATORS = ("nms", "qnms")
 
 
 def import_library(name: str) -> Any:
-    """The module ``name`` of a model library, which will download nothing.
-
-    Every such library imports torchvision where it is installed, and fails with it where its compiled operators do not
-    load: those of a release do not fit a nightly or a commit's build of PyTorch. Then they get schemas, with a warning.
-    The models of the suite need none of them; the detection of objects would.
-    """
+    """The module ``name`` of a model library, which will download nothing."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when a library of Hugging Face is imported
-    if importlib.util.find_spec("torchvision"):
-        _import_torchvision()
+    import_torchvision()
     return importlib.import_module(name)
 
 
 @functools.cache
-def _import_torchvision() -> None:
+def import_torchvision() -> None:
+    """Import it where it is installed, before a library does that fails with it.
+
+    It fails where its compiled operators do not load: those of a release do not fit a nightly or a commit's build of
+    PyTorch. Then they get schemas, with a warning. The models of the suite need none of them; the detection of objects
+    would.
+    """
+    if not importlib.util.find_spec("torchvision"):
+        return
     try:
         importlib.import_module("torchvision")
     except RuntimeError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchperf_ci.suite.library_import import import_torchvision
 from torchperf_ci.suite.workload import Task, Workload
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _built(root: Path, name: str, test: str, device: str) -> Any:
     _keep_random_weights()
     with _without_network() as refused:
         try:
+            import_torchvision()
             module = importlib.import_module(f"torchbenchmark.models.{name}")
             return module.Model(test=test, device=device)
         except (Exception, SystemExit) as error:
@@ -112,7 +114,7 @@ def _lack(error: BaseException, refused: list[str]) -> str:
     if hub := [one for one in chain if type(one).__name__ in _HUB_ERRORS]:
         return f"wants to download from a hub: {str(hub[0]).splitlines()[0]}"
     if isinstance(error, ModuleNotFoundError):
-        return f"needs the package {error.name}"
+        return f"needs the package {error.name}" if error.name else str(error).strip().splitlines()[0]
     if isinstance(error, FileNotFoundError):
         return f"needs the file {error.filename}"
     return str(error) if isinstance(error, NotImplementedError) else ""
