@@ -109,7 +109,7 @@ def operators_of_suite(python: str | None) -> Iterator[tuple[str, list[str]]]:
     under_test = describe_environment(settings)
     settings = replace(under_test.settings(settings), budget=0.5)
     entries = selected_workloads(["core"], (), config, under_test.known)
-    grid = CaseGrid([entry["name"] for entry in entries], MODES, ["fp32"], ["eager"])
+    grid = CaseGrid([entry.name for entry in entries], MODES, ["fp32"], ["eager"])
     with tempfile.TemporaryDirectory() as scratch:
         for case in select_cases(Selection([grid]), under_test.known, "cpu"):
             try:

@@ -16,7 +16,7 @@ from torchperf_ci.errors import UsageError
 from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torchperf_ci.compare.compared_case import Comparison
 
@@ -111,7 +111,7 @@ def test_what_read_others_is_not(tmp_path: Path) -> None:
 
 def compare(
     repo: Path, torch_environment: Path, base: str, head: str, *more: str
-) -> tuple[dict[tuple[str, str], tuple[str, str]], list[str]]:
+) -> tuple[Mapping[tuple[str, str], tuple[str, str]], list[str]]:
     """Verdict and reason by workload and metric, and the notes."""
     suite, out = repo.parent / "suite.py", repo.parent / "verdicts.json"
     sides = (

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
+from dataclasses import dataclass, field
 
+import msgspec
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NATIVE = "aten/src/ATen/native/"
 NATIVE_FUNCTIONS = f"{NATIVE}native_functions.yaml"
 API = ("", "_out", "_outf", "_symint", "_symint_out", "_symint_outf")
 """What an operator's C++ function may be called after its name."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What the file says of one overload of an operator; kernels by dispatch keys, of which several share one."""
+
+    func: str
+    dispatch: Mapping[str, str] = field(default_factory=dict)
+    structured: bool = False
+    structured_delegate: str = ""
+
+    @property
+    def overload(self) -> str:
+        """Its name with the operator's."""
+        return self.func.partition("(")[0].strip()
 
 
 @dataclass(frozen=True)
@@ -34,15 +46,16 @@ class NativeFunctions:
     def of(cls, text: str) -> NativeFunctions:
         """From the file's text. Raises :class:`ValueError` where it is not such a file."""
         try:
-            entries = {_overload(entry): entry for entry in yaml.load(text, _LOADER)}  # noqa: S506  # a safe loader
-        except (yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+            listed = msgspec.convert(yaml.load(text, _LOADER), list[_Entry])  # noqa: S506  # a safe loader
+        except (yaml.YAMLError, msgspec.ValidationError) as error:
             msg = f"{NATIVE_FUNCTIONS} is not understood"
             raise ValueError(msg) from error
+        entries = {entry.overload: entry for entry in listed}
         kernels, metas = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for overload, entry in entries.items():
             name = overload.partition(".")[0]
-            structured = entry.get("structured_delegate", overload if entry.get("structured") else "")
-            for kernel in _kernels(entry, overload, entries.get(structured, {})):
+            structured = entry.structured_delegate or (overload if entry.structured else "")
+            for kernel in _kernels(entry, entries.get(structured, entry)):
                 kernels[kernel].add(name)
             metas[structured.partition(".")[0]].add(name)
         return cls(
@@ -56,15 +69,10 @@ class NativeFunctions:
         return any(name.removesuffix(suffix) in self.operators for suffix in API)
 
 
-def _overload(entry: Mapping[str, Any]) -> str:
-    return str(entry["func"]).partition("(")[0].strip()
-
-
-def _kernels(entry: Mapping[str, Any], overload: str, structured: Mapping[str, Any]) -> set[str]:
+def _kernels(entry: _Entry, structured: _Entry) -> set[str]:
     """The dispatch table's, that of the operator which this one is a variant of, or the one of the same name."""
-    given = {**structured.get("dispatch", {}), **entry.get("dispatch", {})}
-    found = {str(kernel).rpartition("::")[2] for kernel in given.values()}
+    given = {*structured.dispatch.values(), *entry.dispatch.values()}
+    found = {kernel.rpartition("::")[2] for kernel in given}
     if not given:
-        name = overload.partition(".")[0]
-        found = {name + suffix for suffix in API}
-    return found | {f"{kernel}_symint" for kernel in found if re.search("SymInt", str(entry["func"]))}
+        found = {entry.overload.partition(".")[0] + suffix for suffix in API}
+    return found | {f"{kernel}_symint" for kernel in found if "SymInt" in entry.func}
