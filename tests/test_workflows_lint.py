@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ def uploads_of(workflow: dict[str, Any]) -> list[dict[str, Any]]:
     return [step["with"] for step in steps if "upload-artifact" in step.get("uses", "")]
 
 
+@cache
 def shell_sources() -> dict[str, str]:
     """Each script, and each ``run`` of a step, by a name to find it again."""
     blocks = {
