@@ -209,7 +209,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    families: dict[str, Any] = {}
+    families: dict[str, argparse._SubParsersAction[_Parser]] = {}
     for command in COMMANDS:
         family, _, name = command.name.rpartition(" ")
         if family and family not in families:
