@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.from_store import points_of_store
@@ -80,7 +80,7 @@ def _plain(
     store: Store, group: SeriesGroup, *, branch: str, since: int, stop: int, last: int
 ) -> Mapping[Series, PastValues | None]:
     """None of a series that has a value which is not plain."""
-    asked: dict[str, Any] = {f"{name}s": [value] for name, value in group._asdict().items()}
+    asked: dict[str, object] = {f"{name}s": [value] for name, value in group._asdict().items()}
     asked |= {"branch": branch, "since": since, "stop": stop, "ids": []}
     with store.held():
         machines = store.rows(store.statement("machines"), asked)
