@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -129,6 +130,9 @@ _ERROR_TEXT = re.compile(
 )
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
 _ACCESS_DENIED = {497}
+_NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_MAKE_ROOM = "; make room and run this again: what was taken in is whole, and nothing else is there"
 
 
 @cache
@@ -275,6 +279,11 @@ class Store:
             raise StoreUnreachableError(msg) from error
         except ClickHouseError as error:
             raise _refusal(self._location, error) from error
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            msg = f"{self.name}: its disk, or that of temporary files, is full: {error.strerror}{_MAKE_ROOM}"
+            raise StoreError(msg) from error
 
 
 def connect(dsn: str) -> Store:
@@ -344,6 +353,8 @@ def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> Refused
         advice = f"; give the user in the store's address, and the password in {PASSWORD}"
     elif code in _ACCESS_DENIED:
         advice = "; ask whoever runs the server for this right"
+    elif code in _NO_ROOM:
+        advice = _MAKE_ROOM
     return RefusedStatementError(f"{location}: {_first_line(error)}{advice}", code)
 
 

@@ -1,0 +1,68 @@
+"""A disk that is full: an ingest says so and leaves nothing half done. A limit for the size of files stands for it."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.errors import StoreError
+from torchperf_ci.store.ingest import ingest_objects
+from torchperf_ci.store.loading import Incoming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchperf_ci.store.client import Store
+
+RECORDS = 500
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file of this process grows beyond so many bytes meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def cramped(method: Callable[..., object]) -> Callable[..., object]:
+    """The same, with a disk that is full."""
+
+    def run(*arguments: object) -> object:
+        with room_for(1000):
+            return method(*arguments)
+
+    return run
+
+
+def records() -> bytes:
+    """Some hundred kB that nothing makes smaller."""
+    noise = random.Random(1)
+    metric = {"name": "latency(ms)", "benchmark_values": [1]}
+    names = (f"{noise.getrandbits(1600):x}" for _ in range(RECORDS))
+    return json.dumps([{"model": {"name": name}, "metric": metric} for name in names]).encode()
+
+
+def test_an_ingest_without_room_says_so_and_can_be_run_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ingest_objects(store, "b", [("first.json", b'{"metric": {"name": "m"}}')])
+    assert first.records == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(Incoming, "add_lines", cramped(Incoming.add_lines))
+        with pytest.raises(StoreError, match="make room and run this again"):
+            ingest_objects(store, "b", [("large.json", records())])
+    assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(1,)]
+    outcome = ingest_objects(
+        store, "b", [("first.json", b'{"metric": {"name": "m"}}'), ("large.json", records())]
+    )
+    assert (outcome.records, outcome.known, outcome.conflicts) == (RECORDS, 1, ())
+    assert store.rows("SELECT count() FROM torchperf_values") == [(RECORDS + 1,)]
