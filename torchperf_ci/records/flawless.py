@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Check = Callable[[Any], bool]
+    Schema = Mapping[str, Any]
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
@@ -48,7 +49,7 @@ def is_plain_json(value: Any, depth: int) -> bool:
     return all(map(is_plain_json, value, repeat(depth - 1)))
 
 
-def compiled(schema: Mapping[str, Any], keywords: Mapping[str, Callable[[Any], Check]]) -> Check:
+def compiled(schema: Schema, keywords: Mapping[str, Callable[[Any], Check]]) -> Check:
     """A function that is true only of values that are plain JSON and that ``schema`` accepts.
 
     ``keywords`` are those that JSON Schema does not have: of the value of each, what it accepts. Raises ``KeyError``
@@ -57,7 +58,7 @@ def compiled(schema: Mapping[str, Any], keywords: Mapping[str, Callable[[Any], C
     known: Mapping[str, Callable[[Any], Check]]
     known = {**keywords, "type": _of_type, "minimum": _from, "pattern": _like, "required": _with}
 
-    def of(rules: Mapping[str, Any]) -> Check:
+    def of(rules: Schema) -> Check:
         if "$ref" in rules:
             rules = {**schema["$defs"][rules["$ref"].removeprefix("#/$defs/")], **rules}
         own = [name for name in rules if name not in _ANNOTATIONS and name not in _BELOW]
