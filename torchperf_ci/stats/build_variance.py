@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.noise import FLOOR, robust_scale, tail_probability
+from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,7 +185,7 @@ def _block_log_likelihood(
     places, kernel = _fine(first, count, step, luck, builds)
     logs = log_likelihood(np.array(values), places)
     most = logs.max(axis=-1, keepdims=True)
-    summed = (np.exp(logs - most) @ kernel).reshape(SIGMAS.size, -1, count).swapaxes(0, 1)
+    summed = small_product(np.exp(logs - most), kernel).reshape(SIGMAS.size, -1, count).swapaxes(0, 1)
     return np.asarray(np.log(np.maximum(summed, _LEAST)) + most)
 
 

@@ -30,6 +30,7 @@ from torchperf_ci.stats.build_variance import (
     without_traces,
 )
 from torchperf_ci.stats.level_grid import jump_probabilities, matters
+from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -347,9 +348,8 @@ class _Paths:
         """Rows of the nodes, or of the nodes several times, moved by one build."""
         if k not in self._moves_by_scale:
             chance = self._chances[k]
-            return np.asarray(
-                (1 - chance) * levels + chance * (levels @ (self._jumps.T if back else self._jumps))
-            )
+            jumped = small_product(levels, self._jumps.T if back else self._jumps)
+            return np.asarray((1 - chance) * levels + chance * jumped)
         moves, _ = self._moves_by_scale[k]
         nodes = self.nodes.sigma.size
         rows = levels.reshape(-1, nodes, levels.shape[-1]).swapaxes(0, 1)

@@ -21,6 +21,7 @@ import numpy as np
 from torchperf_ci.stats.build_variance import ERROR_DF, Readings, log_density, offset_kernels
 from torchperf_ci.stats.level_grid import level_grid
 from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, weigh_levels
+from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -332,7 +333,7 @@ def _read(one: WeighedSeries, repeats: int, before: Floats, after: Floats) -> tu
     values = np.arange(levels[0] - 4 * sigma, levels[-1] + 4 * sigma, sigma / 2)
     density = (1 + ((values - levels[:, np.newaxis]) / sigma) ** 2 / ERROR_DF) ** (-(ERROR_DF + 1) / 2)
     density /= density.sum(axis=1, keepdims=True)
-    return before @ density, after @ density
+    return small_product(before, density), small_product(after, density)
 
 
 def _mutual_information(later: Floats, before: Floats, after: Floats) -> Floats:

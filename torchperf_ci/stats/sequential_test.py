@@ -21,6 +21,7 @@ import numpy as np
 from torchperf_ci.stats.build_variance import taus
 from torchperf_ci.stats.effect_estimates import paired_effect
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
+from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,7 +282,7 @@ def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[f
     values, changes = np.array(block), np.array(sizes)
     table = _log_likelihood(values, _MIDDLES)
     most = table.max(axis=-1, keepdims=True)
-    likelihoods = _weights(sizes, every).reshape(-1, _MIDDLES.size) @ np.exp(table - most).T
+    likelihoods = small_product(_weights(sizes, every).reshape(-1, _MIDDLES.size), np.exp(table - most).T)
     found = np.log(np.maximum(likelihoods.reshape(changes.size, len(every), -1), _LEAST)) + most[:, 0]
     far = np.abs(changes) > _REACH - 5 * every[-1] * math.sqrt(2)
     if far.any():

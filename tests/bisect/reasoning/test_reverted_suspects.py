@@ -47,7 +47,7 @@ def test_nobody_is_named_where_no_build_tells_a_revert_from_its_return(revert, a
     """The revert cannot be built, nor what follows until the change is back."""
     changes = {FIRST: 1.07, revert: 1 / 1.07, again: 1.07}
     reverts = {revert: FIRST, again: revert} if told else {revert: FIRST}
-    for seed in range(5):
+    for seed in range(3):
         found = ended(changes, reverts, seed, frozenset(range(revert, again)))
         assert not found.culprits
         (search,) = found.investigation.searches
@@ -59,6 +59,6 @@ def test_nobody_is_named_where_no_build_tells_a_revert_from_its_return(revert, a
 
 def test_a_revert_that_fails_to_build_by_chance_is_tried_once_more_and_tells() -> None:
     changes = {FIRST: 1.07, REVERT: 1 / 1.07, REVERT + 1: 1.07}
-    for seed in range(5):
+    for seed in range(3):
         found = ended(changes, SILENT, seed, flaky=frozenset({REVERT}))
         assert found.culprits == {"s": [SuspectRange(REVERT, REVERT + 1)]}

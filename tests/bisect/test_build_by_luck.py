@@ -1,0 +1,33 @@
+"""A bad commit whose first build is slow by luck: real builds, real processes, nothing that any commit has done."""
+
+from __future__ import annotations
+
+from torchperf_ci.culprits.culprit_document import bisection_document
+from torchperf_ci.markdown import to_markdown
+
+COST = 'sh "$VIRTUAL_ENV/cost.sh"'
+BUILD = "sed s/LAYOUT/$(cat layout)$SEED/ cost.sh >{env}/cost.sh"
+LAID_OUT = """case LAYOUT in bad0) cost=104 ;; *) cost=100 ;; esac
+echo $(( ${cost}000 + $$ * 7919 % 1000 ))"""
+"""The first build of the commit whose layout is "bad" lies badly in memory, and no other one does."""
+TOLD = "the luck of a build, no commit: the first builds of bad and good differ by +"
+
+
+def test_what_goes_away_once_it_is_built_anew_is_told_as_the_luck_of_a_build(
+    bisect, history, quick: str, capsys
+) -> None:
+    (history.folder / "layout").write_text("good")
+    good, _ = history.costs(LAID_OUT, LAID_OUT)
+    (history.folder / "layout").write_text("bad")
+    bad = history.cost(LAID_OUT, "Add a function that nobody calls")
+    options = ("--good", good, "--bad", bad, "--python", quick, "--build", BUILD)
+    found = bisect(*options, command=COST)
+    assert (found.status, found.culprits, found.credible) == ("build", (), ())
+    first = [one.log_ratios["the command's number"] for one in found.readings if one.draws == (0, 0)]
+    anew = [one.log_ratios["the command's number"] for one in found.readings if one.draws != (0, 0)]
+    assert min(first) > 0.03 > max(anew)
+    assert {(one.base, one.head) for one in found.readings} == {(good, bad)}
+    assert found.luck is not None
+    assert found.luck.source == "rebuilds"
+    assert TOLD in capsys.readouterr().err
+    assert TOLD in to_markdown(bisection_document(found))
