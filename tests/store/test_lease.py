@@ -8,18 +8,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import requests
+
+from torchperf_ci.places import open_place
 from torchperf_ci.store import lease
 from torchperf_ci.store.client import connect
-from torchperf_ci.store.ingest import ingest_objects
+from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pytest
 
-USERS = 4
+USERS, NEW = 13, 99
 BUSY = """
 import sys, threading
 from torchperf_ci.store.client import connect
@@ -106,29 +112,55 @@ def test_an_answer_that_is_read_slowly_keeps_nobody_waiting(
         assert read + sum(map(len, pieces)) > 40_000_000
 
 
-def test_ingest_check_and_query_side_by_side(dsn: str, tmp_path: Path) -> None:
-    for user in range(USERS):
+def test_twenty_processes_beside_a_server_that_is_asked_all_the_time(dsn: str, tmp_path: Path) -> None:
+    for user in (*range(USERS), NEW):
         (tmp_path / str(user)).mkdir()
         (tmp_path / str(user) / "r.json").write_text(json.dumps(_night(user)))
-    new = tmp_path / "new"
-    new.mkdir()
-    (new / "r.json").write_text(json.dumps(_night(99)))
-    with open_store(dsn) as opened:  # as a server has it open, idle
-        verbs = [["ingest", str(tmp_path / str(user))] for user in range(USERS)]
-        verbs += [
-            ["query", "--format", "csv"],
-            ["check", str(new), "--out", str(tmp_path / "verdicts.json")],
-        ] * 2
-        command = [sys.executable, "-m", "torchperf_ci"]
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(tmp_path / "0")))
+    verbs = [["ingest", str(tmp_path / str(user))] for user in range(1, USERS)]
+    verbs += [["query", "--format", "csv"]] * 4
+    verbs += [["check", str(tmp_path / str(NEW)), "--out", str(tmp_path / f"{n}.json")] for n in range(4)]
+    command = [sys.executable, "-m", "torchperf_ci"]
+    with _loaded_server([*command, "serve", "--store", dsn, "--bind", "127.0.0.1:0"]) as answers:
         running = [
             subprocess.Popen(
-                [*command, *verb, "--store", dsn], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [*command, *verb, "--store", dsn], stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
             for verb in verbs
         ]
         said = [process.communicate(timeout=300) for process in running]
-        assert [process.returncode for process in running] == [0] * len(running), said
-        assert opened.rows("SELECT count(), uniqExact(commit) FROM torchperf_values") == [(USERS * 20, USERS)]
+    assert len(running) == 20
+    assert [process.returncode for process in running] == [0] * len(running), said
+    assert {*answers} == {200}
+    with open_store(dsn) as store:
+        assert store.rows("SELECT count(), uniqExact(commit) FROM torchperf_values") == [(USERS * 20, USERS)]
+
+
+@contextmanager
+def _loaded_server(command: Sequence[str]) -> Iterator[list[int]]:
+    """Have clients ask a server until the block ends; the codes of all its answers."""
+    answers: list[int] = []
+    ended = threading.Event()
+
+    def ask(url: str) -> None:
+        while not ended.wait(0.02):
+            answers.append(requests.get(url, timeout=300).status_code)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr
+        address = next(line for line in server.stderr if "http://" in line).split()[-1]
+        with ThreadPoolExecutor(4) as pool:
+            paths = ("index.json", "overview.json", "regressions.json", "index.json")
+            asking = [pool.submit(ask, f"{address}data/{path}") for path in paths]
+            try:
+                yield answers
+            finally:
+                ended.set()
+                for one in asking:
+                    one.result()
+                server.terminate()
+                server.stderr.read()
 
 
 def _night(user: int) -> list[dict[str, object]]:
