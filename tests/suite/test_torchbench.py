@@ -55,6 +55,7 @@ LACKS = {
         "wants to download from models.invalid",
     ),
     "wants_package": ("import no_such_package.inner", "needs the package no_such_package"),
+    "wants_something": ("raise ModuleNotFoundError('install what it says')", "install what it says"),
     "wants_file": ("open('/no/such/file')", "needs the file /no/such/file"),
     "has_no_training": (
         "if test == 'train': raise NotImplementedError('no training here')",
@@ -70,6 +71,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = folder / "torchbenchmark/models"
     sources = {"plain": "pass", "weights": WEIGHTS, **{name: more for name, (more, _) in LACKS.items()}}
     sources["fails"] = "1 / 0"
+    sources["of_torchvision"] = "import torchvision"
     for name, more in sources.items():
         (models / name).mkdir(parents=True)
         (models / name / "__init__.py").write_text(MODEL.format(more=more))
@@ -87,7 +89,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_names_come_from_files_and_nothing_is_imported(root: Path) -> None:
     names = {entry.name for entry in torchbench_workloads(root)}
-    assert names == {f"torchbench/{name}" for name in (*LACKS, "plain", "weights", "fails", "broken")}
+    assert names == {
+        f"torchbench/{name}" for name in (*LACKS, "plain", "weights", "fails", "broken", "of_torchvision")
+    }
     assert not [name for name in sys.modules if name.startswith("torchbenchmark")]
 
 
@@ -127,7 +131,13 @@ def test_models_run_by_their_own_steps_and_what_they_lack_is_said(root: Path, tm
         def build(name: str, mode: str = "training") -> None:
             process.build(inquiry, replace(case, workload=f"torchbench/{name}", mode=mode), settings)
 
-        for name, mode in (("plain", "training"), ("plain", "inference"), ("weights", "inference")):
+        built = (
+            ("plain", "training"),
+            ("plain", "inference"),
+            ("weights", "inference"),
+            ("of_torchvision", "training"),
+        )
+        for name, mode in built:
             build(name, mode)
             inquiry.ask("first_step", FirstStep)
         for name, (_, why) in LACKS.items():
