@@ -7,7 +7,7 @@ from torchperf_ci.stats.small_products import MOST, small_product
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (700, 90, 90), (12, 400, 600), (5, MOST, 3), (1, 400, 700)])
-def test_slices_make_the_whole_product(shape) -> None:
+def test_slices_make_the_whole_product(shape: tuple[int, int, int]) -> None:
     rows, inner, columns = shape
     random = np.random.default_rng(1)
     left, right = random.normal(size=(rows, inner)), random.normal(size=(inner, columns))

@@ -26,6 +26,6 @@ def small_product(left: Floats, right: Floats) -> Floats:
     if rows * inner * columns <= MOST:
         return np.asarray(left @ right)
     if rows < columns:
-        return small_product(right.T, left.T).T
+        return np.asarray(small_product(right.T, left.T).T)
     step = max(MOST // (inner * columns), 2)  # a single row is another routine's, which uses threads sooner
     return np.concatenate([left[first : first + step] @ right for first in range(0, rows, step)])
