@@ -3,7 +3,7 @@
 
     python benchmarks/torchbench_ratio.py benchmark MODEL ... --python models/bin/python [--quads 3]
 
-Fresh processes of one thread in turn, A B B A: torchperf's step in blocks of ten, as its workers take them, and Python
+Fresh processes of one thread in turn, A B B A: torchperf's step ten times, as a block of its workers, and Python
 that imports the checkout, builds the model and calls `invoke()` ten times. Each measures CPU seconds
 (`time.process_time`) of as many blocks, and gives their median. Prints the ratio and its 95% interval (Student's t of
 the pairs, in logarithms).
@@ -45,7 +45,6 @@ model = importlib.import_module("torchbenchmark.models.{name}").Model(test={test
 OURS = """
 from pathlib import Path
 from torchperf_ci.bench.worker.step import StepRequest, build_step
-from torchperf_ci.bench.worker.timing import block
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.registry import catalogue
 workload = catalogue([Path("torchbench:{root}")]).workloads["torchbench/{name}"]
@@ -68,7 +67,7 @@ def main() -> None:
         for mode, test in (("inference", "eval"), ("training", "train")):
             given = {"root": str(options.root.resolve()), "name": name, "mode": mode, "test": test}
             ours = LOOP.format(
-                before=OURS.format(**given), step="block(device, step.run, 10)", blocks=options.blocks
+                before=OURS.format(**given), step="for _ in range(10): step.run()", blocks=options.blocks
             )
             own = LOOP.format(
                 before=OWN.format(**given), step="for _ in range(10): model.invoke()", blocks=options.blocks
