@@ -67,6 +67,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	@echo "the same pages from the store itself: $(TOOLKIT)/bin/torchperf serve --store $(STORE)"
 
 test: lint $(TORCH) $(NPM)
+	$(TORCH)/bin/python -W ignore -c 'import torch._inductor.compile_fx' # compiled once, not by each worker
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 versions: $(TOOLKIT)/.dev $(TORCH) $(VERSIONS:%=.venv/torch-%/.done)
