@@ -95,4 +95,4 @@ def test_a_wrong_result_is_inaccurate_and_not_fast(settings: Settings, tmp_path:
     found = outcome(case, settings, tmp_path, first=True)
     assert found.status == "inaccurate"
     assert "outputs of the compiled step" in found.reason
-    assert "sample" not in found.answers
+    assert found.answers.sample is None

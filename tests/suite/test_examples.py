@@ -48,12 +48,12 @@ def test_an_example_runs(path: Path) -> None:
                 backend="eager",
                 batch_size=entry.batch_size(mode, "cpu"),
             )
-            assert built["moved"] == {}
+            assert built.moved == {}
             session.first_step()
-            if built["is_function"]:
+            if built.is_function:
                 session.dtype_check()
             assert set(session.phases(budget=0.0)) == OWN_PHASES.get(name, USUAL[mode])
-            assert session.flops()["flops"] or entry.domain == "operators"
+            assert session.flops().flops or entry.domain == "operators"
 
 
 @pytest.mark.parametrize("path", [*FILES, TORCHVISION, EXAMPLES / "matmul.cpp"], ids=lambda path: path.name)

@@ -226,9 +226,19 @@ def flops_on(device: str, entry: Workload, mode: str) -> int:
         return count_flops(lambda: model(*inputs))
 
 
+SIZED_BY_VALUES = {
+    "operators/nonzero_1024x1024",
+    "operators/repeat_interleave_65536x64",
+    "operators/bincount_1048576_4096",
+    "operators/unique_consecutive_1048576",
+}
+"""What they give is as large as the values say, which a tensor without values cannot; they compute nothing."""
+
+
 @pytest.mark.parametrize(("entry", "mode"), COUNTED)
 def test_a_workload_counts_alike_on_every_device(entry, mode):
-    assert flops_on("cpu", entry, mode) == flops_on("meta", entry, mode)
+    elsewhere = 0 if entry.name in SIZED_BY_VALUES else flops_on("meta", entry, mode)
+    assert flops_on("cpu", entry, mode) == elsewhere
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,13 @@ def test_what_its_first_step_has_left_is_compared(
 ) -> None:
     before = compilation_counts().graphs
     compiled = session(two_models(wrong), "aot_eager", monkeypatch)
-    assert compiled.compilation()["graphs"] == before + 2
+    assert compiled.compilation().graphs == before + 2
     for _ in range(3):
         compiled._step.run()
     found = compiled.agreement()
-    assert (found["agrees"], found["reference"]) == (agrees, "fp64")
-    assert found["compared"] == "results and parameters"
-    assert compiled.compilation()["graphs"] == before + 2
+    assert (found.agrees, found.reference) == (agrees, "fp64")
+    assert found.compared == "results and parameters"
+    assert compiled.compilation().graphs == before + 2
 
 
 def test_it_is_counted_on_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_it_is_counted_on_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     compiled = session(two_models(), "aot_eager", monkeypatch)
     before = [parameter.clone() for parameter in compiled._step.model.parameters()]
     forward, gradients = 2 * 4 * (64 + 8), 2 * 4 * (64 + 8) + 2 * 4 * 8  # none of the input's
-    assert compiled.flops()["flops"] == forward + gradients
+    assert compiled.flops().flops == forward + gradients
     assert all(map(torch.equal, before, compiled._step.model.parameters()))
 
 
