@@ -387,10 +387,11 @@ def test_the_function_needs_no_more_than_what_the_documentation_has_one_deploy()
         "import json, sys\n"
         "from torchperf_ci.receive.aws_lambda import handler, open_place\n"
         "open_place('s3://bucket')\n"
-        "assert handler(json.load(sys.stdin), None)['statusCode'] == 200\n"
+        "for event, status in zip(json.load(sys.stdin), (200, 422), strict=True):\n"
+        "    assert handler(event, None)['statusCode'] == status\n"
         "print(*sys.modules)"
     )
-    text = json.dumps(event(body().decode()))
+    text = json.dumps([event(body(**more).decode()) for more in ({}, {"content": '{"metric": 1}'})])
     done = subprocess.run(
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60, check=True
     )
