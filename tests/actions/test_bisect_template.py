@@ -81,7 +81,7 @@ def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Look for what is slow")
 
-    first = user.search(1, 5, good=good, bad=bad, workload="smallnet/narrow")
+    first = user.search(1, 10, good=good, bad=bad, workload="smallnet/narrow")
     assert first.results == {"bisect": "success"}, (first.evidence / "act.log").read_text()
     assert any("It cannot be told yet" in event["raw"] for event in first.commands("bisect", "warning"))
 
