@@ -285,7 +285,7 @@ def test_a_strict_doctor_fails_where_a_check_does_not_pass(
 ) -> None:
     unsteady = DoctorFinding("turbo", "warn", "on", "it depends on heat", "switch it off")
     calm = replace(unsteady, level="ok")
-    for found, code in (([calm], 0), ([calm, unsteady], 1)):
+    for found, code in (([calm], 0), ([calm, unsteady], 1)):  # of the machine: no torch is asked
         monkeypatch.setattr(commands, "examine", lambda *_, found=found, **__: found)
         assert main(["doctor", "--python", "/bin/true", "--strict"]) == code
         assert main(["doctor", "--python", "/bin/true"]) == 0
