@@ -1,1 +1,1 @@
-"""What changed when: the levels of every series over the stored past."""
+"""``torchperf history``: when each series changed its level over the recorded past."""

@@ -1,4 +1,4 @@
-"""What ``torchperf history`` does with its options: which points it reads, and what it prints."""
+"""The command ``torchperf history``: reads the points, finds the level changes, and prints them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 _BEFORE = 90 * 86_400
-"""Seconds before ``--since`` that are looked at as well, so that the level before a change is known."""
+"""Seconds before ``--since`` that are read as well, so that the level before a change is known."""
 _SHOWN_PROBLEMS = 20
 
 
 def history_command(options: HistoryOptions) -> int:
-    """Print the changes of every series; raises :class:`RecordsRefusedError` where some elements are no records."""
+    """Print the changes of every series. Raises :class:`RecordsRefusedError` if some elements were refused."""
     points, refused = _read(options)
     rule_of_series = partial(
         _rule_of_series,
@@ -63,7 +63,7 @@ def history_command(options: HistoryOptions) -> int:
 
 
 def _read(options: HistoryOptions) -> tuple[Mapping[SeriesName, Sequence[Point]], Sequence[Problem]]:
-    """The points of files, of records or of the store, and why some elements of records are none."""
+    """Read the points from CSV files, records or the store, and the reasons why some elements were refused."""
     if options.records and options.csv:
         msg = "--records and --csv: give one of them"
         raise UsageError(msg)
@@ -93,7 +93,7 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
 
 
 def _chosen(points: Points, branch: str, since: int) -> Points:
-    """Without what the store's query leaves out as well: what is known to be of another branch, and what is older."""
+    """Drop what the store's query drops, too: points known to be of another branch, and older ones."""
     chosen = {
         series: [
             point
@@ -108,7 +108,7 @@ def _chosen(points: Points, branch: str, since: int) -> Points:
 def _rule_of_series(
     name: SeriesName, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str
 ) -> MetricRule:
-    """Which way is better in a CSV file, only the caller knows. A target lies where it does from the first level."""
+    """Return the rule of a series; for a CSV file only the caller knows which direction is better."""
     if isinstance(name, Path):
         return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
     first = next(iter(numbers(points)), None)
@@ -125,9 +125,9 @@ def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:
 
 
 def points_of_csv(path: Path) -> list[Point]:
-    """One point a line, whose ``run`` is what the first column says. An empty value or NaN is a run without a number.
+    """Read one point per line; the first column names the run, and an empty value or NaN is a run without a number.
 
-    Raises :class:`RecordsError`, with the line, for whatever is no positive number, and for a file without a line.
+    Raises :class:`RecordsError`, with the line, for a value that is not a positive number, and for an empty file.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -1,4 +1,4 @@
-"""What ``torchperf history`` tells of changes of level: as a document for people, and as data for programs."""
+"""The output of ``torchperf history``: a document for people, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _WORDS: Mapping[ChangeWord, str] = {
 
 
 def history_document(histories: Sequence[SeriesHistory]) -> Document:
-    """Changes of level, the newest first, then changes of machine, and what is too new to be a level."""
+    """Return the level changes, newest first, then machine changes and newest runs that may become a level."""
     changes = [(history.name, change) for history in histories for change in history.changes]
     changes.sort(key=lambda item: (-item[1].first.timestamp, -_size(item[1])))
     too_new = [_too_new(history.name, history.newest) for history in histories if history.newest]
@@ -69,7 +69,7 @@ def history_document(histories: Sequence[SeriesHistory]) -> Document:
 
 
 def history_headline(histories: Sequence[SeriesHistory]) -> str:
-    """All of it in a sentence."""
+    """Summarize all changes in one sentence."""
     changes = [change for history in histories for change in history.changes]
     counts = Counter(change.word for change in changes)
     words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
@@ -83,7 +83,7 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
 
 
 def _size(change: LevelChange) -> float:
-    """What has no ratio comes first: outcomes, and counts that were zero."""
+    """Return the size of a change for sorting; changes without a ratio (outcomes, counts from zero) come first."""
     return abs(log(change.effect.ratio)) if change.effect else float("inf")
 
 
@@ -114,7 +114,7 @@ def _commits(change: LevelChange) -> str:
 
 
 def _commit(point: Point) -> str:
-    """That of PyTorch where the record says it, since it is PyTorch that is measured."""
+    """Return the short commit of PyTorch, which is what is measured; of the repository where it is unknown."""
     return (point.info.get("torch") or point.commit)[:10]
 
 
@@ -125,7 +125,7 @@ def _day(point: Point) -> str:
 
 
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
-    """One line for all series that changed machines alike on the same day."""
+    """Return one line for all series that had the same machine change on the same day."""
     counts = Counter(
         (_day(change.first), "; ".join(change.differs))
         for history in histories
@@ -138,7 +138,7 @@ def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
 
 
 def _too_new(name: SeriesName, newest: NewestRuns) -> str:
-    """Why ``check`` may be red where no change is listed."""
+    """Explain why ``check`` may be red although no change is listed."""
     series = str(name) if isinstance(name, Path) else f"{case_text(name)} {short(name.metric, _NAME_LENGTH)}"
     runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
     by, fewest = (f" by {effect_text(newest.effect)}", FEWEST) if newest.effect else ("", SETTLED_RUNS)
@@ -149,7 +149,7 @@ def _too_new(name: SeriesName, newest: NewestRuns) -> str:
 
 
 def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
-    """One element a series; what is not known is left out, a ratio that does not exist is null."""
+    """Return one element per series; unknown members are left out, and a ratio that does not exist is null."""
     return [
         {
             **(

@@ -1,7 +1,7 @@
-"""Read regular files and nothing else; put a file in its place whole, or not at all; the folders that torchperf makes.
+"""Read regular files only, write files atomically, limit their size, and create torchperf's own folders.
 
-Whoever may put files into a directory that is read, a program that is measured or the job of a stranger, must not
-choose what is read: a link may lead to another process's environment, and a pipe has no end.
+A measured program, or a stranger's job, may put files into a directory that torchperf reads. It must not be able to
+choose what is read: a link may point to another process's environment, and a pipe may never end.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 LINK = "it is a link, not a regular file"
 _IRREGULAR = "it is no regular file"
 _NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Neither follow a link, nor wait for the other end of a pipe, nor get a terminal, nor hand it on."""
+"""Do not follow links, wait for the other end of a pipe, acquire a terminal, or pass the descriptor to children."""
 
 
 def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
-    """Open a regular file for reading; what was opened is looked at, so nobody exchanges it after the look.
+    """Open a regular file for reading; the open file itself is checked, so it cannot be swapped after the check.
 
-    ``within`` is a directory above ``path``, which may itself be a link; nothing below it may. Raises :class:`OSError`
-    with a ``strerror`` for people.
+    ``within`` is a directory above ``path``. It may itself be a link, but nothing below it may. Raises
+    :class:`OSError` with a human-readable ``strerror``.
     """
     if within is None:
         return open(path, "rb", opener=_open)  # Path.open has no opener
@@ -43,18 +43,18 @@ def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
 
 
 def open_journal(path: Path) -> IO[bytes]:
-    """Open a regular file for reading and appending, new or not. Raises as :func:`open_regular`."""
+    """Open a regular file for reading and appending, creating it if needed. Raises as :func:`open_regular`."""
     return open(path, "ab+", opener=_open)
 
 
 def read_regular(path: Path, limit: int, within: Path | None = None) -> bytes:
-    """All of such a file. Raises :class:`OSError` as :func:`open_regular`, also for more than ``limit`` bytes."""
+    """Return the content of a regular file. Raises :class:`OSError` as :func:`open_regular`, and if it is too large."""
     with open_regular(path, within) as file:
         return read_limited(file, limit)
 
 
 def read_limited(file: IO[bytes], limit: int) -> bytes:
-    """What is left of a file. Raises :class:`OSError` for more than ``limit`` bytes."""
+    """Return the rest of an open file. Raises :class:`OSError` for more than ``limit`` bytes."""
     content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it holds more than {limit // 2**20} MiB")
@@ -62,7 +62,7 @@ def read_limited(file: IO[bytes], limit: int) -> bytes:
 
 
 def is_irregular(path: Path) -> bool:
-    """Whether something is there that is neither a regular file nor a directory, a link among them."""
+    """Whether the path exists and is neither a regular file nor a directory; a link is irregular, too."""
     with suppress(OSError):
         mode = path.lstat().st_mode
         return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
@@ -70,7 +70,7 @@ def is_irregular(path: Path) -> bool:
 
 
 def _open_folder(root: Path, below: tuple[str, ...]) -> int:
-    """A descriptor of a folder below ``root``, on the way to which nothing is a link."""
+    """Return a descriptor of a folder below ``root``, refusing links on the way to it."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in below:
         try:
@@ -87,7 +87,7 @@ def _open(name: str, flags: int, folder: int | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(error.errno, LINK, name) from error
-        if error.errno == errno.ENXIO:  # a socket, or a pipe without anybody at its other end
+        if error.errno == errno.ENXIO:  # a socket, or a pipe with no process at the other end
             raise OSError(error.errno, _IRREGULAR, name) from error
         raise
     if stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
@@ -99,10 +99,9 @@ def _open(name: str, flags: int, folder: int | None = None) -> int:
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write ``content`` to a temporary file beside ``path`` and rename it: no reader sees half of it.
+    """Write ``content`` to ``path`` atomically, by renaming a temporary file beside it.
 
-    Raises :class:`OutputDirectoryError`; an earlier ``path`` is untouched then, and no temporary file is
-    left.
+    Raises :class:`OutputDirectoryError`; an existing ``path`` is then unchanged, and no temporary file is left.
     """
     try:
         replace_by(path, lambda file: file.write(content.encode("utf-8")))
@@ -114,10 +113,10 @@ def replace_file(path: Path, content: str) -> None:
 
 
 def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """The same with what ``write`` writes. Raises :class:`OSError`."""
+    """Like :func:`replace_file`, with the content that ``write`` writes to the open file. Raises :class:`OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # of a process that was killed, or put there by somebody
+        temporary.unlink(missing_ok=True)  # left by a killed process, or planted
         with temporary.open("xb") as file:
             write(file)
             file.flush()
@@ -133,7 +132,7 @@ OWN_FOLDER = ".torchperf"
 
 
 def make_own_folder(path: Path) -> None:
-    """Make the folder ``path`` with all above it. One of :data:`OWN_FOLDER` on the way ignores itself, as caches do.
+    """Create the folder ``path`` and its parents; an :data:`OWN_FOLDER` among them gets a .gitignore of its own.
 
     Raises :class:`OSError`.
     """
@@ -144,58 +143,57 @@ def make_own_folder(path: Path) -> None:
 
 
 def ignore_in_git(folder: Path) -> None:
-    """Have ``git add .`` leave a folder out that torchperf has named itself."""
-    # Nobody's work fails for it: it may be there already, or the disk may be full.
+    """Keep ``git add .`` from adding a folder that torchperf created."""
+    # Errors are ignored: the file may exist already, or the disk may be full.
     with suppress(OSError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("# Made by torchperf.\n*\n")
 
 
 ARTIFACT_PREFIX = "torchperf-records-"
-"""Of an artifact with records, before the name of the job that measured them."""
+"""Prefix of the names of artifacts with records; the name of the job that measured them follows."""
 
 
 def job_folder(root: Path, job: str, jobs: int) -> Path:
-    """The folder of ``job``, one of so many, below ``root``.
+    """Return the folder below ``root`` that holds the records of ``job``, one of ``jobs`` jobs.
 
-    Of a single job it is ``root`` itself where that has no such folder: ``actions/download-artifact`` makes none where
-    it downloads one artifact.
+    For a single job it may be ``root`` itself: ``actions/download-artifact`` creates no folder for a single artifact.
     """
     folder = root / f"{ARTIFACT_PREFIX}{job}"
     return root if jobs == 1 and not folder.is_dir() else folder
 
 
 MAX_BYTES = 64 * 2**20
-"""Of one file or object, as it is stored and as it is unpacked."""
+"""Largest size of one file or object, both compressed and unpacked."""
 
 MAX_VALUES = 4_000_000
-"""Values in one file, counted by their punctuation; the smallest ones take fifty times their text in memory."""
+"""Most values in one file, counted by punctuation; small values take fifty times the size of their text in memory."""
 
 MAX_ELEMENTS = 100_000
-"""Records in one file, and pieces of it that are none."""
+"""Most records in one file, together with the pieces that are not records."""
 
 MAX_FILES = 20_000
-"""Files of one upload."""
+"""Most files in one upload."""
 
 MAX_UPLOAD = 256 * 2**20
-"""Bytes, unpacked, of all files of one upload, which are in memory together."""
+"""Largest unpacked size of all files of one upload together, which are in memory at once."""
 
 _cpu_end: ContextVar[float | None] = ContextVar("_cpu_end", default=None)
 
 
 class OverLimitError(Exception):
-    """A file is beyond a limit, and refused as a whole; the message is the reason."""
+    """A file exceeds a limit and is refused as a whole; the message is the reason."""
 
 
 def mebibytes(size: int) -> str:
-    """A limit in bytes as people read it."""
+    """Format a size in bytes as MiB."""
     return f"{size // 2**20} MiB"
 
 
 @contextmanager
 def cpu_limit(cpu_seconds: float) -> Iterator[None]:
-    """Inside, :func:`checkpoint` raises once this thread has computed for so long.
+    """Make :func:`checkpoint` raise once this thread has used ``cpu_seconds`` of CPU time inside the block.
 
-    Its own time is counted, not that of the clock: a busy machine makes nobody's records refused.
+    CPU time is counted instead of wall time, so that a busy machine never causes records to be refused.
     """
     token = _cpu_end.set(time.thread_time() + cpu_seconds)
     try:
@@ -205,7 +203,7 @@ def cpu_limit(cpu_seconds: float) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise :class:`OverLimitError` where the time of :func:`cpu_limit` is up; called wherever there is a loop."""
+    """Raise :class:`OverLimitError` if the time of :func:`cpu_limit` is up; call it in every loop over input."""
     end = _cpu_end.get()
     if end is not None and time.thread_time() > end:
         msg = "takes too long to check; split it"
@@ -213,21 +211,21 @@ def checkpoint() -> None:
 
 
 def check_bytes(size: int, what: str = "holds") -> None:
-    """Raise :class:`OverLimitError` for more than a file may have."""
+    """Raise :class:`OverLimitError` if ``size`` exceeds :data:`MAX_BYTES`."""
     if size > MAX_BYTES:
         msg = f"{what} more than {mebibytes(MAX_BYTES)}; split it"
         raise OverLimitError(msg)
 
 
 def check_values(text: str) -> None:
-    """Raise :class:`OverLimitError` for a text whose values would take too much memory, before any is made."""
+    """Raise :class:`OverLimitError` for a text whose values would take too much memory, before decoding any."""
     if sum(map(text.count, "[{,")) > MAX_VALUES:
         msg = f"holds more than {MAX_VALUES:,} values; split it"
         raise OverLimitError(msg)
 
 
 def check_elements(number: int) -> None:
-    """Raise :class:`OverLimitError` for more records, or pieces that are none, than a file may have."""
+    """Raise :class:`OverLimitError` if the number of records and other pieces exceeds :data:`MAX_ELEMENTS`."""
     if number > MAX_ELEMENTS:
         msg = f"holds more than {MAX_ELEMENTS:,} records; split it"
         raise OverLimitError(msg)

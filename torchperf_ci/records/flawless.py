@@ -1,6 +1,7 @@
-"""Whether a value is beyond reproach by a JSON Schema: a fast yes, for records that have nothing wrong with them.
+"""Check quickly whether a value satisfies a JSON Schema, as nearly all records do.
 
-The general engine is asked about all others, and says what is wrong. A yes must be right; a no costs its time alone.
+Values that fail are passed to the general validator, which says what is wrong. So a yes must be right, while a wrong
+no only costs time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_plain_json(value: Any, depth: int) -> bool:
-    """Whether a value is of JSON's own types, with text and numbers that every reader takes, and at most so deep."""
+    """Whether a value has JSON's types only, valid Unicode, finite numbers, and at most ``depth`` levels of nesting."""
     kind = type(value)
     if kind is str:
         return value.isascii() or not _SURROGATE.search(value)
@@ -50,10 +51,10 @@ def is_plain_json(value: Any, depth: int) -> bool:
 
 
 def compiled(schema: Schema, keywords: Mapping[str, Callable[[Any], Check]]) -> Check:
-    """A function that is true only of values that are plain JSON and that ``schema`` accepts.
+    """Compile ``schema`` to a function that is true only for plain JSON values that the schema accepts.
 
-    ``keywords`` are those that JSON Schema does not have: of the value of each, what it accepts. Raises ``KeyError``
-    for a keyword that nobody knows.
+    ``keywords`` adds our own keywords: each maps a keyword's value to its check. Raises ``KeyError`` for an unknown
+    keyword.
     """
     known: Mapping[str, Callable[[Any], Check]]
     known = {**keywords, "type": _of_type, "minimum": _from, "pattern": _like, "required": _with}
@@ -78,7 +79,7 @@ _BELOW = ("$ref", "additionalProperties", "items", "properties")
 
 
 def _each(check: Check, kind: type) -> Check:
-    """All items of an array, or of an object of which no member has a rule of its own."""
+    """Apply ``check`` to all items of an array, or all values of an object whose members have no rules of their own."""
 
     def fit(value: Any) -> bool:
         items: Any = value.values() if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
-"""Take the text of a records file apart into JSON values, also where the file is broken or cut off.
+"""Split the text of a records file into JSON values, even where the file is corrupt or truncated.
 
-A line that holds a record, or a list of records, is safe from its neighbours. What is left between such lines is read
-one element after the other; what cannot be decoded is broken up to the next record.
+A line that holds a record, or a list of records, is read regardless of its neighbours. The text between such lines is
+read element by element; text that cannot be decoded counts as broken up to the next record.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_MAX_DIGITS = 4300  # Python converts no longer integer, and no column holds one
+_MAX_DIGITS = 4300  # Python refuses to convert longer integers, and no column holds them
 
 
 class RepeatedKeys(dict[str, object]):
-    """A JSON object with the key ``repeated`` more than once; the dict holds the last value of each."""
+    """A JSON object that has the key ``repeated`` more than once; the dict holds the last value of each key."""
 
     repeated = ""
 
@@ -40,7 +40,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Broken:
-    """A piece of text, ``text[start:end]``, that is no JSON object, and where (``at``) and why it is none."""
+    """A piece of text, ``text[start:end]``, that is not a JSON object; ``at`` and ``reason`` say where and why."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class Broken:
 
 
 def whole(text: str) -> list[Element]:
-    """Return the items of the JSON list that ``text`` is, or the one other value.
+    """Return the items of ``text`` if it is a JSON list, else its single value.
 
     Raises ``ValueError`` or ``RecursionError`` where the text is not one JSON value.
     """
@@ -122,11 +122,11 @@ _NEXT = re.compile(rf"[^{re.escape(_SEPARATORS)}]")
 _ELEMENT_START = re.compile(r"(?:^[ \t]*|[\[,\]}][ \t\n\r]*)(?=\{)", re.MULTILINE)
 _METRIC = '"metric"'
 _EFFORT = 100
-"""How often the whole text may be decoded in vain: hostile nesting would otherwise cost its length squared."""
+"""How often the whole text may be decoded without success: hostile nesting would otherwise take quadratic time."""
 
 
 def recover(text: str) -> list[Element | Broken]:
-    """Return the pieces of ``text`` in order; nothing but separators is in none of them."""
+    """Return the pieces of a corrupt ``text`` in order; together they cover everything but separators."""
     lines = list(_lines_of_records(text))
     scan = _ElementScan(text)
     pieces: list[Element | Broken] = []
@@ -169,9 +169,10 @@ class _ElementScan:
                 yield _broken(self._text, start + found.start(), start + position)
 
     def _next_record(self, part: str, position: int, last: int) -> int:
-        """Where the next record begins after the broken text at ``position``; the end where there is none.
+        """Return where the next record begins after the broken text at ``position``, or the end of the text.
 
-        Only records count: the parts of a broken record are objects too. No record begins after ``last``.
+        Objects that are not records do not count, since the parts of a broken record are objects, too. No record
+        begins after ``last``.
         """
         for match in _ELEMENT_START.finditer(part, position + 1):
             start = match.end()
@@ -180,7 +181,7 @@ class _ElementScan:
             element = self._object_at(part, start)
             if element and _is_record(element.value):
                 return start
-            if element:  # a part of something broken, whose own parts may come next
+            if element:  # part of a broken object; its own parts may come next
                 self._effort -= element.end - start
         return len(part)
 
@@ -199,7 +200,7 @@ class _ElementScan:
 
 
 def _lines_of_records(text: str) -> Iterator[tuple[int, int, list[Element]]]:
-    """Yield each line that is by itself a record or a list of records, perhaps with an outer list's comma."""
+    """Yield each line that is a record or a list of records by itself, with or without a trailing comma."""
     end = 0
     while (at := text.find(_METRIC, end)) >= 0:
         checkpoint()
@@ -223,7 +224,7 @@ def _is_record(value: object) -> bool:
 
 
 def _by_line(text: str, broken: Broken) -> list[Element | Broken]:
-    """The same text, one piece a line."""
+    """Split a broken piece of text into one piece per line."""
     pieces: list[Element | Broken] = []
     position = broken.start
     for line in text[broken.start : broken.end].split("\n"):
@@ -248,7 +249,7 @@ def _broken(text: str, start: int, end: int) -> Broken:
 
 
 def _cut_off(text: str, pieces: list[Element | Broken]) -> list[Broken]:
-    """The missing end of a list of which every element is whole."""
+    """Return a broken piece for the missing end of a list whose elements are all complete."""
     if text.rstrip().endswith("]") or any(isinstance(piece, Broken) for piece in pieces):
         return []
     reason = "a list is never closed; the file was probably cut off, and records may be missing"

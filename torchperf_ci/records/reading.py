@@ -1,4 +1,4 @@
-"""Read a records file of any form, lose no good record because of a bad neighbour, and set aside what is refused."""
+"""Read records files of any form; a bad record never costs a good one, and refused text can be quarantined."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 _OWN_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
-"""One of them is in each of these files, beside its ``version``, and none in a record."""
+"""Top-level keys of torchperf's other files, each beside a ``version``; no record has one of them."""
 
 
 def is_own_file(reading: RecordsReading) -> bool:
-    """Whether a file is verdicts, culprits, costs or a baseline, which no reader of records takes for bad ones."""
+    """Whether a file holds verdicts, culprits, costs or a baseline, which must not be reported as bad records."""
     if reading.records or len(reading.refused) != 1:
         return False
     try:
@@ -44,23 +44,23 @@ def is_own_file(reading: RecordsReading) -> bool:
 
 
 def kind_of_judged(text: str) -> str:
-    """``verdicts`` or ``culprits``; empty for another file of torchperf's own."""
+    """Return ``verdicts`` or ``culprits``; empty for any other file of torchperf's own."""
     members = json.loads(text)
     return next((kind for kind in ("culprits", "verdicts") if isinstance(members.get(kind), list)), "")
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _TOLD = 300
-"""Characters that a message has of an error that nobody foresaw."""
+"""Characters of an unexpected error that a message quotes."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class LocatedRecord:
-    """A good record, where it begins, and its text as it stands in the file.
+    """A valid record, where it begins, and its text as it stands in the file.
 
-    ``tool`` is the one of whose results it was made; empty where the file holds the record itself.
+    ``tool`` names the tool whose results were converted to it; empty where the file holds the record itself.
     """
 
     record: dict[str, Any]
@@ -73,9 +73,9 @@ class LocatedRecord:
 
 @dataclass(frozen=True)
 class RefusedElement:
-    """An element that is no good record: its text as it stands in the file, and every reason.
+    """An element that was refused: its text as it stands in the file, and all reasons.
 
-    Bytes that are not UTF-8 are lone surrogates in ``text`` (Python's ``surrogateescape``): nothing is lost.
+    Bytes that are not UTF-8 are kept as lone surrogates in ``text`` (Python's ``surrogateescape``).
     """
 
     file: str
@@ -87,28 +87,27 @@ class RefusedElement:
 
 @dataclass(frozen=True)
 class RecordsReading:
-    """All that a file holds, in its order: good records, refused elements, and the problems of both."""
+    """The content of a file in its order: valid records, refused elements, and the problems of both."""
 
     records: tuple[LocatedRecord, ...]
     refused: tuple[RefusedElement, ...]
     problems: tuple[Problem, ...]
     limit: str = ""
-    """Of the limits of :mod:`torchperf_ci.records.files`, that which made a file be refused as a whole."""
+    """Which limit of :mod:`torchperf_ci.records.files` caused the whole file to be refused."""
 
     @property
     def size(self) -> int:
-        """Characters of all that it holds: what it takes in memory is some times as much."""
+        """Characters of all elements; their size in memory is several times as much."""
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
 
 
 def read_records(
     path: Path, within: Path | None = None, parse: Callable[[bytes, str], RecordsReading] | None = None
 ) -> RecordsReading:
-    """Read a JSON list, one JSON object or JSONEachRow, plain or gzipped. It must be a regular file.
+    """Read a regular file that holds a JSON list, a single JSON object or JSONEachRow, plain or gzipped.
 
-    ``parse`` is what reads its content, in place of :func:`parse_records`. Raises :class:`RecordsError` where the file
-    itself cannot be read; whatever it holds ends in the result. So does a file that cannot be read of those ``within``
-    a directory, which nobody has named.
+    ``parse`` replaces :func:`parse_records`. Raises :class:`RecordsError` if the file cannot be read, unless it was
+    found ``within`` a directory instead of named by the caller: then, like bad content, that is part of the result.
     """
     try:
         content = read_regular(path, MAX_BYTES, within)
@@ -121,35 +120,35 @@ def read_records(
 
 
 def unreadable_file(name: str, error: OSError) -> RecordsReading:
-    """What there is of a file of a directory that cannot be read."""
+    """Return the reading of a file in a directory that cannot be read."""
     return refused_file(name, f"cannot be read: {error.strerror}")
 
 
 def parse_records(content: bytes, name: str) -> RecordsReading:
-    """Read the content of a records file, which messages call ``name``.
+    """Parse the content of a records file, which messages call ``name``.
 
-    Whatever is wrong with it ends in the result: no file stops those that are read beside it. Only memory that runs out
-    says nothing about the file.
+    Whatever is wrong with it becomes part of the result, so that one file never stops the others. Only running out of
+    memory raises, since it says nothing about the file.
     """
     return guarded(lambda: _parsed(content, name), content, name)
 
 
 def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> RecordsReading:
-    """What ``parse`` makes of the ``content`` of the file ``name``, or why that is refused."""
+    """Return the result of ``parse``; if it fails, a reading that refuses the file ``name`` with the reason."""
     try:
         return parse()
     except OverLimitError as error:
         return replace(refused_file(name, str(error)), limit=str(error))
     except (TorchperfError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001  # a bug of ours, and the others' records are worth more than a traceback
+    except Exception as error:  # noqa: BLE001  # a bug of ours; the other files matter more than a traceback
         reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[:_TOLD]
         text = content.decode("utf-8", "surrogateescape")
         return replace(refused_file(name, reason), refused=(RefusedElement(name, 1, "$", (reason,), text),))
 
 
 def refused_file(name: str, reason: str) -> RecordsReading:
-    """What there is of a file that is refused as a whole. Its text stays where it is."""
+    """Return the reading of a file that is refused as a whole; its text is not copied."""
     return RecordsReading((), (), (Problem(name, 1, "$", reason, "refused"),))
 
 
@@ -167,7 +166,10 @@ def _parsed(content: bytes, name: str) -> RecordsReading:
 
 
 def text_of(content: bytes) -> tuple[str, str | None]:
-    """The text of a file, unpacked as far as it goes, and what ended it early. Raises :class:`OverLimitError`."""
+    """Return the text of a file, decompressed as far as possible, and the damage that ended it early, if any.
+
+    Raises :class:`OverLimitError`.
+    """
     check_bytes(len(content))
     unpacked, damage = _unpack(content)
     begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
@@ -224,7 +226,7 @@ class _PieceSorter:
             )
 
     def _line(self, position: int) -> int:
-        """Counted on from where it was asked for last, which is near: pieces come in their order."""
+        """Return the line of ``position``, counted from that of the previous call: pieces come in order."""
         before, line = self._counted
         first, last = sorted((before, position))
         passed = self._text.count("\n", first, last)
@@ -240,13 +242,16 @@ def _pieces(text: str) -> list[Element | Broken]:
 
 
 def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
-    """Return the content, unzipped as far as it goes, and what ended it early. Raises :class:`OverLimitError`."""
+    """Return the content, decompressed as far as possible, and the damage that ended it early, if any.
+
+    Raises :class:`OverLimitError`.
+    """
     if not content.startswith(_GZIP_MAGIC):
         return content, None
     unpacked = bytearray()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
         try:
-            # read() would drop what came before the damage; read1() hands it out piece by piece.
+            # read() would discard what precedes the damage; read1() returns it piece by piece.
             while piece := packed.read1():
                 unpacked += piece
                 check_bytes(len(unpacked), "unpacks to")
@@ -256,14 +261,14 @@ def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
 
 
 def add_to_quarantine(path: Path, refused: Iterable[RefusedElement]) -> None:
-    """Add ``refused`` to the quarantine file at ``path``, JSONEachRow with the fields of :class:`Refused`.
+    """Append ``refused`` to the quarantine file at ``path``: JSONEachRow with the fields of :class:`RefusedElement`.
 
-    What the file already holds stays, and is not added twice. Nothing refused leaves it as it is, or absent.
-    Raises :class:`OutputDirectoryError` or :class:`RecordsError`, with the file as it was.
+    Elements that are in the file already are not added again. Without new elements the file is not touched or
+    created. Raises :class:`OutputDirectoryError` or :class:`RecordsError`, leaving the file unchanged.
     """
     kept = _quarantined_lines(path)
     known = set(kept)
-    # Escaped to ASCII, so that bytes which are not UTF-8 come back from the file as they were.
+    # JSON escaped to ASCII preserves bytes that are not UTF-8.
     added = [
         line for line in dict.fromkeys(json.dumps(asdict(item)) for item in refused) if line not in known
     ]

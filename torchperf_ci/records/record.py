@@ -1,8 +1,8 @@
 """Build v3 records from typed parts, and write them to a file.
 
-The parts are those of the table ``benchmark.oss_ci_benchmark_v3``; what is not given is left out of the
-record, and the database then fills in its own empty value. Every ``extra_info`` is a ``Map(String, String)``
-there, so its values become strings here, in one place.
+The parts are those of the table ``benchmark.oss_ci_benchmark_v3``. Parts that are not given are left out, and the
+database fills in its default. Every ``extra_info`` is a ``Map(String, String)`` there, so its values are converted
+to strings here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ExtraInfo = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Which benchmark, in which mode (``inference``, ``training``) and dtype."""
+    """The benchmark, its mode (``inference`` or ``training``) and dtype."""
 
     name: str
     mode: str = ""
@@ -36,7 +36,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Model:
-    """What was run. ``origins`` are the collections that it comes from, such as ``torchbench``."""
+    """The model that was run. ``origins`` are the collections it comes from, such as ``torchbench``."""
 
     name: str
     type: str = ""
@@ -47,10 +47,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Metric:
-    """What was measured; the name ends with the unit in parentheses, as in ``latency(ms)``.
+    """The metric that was measured; its name ends with the unit in parentheses, as in ``latency(ms)``.
 
-    ``values`` are finite numbers, one a repetition; ``None`` says that the metric is not a number at all, and
-    the record then has no ``benchmark_values``.
+    ``values`` are finite numbers, one per repetition. ``None`` means that the metric is not numeric, and the record
+    then has no ``benchmark_values``.
     """
 
     name: str
@@ -89,8 +89,8 @@ def build_record(
 ) -> dict[str, object]:
     """Return the v3 record of one metric of one model, ready for :func:`torchperf_ci.records.record.write_records`.
 
-    ``runners=None`` leaves the key out, and whoever uploads the record describes the machine; an empty
-    sequence is kept and says that there is none to describe.
+    ``runners=None`` leaves the key out, and the uploader describes the machine; an empty sequence is kept and means
+    that there is no machine to describe.
     """
     built: dict[str, object] = {
         "benchmark": _part(benchmark),
@@ -109,13 +109,13 @@ def build_record(
 def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
     """Return ``extra_info`` as the database stores it: every value a string, nested ones as compact JSON.
 
-    A value of ``None`` is left out: the database reads an absent key as the empty string anyway.
+    A value of ``None`` is left out, since the database reads an absent key as the empty string.
     """
     return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
 def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, object]:
-    """The members that say something: an absent one and an empty one are the same to the database."""
+    """Return the nonempty members; to the database an absent member and an empty one are the same."""
     return {key: _member(value) for key, value in vars(part).items() if value}
 
 
@@ -141,7 +141,7 @@ def _runner(runner: Mapping[str, object]) -> dict[str, object]:
 
 
 def _number(value: float) -> float:
-    """Numbers of other libraries (numpy's, torch's) as Python's own, which JSON can hold."""
+    """Convert numbers of other libraries (NumPy, torch) to Python's, which JSON can hold."""
     return value if isinstance(value, int) else float(value)
 
 
@@ -150,28 +150,27 @@ def _string(value: object) -> str:
 
 
 def _utf8_text(text: str) -> str:
-    """Text that UTF-8 can hold: a process's output may carry bytes that Python decoded as lone surrogates."""
+    """Escape lone surrogates, which UTF-8 cannot encode: Python decodes invalid bytes of a process's output to them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 SYNTHETIC = "torchperf_job_id"
-"""In ``benchmark.extra_info``: the value ``synthetic`` tells that ``job_id`` is none of GitHub's."""
+"""Key in ``benchmark.extra_info``: the value ``synthetic`` means that ``job_id`` was not assigned by GitHub."""
 _SYNTHETIC_FROM = 2**52
-"""Synthetic ids are from here to 2**53: JavaScript holds them exactly, and no job of GitHub's is near."""
+"""Synthetic ids lie from here to 2**53: exact in JavaScript, and far above any id of GitHub's."""
 
 
 def synthetic_id(*parts: str) -> int:
-    """An id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
+    """Return an id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
     return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, object]]) -> None:
-    """Write ``records`` to ``path``, whole or not at all.
+    """Write ``records`` to ``path`` atomically.
 
-    Raises ``ValueError`` for a record that the database would refuse or that holds a number which is not
-    finite: that is the caller's mistake. Raises :class:`OutputDirectoryError` where the file cannot be
-    written.
+    Raises ``ValueError`` for a record that the database would refuse or that holds a non-finite number, which is the
+    caller's mistake, and :class:`OutputDirectoryError` if the file cannot be written.
     """
     lines = [_checked_line(index, record) for index, record in enumerate(records)]
     replace_file(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")

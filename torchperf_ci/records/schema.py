@@ -1,7 +1,7 @@
-"""What is wrong with a record: against the v3 schema, against what the table's columns can keep, and as JSON.
+"""Find what is wrong with a record: by the v3 schema, by what the table's columns can hold, and as JSON.
 
-The rules are those of ClickHouse reading JSONEachRow with its default settings; the tests hold each one
-against the engine.
+The rules are those of ClickHouse reading JSONEachRow with its default settings; the tests check each rule against
+the engine.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 
 Severity = Literal["refused", "changed", "flag"]
-"""``refused``: the database would reject the record, and the whole file with it. ``changed``: it would take
-the record and keep another value than the one written. ``flag``: it keeps the record as it is, but something
-is missing."""
+"""``refused``: the database would reject the record, and with it the whole file. ``changed``: it would accept the
+record but store a different value. ``flag``: it stores the record unchanged, but something is missing."""
 
 Steps = tuple[str | int, ...]
-"""The keys and indices that lead from a value to a place below it."""
+"""The keys and indices that lead from a value to a value nested in it."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ class Problem:
     """One thing wrong with one element of a file, at a JSON path such as ``$[3].metric.benchmark_values[0]``.
 
     ``line`` counts from 1 and is where the element begins, or where its syntax breaks. ``path`` starts at the
-    outermost JSON value around the element: the file's list or object, or what is on the line of a
-    JSONEachRow file.
+    outermost JSON value around the element: the file's list or object, or the value on a line of a JSONEachRow file.
     """
 
     file: str
@@ -57,13 +55,13 @@ class Problem:
 
 
 def path_text(steps: Steps) -> str:
-    """Write steps below a value as in JSONPath: ``.name``, ``[0]``, ``["a key that is no name"]``."""
+    """Format steps as in JSONPath: ``.name``, ``[0]``, ``["not an identifier"]``."""
     return "".join(_step_text(step) for step in steps)
 
 
 def excerpt(value: object, limit: int = 60) -> str:
-    """``value`` as JSON on one line of at most ``limit`` characters, for a message."""
-    # Of a huge value only the beginning becomes text.
+    """Return ``value`` as JSON on one line of at most ``limit`` characters, for a message."""
+    # Only the beginning of a huge value is encoded.
     text = ""
     for piece in json.JSONEncoder(default=str).iterencode(value[:limit] if isinstance(value, str) else value):
         text += piece[: limit + 1]
@@ -79,16 +77,15 @@ def _step_text(step: str | int) -> str:
 
 
 LATEST_SECOND = 253_402_300_799
-"""The last second that has a date (of the year 9999). Harnesses that write milliseconds go beyond it."""
+"""The last second of the year 9999, the latest that has a date; harnesses that write milliseconds exceed it."""
 
 _EXACT_IN_FLOAT64 = 2**53
 
 
 def column_changes(column: str, value: object) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield, for a ``value`` that the schema accepts, each place below it and how what is stored differs.
+    """Yield each place in ``value``, which the schema accepts, where the database would store something else, and what.
 
-    ``column`` is the type of the column. Outside of an array, ``None`` is the same as an absent member, and
-    no change.
+    ``column`` is the type of the column. Outside of arrays ``None`` is the same as an absent member, and no change.
     """
     if isinstance(value, list) and column in _NULL_ELEMENT:
         yield from (((index,), _NULL_ELEMENT[column]) for index, item in enumerate(value) if item is None)
@@ -116,9 +113,9 @@ def _float32_change(value: object) -> str | None:
 
 
 def is_rounded(value: object) -> bool:
-    """Whether ``value`` is a whole number that a Float32 holds only about: seven digits, as of every number.
+    """Whether ``value`` is a whole number that a Float32 holds only approximately, to its usual seven digits.
 
-    That is no change worth a word; who needs each digit keeps it beside.
+    That is not worth a warning; the exact value is stored separately where it is needed.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -128,7 +125,7 @@ def is_rounded(value: object) -> bool:
 
 def _as_float32(value: float) -> float:
     try:
-        # An integer becomes a float here: struct has an error of its own for one that is too large for that.
+        # Converted to float first: for integers beyond that range struct raises an error of its own.
         return float(struct.unpack("f", struct.pack("f", float(value)))[0])
     except OverflowError:
         return math.inf if value > 0 else -math.inf
@@ -166,17 +163,17 @@ _NULL_ELEMENT: Mapping[str, str] = {
 
 
 MAX_DEPTH = 200
-"""Levels of nesting: more than any record needs, and far below what Python's JSON can do (about 1,000)."""
+"""Most levels of nesting: more than any record needs, and far below the limit of Python's JSON (about 1,000)."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FLOAT_COLUMNS = {("metric", "benchmark_values"), ("metric", "target_value")}
 
 
 def json_defects(element: object) -> Iterator[tuple[Steps, str]]:
-    """Yield every such place below a decoded value, with the reason. Deep nesting does not break it."""
+    """Yield each place in a decoded value that valid JSON could not hold, with the reason; safe for deep nesting."""
     yield from (((), reason) for reason in _own_defects((), element))
     steps: list[str | int] = []
-    levels = [_children(element)]  # one iterator a level: no list of all that is still to be seen
+    levels = [_children(element)]  # one iterator per level uses less memory than a list of all open values
     while levels:
         checkpoint()
         child = next(levels[-1], None)
@@ -216,15 +213,15 @@ _SCHEMA_FILE = Path(__file__).with_name("v3.schema.json")
 _SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag"}
 
 MOST_REFUSALS = 100
-"""Reasons to refuse one record, after which nobody looks for more."""
+"""Reasons to refuse a record after which the search for more ends."""
 
 MOST_CHANGES = 100
-"""Values of one record of which is told that they will be changed."""
+"""Most changed values that are reported for one record."""
 
 
 @dataclass(frozen=True)
 class RecordFinding:
-    """One thing wrong with a record, at the steps that lead to it from the record's root."""
+    """One thing wrong with a record; ``steps`` lead from the record to the place."""
 
     steps: Steps
     reason: str
@@ -232,16 +229,16 @@ class RecordFinding:
 
 
 def check_record(element: Any) -> tuple[RecordFinding, ...]:
-    """Return what is wrong with a decoded element; with nothing ``refused`` it is a good record."""
+    """Return what is wrong with a decoded element; it is a valid record if nothing is ``refused``."""
     if is_plain_json(element, MAX_DEPTH) and _is_flawless()(element):
         return ()
     return searched_for_faults(element)
 
 
 def searched_for_faults(element: Any) -> tuple[RecordFinding, ...]:
-    """The same, by the general engine, which can say why: some hundred times as slow."""
+    """Like :func:`check_record`, but always by the general validator: a hundred times slower, but gives reasons."""
     unsafe = tuple(RecordFinding(steps, reason, "refused") for steps, reason in json_defects(element))
-    # A value that JSON cannot hold, or that says two things at once, is not worth comparing with a schema.
+    # A value that JSON cannot hold, or that is ambiguous, is not worth validating.
     return unsafe or _against_schema(element)
 
 
@@ -258,7 +255,7 @@ def _is_flawless() -> Check:
 
 
 def _keeps(column: str) -> Check:
-    """Whether a column keeps a value as it is: the same rules as for :func:`column_changes`, asked directly."""
+    """Return a check of whether a column stores a value unchanged, by the rules of :func:`column_changes`."""
     if column in _NULL_ELEMENT:
         return lambda value: type(value) is not list or None not in value
     rule = _COLUMN_RULES.get(column)

@@ -1,1 +1,1 @@
-"""What is judged: the points of one metric over time, out of records and out of the store."""
+"""Time series of one metric each, read from records or from the store: the input of every judgement."""

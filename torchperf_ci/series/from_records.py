@@ -1,4 +1,4 @@
-"""Points from files of records."""
+"""Read the points of each series from files of records."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".json", ".json.gz")
 _IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
-"""Bits of their columns, which keep no more of a number."""
+"""Width in bits of the database columns, which truncate larger numbers."""
 
 
 @dataclass(frozen=True)
 class RecordedPoints:
-    """The points of some files. ``records`` counts all good ones, ``duplicates`` those that stand there again.
+    """The points found in a set of files.
 
-    ``files`` are those that hold a good one.
+    ``records`` counts all valid records, ``duplicates`` those among them that appear more than once. ``files`` are the
+    files that hold at least one valid record.
     """
 
     points: Points
@@ -54,19 +55,19 @@ class RecordedPoints:
 
     @property
     def refused(self) -> Sequence[Problem]:
-        """Why some elements are no records."""
+        """The problems of the elements that were not accepted as records."""
         return [problem for problem in self.problems if problem.severity == "refused"]
 
 
 def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
-    """The points of all records in files, and in the ``*.json`` and ``*.json.gz`` of directories and below them.
+    """Read the points of all records in files, and in ``*.json`` and ``*.json.gz`` files anywhere below directories.
 
-    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
+    Results of other tools are converted to records; ``given`` names their format where their content does not show it.
 
-    Hidden files and folders are left out: torchperf keeps its own notes in ``.torchperf``. So are verdicts and other
-    files of its own, which a command may have written beside the records. Points of a series are in the order of their
-    time, then of the paths, ``run-2`` before ``run-10``, then as they stand in the file. A record that is there twice
-    with the same ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
+    Hidden files and folders are skipped, because torchperf keeps its own state in ``.torchperf``. So are verdicts and
+    other output files that a command may have written beside the records. The points of a series are sorted by time,
+    then by path (``run-2`` before ``run-10``), then by position in the file. A record that appears twice with the same
+    ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
     """
     found: dict[Series, list[Point]] = defaultdict(list)
     seen: set[str] = set()
@@ -86,7 +87,7 @@ def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
                 continue
             try:
                 series, point = _point(located.record, file)
-            except Exception as error:  # noqa: BLE001  # a bug of ours, which costs one record and not all of them
+            except Exception as error:  # noqa: BLE001  # a bug of ours should cost one record, not all of them
                 problems.append(_bug(located, error))
             else:
                 found[series].append(point)
@@ -100,7 +101,10 @@ def _bug(located: LocatedRecord, error: Exception) -> Problem:
 
 
 def _is_repeated(located: LocatedRecord, seen: set[str]) -> bool:
-    """Whether the same record was there before: in its own file where it names no run, since others may agree."""
+    """Whether the same record was seen before.
+
+    A record that names no run is only compared with those of its own file: two runs may measure the same numbers.
+    """
     ids = ("timestamp", "head_sha", "workflow_id", "job_id")
     place = "" if any(located.record.get(name) for name in ids) else located.file
     key = f"{place}\0{json.dumps(located.record, sort_keys=True)}"
@@ -111,7 +115,7 @@ def _is_repeated(located: LocatedRecord, seen: set[str]) -> bool:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
-    """Each file, and the directory below which it was found, if it was not named itself."""
+    """Yield each file with the directory it was found in; None for a file that was named by the caller."""
     for path in paths:
         if path.is_dir():
             below = (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}"))
@@ -131,7 +135,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
-    """The names and numbers that the view ``torchperf_points`` of the store derives, too."""
+    """Return the series and the point of a record, derived as the store's view ``torchperf_points`` does."""
     benchmark, model, metric = (record.get(part) or {} for part in ("benchmark", "model", "metric"))
     machine = next(iter(record.get("runners") or []), None) or {}
     about_benchmark, about_metric = _strings(benchmark), _strings(metric)
@@ -164,7 +168,7 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
 
 
 def _strings(part: Mapping[str, Any]) -> dict[str, str]:
-    """The part's extra_info, as the database has it."""
+    """Return ``extra_info`` of a part of the record with string values, as in the database."""
     return extra_info_strings(part.get("extra_info") or {})
 
 

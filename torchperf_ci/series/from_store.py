@@ -1,4 +1,4 @@
-"""Points from the store."""
+"""Read the points of each series from the store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOLD = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 
 
 def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
-    """What is measured together in the store, of all or of some ``benchmarks``, from ``since`` (Unix seconds) on."""
+    """Return the groups of series in the store, of all or of some ``benchmarks``, since ``since`` (Unix seconds)."""
     rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks), "since": since})
     return [SeriesGroup(*row) for row in rows]
 
@@ -48,11 +48,12 @@ def points_of_store(
     last: int = 0,
     series: Collection[Series] = (),
 ) -> Points:
-    """The points of each series in ``groups``, or of all series; of some ``series`` alone where they are given.
+    """Return the points of each series in ``groups`` (default: all), or only of ``series`` where they are given.
 
-    ``branch`` leaves out what is known to be of another branch, ``since`` ≤ t < ``stop`` (Unix seconds) what is of
-    another time, and ``last`` all but the newest points of a series; 0 and the empty text leave out nothing. A record
-    that was taken in twice counts once. Raises :class:`StoreError` or :class:`StoreUnreachableError`.
+    ``branch`` drops points that are known to be of another branch, ``since`` and ``stop`` (Unix seconds) keep
+    ``since`` ≤ t < ``stop``, and ``last`` keeps only that many of the newest points of each series; 0 and the empty
+    string drop nothing. A record that was ingested twice counts once. Raises :class:`StoreError` or
+    :class:`StoreUnreachableError`.
     """
     if groups is not None and not groups:
         return {}
@@ -73,7 +74,7 @@ _CASE_COLUMNS = ("batch_size", "threads", "workload_config")
 
 
 class _RowReader:
-    """Reads rows of the query. Facts and words that many points have in common are there once."""
+    """Reads the rows of the query. Points with equal facts share one mapping, which saves most of the memory."""
 
     def __init__(self, machines: Mapping[str, Mapping[str, str]]) -> None:
         self._machines = machines
@@ -81,7 +82,7 @@ class _RowReader:
         self._info: dict[tuple[str, ...], Mapping[str, str]] = {}
 
     def series(self, line: bytes) -> tuple[Series, Sequence[Point]]:
-        """A row: the names of a series, and its points."""
+        """Parse one row: the names of a series, and its points."""
         *names, points = json.loads(line)
         series = Series(*names)
         return series, [self._point(series.metric, *point) for point in points]

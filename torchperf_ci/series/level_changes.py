@@ -1,4 +1,4 @@
-"""The levels of one series over its past: changes of level and of machine, and newest runs that differ."""
+"""Find the level changes and machine changes of a series, and newest runs that differ but are too few for a level."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 
 ChangeWord = Literal["regressed", "improved", "changed"]
-"""``changed`` where nobody knows which way is better."""
+"""``changed`` where it is unknown which direction is better."""
 SeriesName = Series | Path
-"""A series of records, or a file with one series."""
+"""A series from records, or the path of a CSV file that holds one series."""
 
 
 @dataclass(frozen=True)
 class LevelChange:
-    """A new level, which begins at point ``index`` of the series, counted from 0.
+    """A new level that begins at point ``index`` of the series, counted from 0.
 
     ``old`` and ``new`` are the levels in the metric's unit, ``effect`` their ratio where there is one. ``last`` is the
-    last point at the old level, ``first`` the first at the new. ``recovered`` is the first point of a later level that
-    lies nearer to the old level of a regression than to its new one. Where ``is_outcome``, levels are pass and fail.
+    last point at the old level, ``first`` the first one at the new level. ``recovered`` is set for regressions only:
+    the first point of a later level that is closer to the old level than to the new one. If ``is_outcome``, the levels
+    are pass and fail.
     """
 
     index: int
@@ -55,7 +56,7 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class MachineChange:
-    """From point ``index`` on the series is measured on another machine, for good: nothing is compared across it."""
+    """The point ``index`` from which on a series is measured on another machine: nothing is compared across it."""
 
     index: int
     first: Point
@@ -64,9 +65,9 @@ class MachineChange:
 
 @dataclass(frozen=True)
 class NewestRuns:
-    """So many of the newest ``runs`` differ from those before, as ``check`` judges, and are too few for a level.
+    """The number of newest ``runs`` that differ from those before by ``check``'s rules, but are too few for a level.
 
-    ``effect`` says by how much, where that is a ratio; it has no direction of its own for a count or an outcome.
+    ``effect`` is the ratio to the runs before; None for counts and outcomes.
     """
 
     runs: int
@@ -75,7 +76,7 @@ class NewestRuns:
 
 @dataclass(frozen=True)
 class SeriesHistory:
-    """One series: ``n`` points, its changes of level and of machine, oldest first, and what is too new to be one."""
+    """A series of ``n`` points: its level and machine changes, oldest first, and newest runs that may become one."""
 
     name: SeriesName
     n: int
@@ -85,12 +86,12 @@ class SeriesHistory:
 
 
 _TOGETHER = 4096
-"""Rows that are looked at in one go; those of similar length, so that padding costs little."""
+"""Rows per batch; a batch holds rows of similar length, so that padding costs little."""
 
 
 @dataclass(frozen=True)
 class LevelStep:
-    """A new level from value ``place`` of a row on."""
+    """A new level that begins at value ``place`` of a row."""
 
     place: int
     old: float
@@ -99,7 +100,7 @@ class LevelStep:
 
 
 def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
-    """The steps of each row of positive values, by at least ``min_effect``."""
+    """Return the steps of at least ``min_effect`` in each row of positive values."""
     return [
         [
             LevelStep(
@@ -112,7 +113,7 @@ def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT)
 
 
 def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
-    """The steps of each row of values that may be zero or negative."""
+    """Return the steps in each row of values that may be zero or negative."""
     units = [max(LEAST_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
@@ -127,7 +128,7 @@ def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT
 def _places_with_sides(
     rows: Sequence[NDArray[np.float64]], min_effect: float
 ) -> list[list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]]:
-    """Of each row the places of change, each with the values before and after that tell about it."""
+    """Return the change points of each row, each with the values of the levels before and after it."""
     found: list[list[int]] = [[] for _ in rows]
     for some in _batches(rows):
         padded = np.full((len(some), rows[some[-1]].size), np.nan)
@@ -142,18 +143,18 @@ def _places_with_sides(
 
 
 def _batches(rows: Sequence[NDArray[np.float64]]) -> Iterator[list[int]]:
-    """The numbers of the rows, those of similar length together, the longest last."""
+    """Yield batches of row numbers, sorted by row length."""
     order = sorted(range(len(rows)), key=lambda number: rows[number].size)
     for start in range(0, len(order), _TOGETHER):
         yield order[start : start + _TOGETHER]
 
 
 SETTLED_RUNS = 2
-"""Runs in a row with the same value from which on it is a level: one failed run alone is none."""
+"""Consecutive runs with the same value that make a level: a single failed run is not one."""
 
 
 def settled_steps(values: Sequence[float]) -> list[LevelStep]:
-    """The steps between levels; a value that does not stay belongs to the level before it."""
+    """Return the steps of a count or an outcome; a value that does not last belongs to the level before it."""
     steps: list[LevelStep] = []
     level: float | None = None
     place = 0
@@ -168,21 +169,21 @@ def settled_steps(values: Sequence[float]) -> list[LevelStep]:
 
 
 def _effect(old: float, new: float) -> Effect | None:
-    """The exact ratio, where there is one."""
+    """Return the exact ratio; None where a level is not positive."""
     return Effect(new / old, new / old, new / old, pairs=0) if old > 0 and new > 0 else None
 
 
 _LOOKED_AT = 2 * BASELINE
-"""Of a series so many of the newest runs: the past that ``check`` compares with, and what tells where that begins."""
+"""Newest runs of a series that are judged: twice the baseline of ``check``, to find where its level begins."""
 
 
 def newest_ratios(
     rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
 ) -> list[NewestRuns | None]:
-    """Of each row of positive values what its newest runs prove and no change tells.
+    """Return, for each row of positive values, newest runs that provably differ and are in no level change yet.
 
-    ``least`` is the smallest relative change of each row that matters, ``last_changes`` the index at which its newest
-    level begins, 0 where there is one level only.
+    ``least`` is the smallest relative change that matters, by row; ``last_changes`` the index at which the newest level
+    of each row begins, 0 where there is only one level.
     """
     if not rows:
         return []
@@ -202,7 +203,7 @@ def newest_ratios(
 
 
 def newest_differing(values: Sequence[float]) -> NewestRuns | None:
-    """The newest run of a count or an outcome, where it is not what the series has settled on."""
+    """Return the newest run of a count or an outcome where it differs from the level before."""
     return (
         NewestRuns(1)
         if len(values) > SETTLED_RUNS and values[-1] != values[-2] == values[-1 - SETTLED_RUNS]
@@ -212,25 +213,25 @@ def newest_differing(values: Sequence[float]) -> NewestRuns | None:
 
 @dataclass(frozen=True)
 class MachinePart:
-    """The points of one fingerprint, by their indices in the series, in order."""
+    """The points of a series that share one fingerprint, as ascending indices into the series."""
 
     facts: Mapping[str, str]
     indices: list[int] = field(default_factory=list)
 
 
 def parts_of(points: Sequence[Point]) -> list[MachinePart]:
-    """The parts, by their first point. Machines that take turns have a part each, from the first to the last point."""
+    """Split a series by fingerprint, ordered by first point; machines that alternate have one part each."""
     parts: list[MachinePart] = []
     part: MachinePart | None = None
     for index, point in enumerate(points):
-        if part is None or part.facts is not point.fingerprint:  # successive points mostly share theirs
+        if part is None or part.facts is not point.fingerprint:  # successive points usually share the mapping
             part = _part_of(point.fingerprint, parts)
         part.indices.append(index)
     return parts
 
 
 def _part_of(facts: Mapping[str, str], parts: list[MachinePart]) -> MachinePart:
-    """The part with these facts, which is added where there is none."""
+    """Return the part with these facts, adding it if there is none."""
     for part in parts:
         if part.facts == facts:
             return part
@@ -239,7 +240,7 @@ def _part_of(facts: Mapping[str, str], parts: list[MachinePart]) -> MachinePart:
 
 
 def machine_changes(points: Sequence[Point], parts: Sequence[MachinePart]) -> list[MachineChange]:
-    """Where a part begins after all earlier ones have ended."""
+    """Return where a part begins after all earlier parts have ended: the series has moved to another machine."""
     found = []
     for number, part in enumerate(parts[1:], start=1):
         first = part.indices[0]

@@ -1,4 +1,4 @@
-"""Whether a case passed or failed, and whether its machine was left alone while it was measured."""
+"""Whether a case passed or failed, and whether other work disturbed its machine during the measurement."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 NOTHING_TO_MEASURE = ("unsupported", "skipped")
-"""Words of a case that neither worked nor failed."""
+"""Statuses of cases that neither passed nor failed."""
 
 
 def passed(point: Point) -> bool | None:
-    """Whether an outcome is a pass; None where there is nothing to tell, or the metric is of another kind.
+    """Whether an outcome is a pass; None where it is unknown, or the metric is not an outcome.
 
-    It is 1 or 0 in each repetition, or words that begin with ``pass``, as the accuracy of TorchInductor's benchmarks.
+    An outcome is 1 or 0 in each repetition, or a word that starts with ``pass`` if it is one, as in the accuracy of
+    TorchInductor's benchmarks.
     """
     words = _outcome_words(point)
     if any(word in NOTHING_TO_MEASURE for word in words):
@@ -35,14 +36,14 @@ def passed(point: Point) -> bool | None:
 
 
 def outcome_word(point: Point) -> str:
-    """What the record calls the outcome, such as ``oom``."""
+    """Return the record's word for the outcome, such as ``oom``."""
     words = _outcome_words(point)
     bad = next((word for word in words if not word.startswith("pass")), None)
     return bad or next(iter(words), "pass" if passed(point) else "failed")
 
 
 def not_measured(status: Point) -> Mapping[str, str]:
-    """What the status of a case that passed has no number for, and why, by metric."""
+    """Return the metrics that a passed case has no value for, each with the reason."""
     try:
         told = json.loads(status.info.get("not_measured", "{}"))
     except (ValueError, RecursionError):
@@ -51,10 +52,9 @@ def not_measured(status: Point) -> Mapping[str, str]:
 
 
 def without_failed(points: Points) -> Points:
-    """The points with no number for whatever has a status in the same run that is not a pass.
+    """Remove the values of cases that did not pass in the same run, and give their points the status and its reason.
 
-    Failed benchmarks have been seen to report zeros, which are no measurements. What the status says goes to the
-    points.
+    Failed benchmarks often report zeros, which must not be taken for measurements.
     """
     failing = _failing(points)
     if not failing:
@@ -83,7 +83,7 @@ def _withheld(series: Series, point: Point, failing: Mapping[tuple[Series, str],
 
 
 def _outcome_words(point: Point) -> list[str]:
-    """The word of torchperf's own records, else the values that are no numbers."""
+    """Return the status of torchperf's own records, else the values that are not numbers, as words."""
     if "status" in point.info:
         return [point.info["status"]]
     try:
@@ -94,15 +94,15 @@ def _outcome_words(point: Point) -> list[str]:
 
 
 DISTURBED_MARK = "⚠ "
-"""How a note begins that a reader must not overlook."""
+"""Prefix of a note that readers must not overlook."""
 MOST_DISTURBED_RUNS = 5
-"""Runs that are named."""
+"""Disturbed runs that are listed one by one; the rest are counted."""
 LONGEST_DISTURBANCE = 300
-"""Characters of what a record says."""
+"""Characters quoted from a record."""
 
 
 def disturbances(points: Points) -> Sequence[str]:
-    """A note for each machine and run that was disturbed, or whose processes lie far apart."""
+    """Return a note for each machine and run that was disturbed, or whose processes differ widely."""
     runs: dict[tuple[SeriesGroup, str], dict[Series, Point]] = defaultdict(dict)
     for series, row in points.items():
         for point in row:

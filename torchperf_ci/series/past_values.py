@@ -1,4 +1,4 @@
-"""What many series measured up to some run, as plain numbers: all that their noise follows from."""
+"""The past values of many series up to a given run, as plain numbers: all that is needed to estimate their noise."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NAMES = len(Series.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class PastValues:
-    """The past of a series, oldest first: values, and for each the facts that must be equal to compare them.
+    """The past values of a series, oldest first, and for each the facts that must be equal for a comparison.
 
-    ``telling`` are the points that tell the rule of the series, where that is not all of them.
+    ``telling`` are the points from which the rule of the series is derived: all of them, or just the first and last.
     """
 
     telling: Sequence[Point]
@@ -35,7 +35,7 @@ class PastValues:
     facts: Sequence[Facts]
 
     def on_machine(self, facts: Facts) -> list[float]:
-        """The positive values of one machine."""
+        """Return the positive values that were measured on the machine with these facts."""
         return [
             value
             for value, own in zip(self.values, self.facts, strict=True)
@@ -44,7 +44,7 @@ class PastValues:
 
 
 def past_of_points(points: Sequence[Point]) -> PastValues:
-    """Of points in memory."""
+    """Return the past values of points that are already in memory."""
     return PastValues(points, [point.value for point in points], [point.fingerprint for point in points])
 
 
@@ -58,10 +58,10 @@ def past_of_store(
     stop: int,
     last: int,
 ) -> Mapping[Series, PastValues]:
-    """The newest values of each series of a kind of machine, as :func:`points_of_store` has them.
+    """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
 
-    ``begun`` says when each series was measured first. Most have enough from ``since`` on; the others, and those whose
-    numbers are not plain, are read whole. Raises as :func:`points_of_store`.
+    ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
+    and those whose values are not plain numbers, are read as a whole. Raises as :func:`points_of_store`.
     """
     found = _plain(store, group, branch=branch, since=since, stop=stop, last=last)
     odd = {series.case for series, past in found.items() if past is None}
@@ -79,7 +79,7 @@ def past_of_store(
 def _plain(
     store: Store, group: SeriesGroup, *, branch: str, since: int, stop: int, last: int
 ) -> Mapping[Series, PastValues | None]:
-    """None of a series that has a value which is not plain."""
+    """Return the newest values of each series; None for a series with a value that is not a plain number."""
     asked: dict[str, object] = {f"{name}s": [value] for name, value in group._asdict().items()}
     asked |= {"branch": branch, "since": since, "stop": stop, "ids": []}
     with store.held():
@@ -102,7 +102,7 @@ def _plain(
 
 
 class _Row(NamedTuple):
-    """Of the query. ``columns`` are times, ids, targets, and the lower and the upper number in the middle."""
+    """A row of the query. ``columns`` are times, ids, targets, and the lower and upper median of the repetitions."""
 
     is_plain: bool
     facts: Facts
@@ -110,7 +110,7 @@ class _Row(NamedTuple):
 
 
 def _newest(rows: Sequence[_Row], last: int) -> PastValues:
-    """The newest values of some rows, each record once."""
+    """Return the newest values over several rows, counting each record once."""
     records = {one[1]: (*one, row.facts) for row in rows for one in zip(*row.columns, strict=True)}
     newest = sorted(records.values())[-last:]
     values = [float(low) if low == high else (low + high) / 2 for *_, low, high, _ in newest]

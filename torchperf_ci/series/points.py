@@ -1,4 +1,4 @@
-"""Series and their points: their names, the runs that measured them, and what must be equal to compare two of them."""
+"""Series and points: how they are named, which run measured a point, and what makes two points comparable."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class Series:
 
     @property
     def group(self) -> SeriesGroup:
-        """The series that are measured together."""
+        """The group of series that one job measures."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, in their order; the metric is the last."""
+        """The values of all fields in order; the metric is the last."""
         return tuple(vars(self).values())
 
     @property
     def case(self) -> Series:
-        """The same for all metrics of one case: the series without its metric."""
+        """The case: the series without its metric, equal for all metrics of the same case."""
         names = (self.repo, self.benchmark, self.model, self.mode, self.dtype, self.backend, self.device)
         return Series(*names, self.arch, "")
 
     @property
     def id(self) -> str:
-        """A short name, for addresses; ``torchperf_points`` in the store computes the same."""
+        """A short id for URLs; the store's view ``torchperf_points`` computes the same."""
         return short_id(*self.names)
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What one run measured of a series.
+    """The result of one run for one series.
 
-    ``value`` is the median of ``repetitions``, in the metric's own unit; None where the run has no number.
-    ``timestamp`` is Unix seconds, 0 where it is unknown. ``run`` is equal for all that was measured together, and for
-    nothing else. ``fingerprint`` holds the facts that must be equal for two points to be compared, ``info`` what the
-    record says beside the value (``status``, ``reason``, words) and ``torch``, the commit of PyTorch.
+    ``value`` is the median of ``repetitions`` in the metric's unit; None where the run has no number. ``timestamp`` is
+    in Unix seconds, 0 where unknown. ``run`` identifies the run: it is equal for all points measured together, and only
+    for those. ``fingerprint`` holds the facts that must be equal for two points to be comparable, ``info`` what else
+    the record says (``status``, ``reason``, words) and ``torch``, the commit of PyTorch.
     """
 
     value: float | None
@@ -94,9 +94,9 @@ Points = Mapping[Series, Sequence[Point]]
 
 
 def restating(series: Iterable[Series]) -> set[Series]:
-    """Those that say again what another of them says: a throughput beside the latency of the same case.
+    """Return the series that restate another one: a throughput where the latency of the same case is present.
 
-    They are kept and shown, and judged nowhere, so that one slowdown is one series.
+    They are stored and shown but never judged, so that one slowdown is one regression.
     """
     known = set(series)
     return {
@@ -128,14 +128,14 @@ Natural = list[list[tuple[int, int, str]]]
 
 
 def run_of(timestamp: int, commit: str, workflow_id: int, run_attempt: int, place: str) -> str:
-    """The name of a run: its workflow's, else its commit and time, else the ``place`` that its records lie in."""
+    """Name a run by its workflow run and attempt, else by commit and time, else by the ``place`` of its records."""
     if workflow_id:
         return f"{workflow_id}.{run_attempt}"
     return f"{commit}@{timestamp or place}" if commit or timestamp else place
 
 
 def runs_of(points: Iterable[Point]) -> list[str]:
-    """The runs that measured ``points``, oldest first; without a time they are in the order of their names."""
+    """Return the runs that measured ``points``, oldest first; runs without a time are sorted by name."""
     begun: dict[str, int] = {}
     for point in points:
         begun[point.run] = min(point.timestamp, begun.get(point.run, point.timestamp))
@@ -143,7 +143,7 @@ def runs_of(points: Iterable[Point]) -> list[str]:
 
 
 def natural(name: str) -> Natural:
-    """A key that sorts paths and names as people do: ``run-2/a`` before ``run-10/a``."""
+    """Return a key that sorts names by the numbers in them: ``run-2/a`` before ``run-10/a``."""
     return [
         [
             (0, int(digits), "") if digits else (1, 0, text)
@@ -154,7 +154,7 @@ def natural(name: str) -> Natural:
 
 
 CASE_FACTS = ("anchor", "batch_size", "threads", "workload_config")
-"""The facts of a case; all others are its machine's."""
+"""Facts that describe the case; all other facts describe the machine."""
 _CASE_OWN = ("batch_size", "workload_config")
 _ANCHORED_OWN = ("batch_size", "threads", "workload_config")
 
@@ -162,10 +162,10 @@ _ANCHORED_OWN = ("batch_size", "threads", "workload_config")
 def comparable_facts(
     metric: str, machine: Mapping[str, str], benchmark: Mapping[str, str], metric_info: Mapping[str, str]
 ) -> dict[str, str]:
-    """The facts behind a point, from the ``extra_info`` of the first runner, of the benchmark and of the metric.
+    """Return the fingerprint of a point, from the ``extra_info`` of the first runner, the benchmark and the metric.
 
-    ``fingerprint_of`` in ``machine`` names the facts about the machine; a record of another tool has none. An anchored
-    metric has its anchor in their place.
+    ``fingerprint_of`` in ``machine`` lists the facts that describe the machine; records of other tools have no such
+    list. An anchored metric is compared by its anchor instead of the machine.
     """
     if metric == ANCHORED:
         return _named(("anchor",), metric_info) | _named(_ANCHORED_OWN, benchmark)
@@ -173,7 +173,7 @@ def comparable_facts(
 
 
 def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Where two maps of facts differ, as ``governor: powersave → performance``."""
+    """Describe the differences between two fingerprints, as in ``governor: powersave → performance``."""
     return [
         f"{name}: {old.get(name, 'not known')} → {new.get(name, 'not known')}"
         for name in sorted({*old, *new})
@@ -185,7 +185,7 @@ WORKLOAD_CHANGED = "the workload has changed under its name"
 
 
 def workload_changed(differs: Sequence[str]) -> bool:
-    """Whether the facts that differ are of what was measured, and not only of where."""
+    """Whether the workload itself differs, not just the machine it ran on."""
     return any(fact.startswith("workload_config: ") for fact in differs)
 
 
@@ -194,20 +194,20 @@ def _named(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dict
 
 
 KEPT_INFO = ("benchmark_values", "direction", "disturbed", "not_measured", "reason", "status")
-"""What a verdict may need; the rest are samples, by the hundred."""
+"""Keys of the metric's ``extra_info`` that a verdict may need; the rest are mostly samples, by the hundred."""
 
 
 def kept_info(about_metric: Mapping[str, str], torch: str) -> dict[str, str]:
-    """What a point remembers of a metric's extra_info, and the commit of PyTorch where it is known."""
+    """Return what a point keeps of a metric's ``extra_info``, and the commit of PyTorch where it is known."""
     kept = {name: about_metric[name] for name in KEPT_INFO if about_metric.get(name)}
     return kept | ({"torch": torch} if torch else {})
 
 
 def measured_values(metric: str, about_metric: Mapping[str, str], values: object) -> tuple[float, ...]:
-    """The numbers of a metric, as exact as they are known.
+    """Return the values of a metric, in double precision where the record kept it.
 
-    Harnesses report zero where they failed, and the database makes zero of null: of what is positive by nature, all
-    else is no measurement.
+    Values of zero and below are dropped from metrics that are positive by nature: harnesses report zero when they
+    fail, and the database turns null into zero.
     """
     numbers = finite_numbers(_exact_values(about_metric) or values)
     if numbers and min(numbers) <= 0 and is_positive(metric):
@@ -216,7 +216,7 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
 
 
 def finite_numbers(values: object) -> list[float]:
-    """The numbers among ``values`` that are ones, in text, too; null, which the database takes for 0, is none."""
+    """Return the finite numbers in ``values``, including those written as text; null does not count as 0."""
     if not isinstance(values, list):
         return []
     numbers = values if {*map(type, values)} == {float} else [_float_of(value) for value in values]
@@ -224,7 +224,7 @@ def finite_numbers(values: object) -> list[float]:
 
 
 def _exact_values(about_metric: Mapping[str, str]) -> object:
-    """The numbers as they were before they became Float32, where ``torchperf upload`` has kept them; else None."""
+    """Return the values from before the conversion to Float32, if ``torchperf upload`` kept them; else None."""
     if (text := about_metric.get("benchmark_values_exact")) is None:
         return None
     try:

@@ -1,8 +1,7 @@
-"""When a change of a metric matters: which way is better, from what size on, and how it is compared.
+"""When a change of a metric matters: which direction is better, the smallest relevant change, and how it is compared.
 
-The project's configuration goes first, then what the record says, what :mod:`torchperf_ci.metrics` knows, and the
-record's target. A metric of which none of them tells the direction is judged both ways, and no change of it is a
-regression.
+The project's configuration takes precedence, then the record, then :mod:`torchperf_ci.metrics`, then the record's
+target. If none of them gives the direction, changes both ways are reported and none is a regression.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MetricRule:
-    """``direction`` is ``up`` or ``down``, whichever is better, or empty where it is unknown: then nothing is red.
+    """How changes of a metric are judged.
 
+    ``direction`` is the better one, ``up`` or ``down``; empty where unknown, and then nothing is a regression.
     ``min_effect`` is the smallest relative change that matters, 0.03 for 3%.
     """
 
@@ -33,7 +33,7 @@ class MetricRule:
 
     @property
     def worse(self) -> int:
-        """1 where up is worse, -1 where down is, 0 where the direction is unknown."""
+        """1 if higher is worse, -1 if lower is worse, 0 if unknown."""
         return {DOWN: 1, UP: -1}.get(self.direction, 0)
 
 
@@ -44,11 +44,10 @@ def rule_of_metric(
     level: float | None = None,
     said: str = "",
 ) -> MetricRule:
-    """The rule of a metric. ``policy`` is the configuration's, by the metric's whole name.
+    """Return the rule of a metric.
 
-    ``said`` is the direction that its records say themselves, if they do.
-
-    A ``target`` other than 0 tells the direction from where the metric was, its ``level``, where nothing else does.
+    ``policy`` holds the configured rules by full metric name, ``said`` is the direction given in the records, if any.
+    If nothing else gives the direction, it is the one from ``level`` towards a nonzero ``target``.
     """
     given = policy.get(metric)
     direction = (given.direction if given else "") or said or direction_of(metric) or _towards(target, level)
@@ -56,16 +55,16 @@ def rule_of_metric(
 
 
 def said_direction(points: Sequence[Point]) -> str:
-    """Which way is better, as the newest point's record says in the ``direction`` of its metric; else empty."""
+    """Return the better direction as given by the newest record of the series; empty if it gives none."""
     said = points[-1].info.get("direction", "") if points else ""
     return said if said in (UP, DOWN) else ""
 
 
 def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] = ()) -> MetricRule:
-    """The rule of a metric, as the values of a series have it: the name does not tell everything.
+    """Adapt the rule of a metric to the values of a series, since the name does not tell everything.
 
-    An outcome with other numbers than 0 and 1 is an accuracy in the usual sense, a ratio; and there is no ratio to what
-    was mostly zero or below.
+    An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio. Values whose
+    median is zero or negative have no ratio and are compared as amounts.
     """
     kind = metric_rule.kind
     if kind == "outcome" and not _is_outcome((*old, *new)):
@@ -76,7 +75,7 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
 
 
 def numbers(points: Iterable[Point]) -> list[float]:
-    """The values of the points that have one."""
+    """Return the values of the points that have one."""
     return [point.value for point in points if point.value is not None]
 
 

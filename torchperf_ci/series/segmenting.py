@@ -1,4 +1,4 @@
-"""The past of many series, each judged as its kind demands."""
+"""Find the level changes of many series at once, each by the rules for its kind of metric."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _RunValue:
-    """The value of one run, the median of its points, and the indices in the series of those that it stands for."""
+    """The value of one run (the median of its points) and the indices of these points in the series."""
 
     value: float
     indices: Sequence[int]
@@ -53,7 +53,7 @@ class _PartRuns:
 
     @property
     def values(self) -> list[float]:
-        """One a run."""
+        """One value per run."""
         return [run.value for run in self.runs]
 
 
@@ -62,7 +62,7 @@ def segment_all(
     rule_of: Callable[[SeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
 ) -> list[SeriesHistory]:
-    """The changes of level of each series by at least ``min_effect``, in the order of ``points``."""
+    """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``."""
     parts = {name: parts_of(row) for name, row in points.items()}
     rows = [
         _row(name, rule, points[name], part)
@@ -88,7 +88,7 @@ def segment_all(
 
 
 def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: MachinePart) -> _PartRuns:
-    """Several points of one run are one value; of a file, each line is a run."""
+    """Merge the points of each run into one value; in a CSV file each line is a run."""
     found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
     for index in part.indices:
         point = points[index]
@@ -98,8 +98,8 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Mach
 
 
 def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _RunValue:
-    """A count and an outcome is one that a point has, which then tells about it."""
-    if len(known) == 1:  # as nearly always
+    """Merge the points of a run; a count or an outcome takes the value of one of them instead of an average."""
+    if len(known) == 1:  # nearly always
         ((value, index),) = known
         return _RunValue(value, [index])
     values = [value for value, _ in known]
@@ -119,7 +119,7 @@ def _value(point: Point, rule: MetricRule) -> float | None:
 
 
 def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
-    """Whether the newest run is one of this part."""
+    """Whether the newest run of the series belongs to this part."""
     return bool(row.runs) and row.runs[-1].indices[-1] == len(points) - 1
 
 
@@ -140,7 +140,7 @@ def _newest(
 
 
 def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
-    """The steps of all rows. Those that stand still, as most counts and outcomes do, are looked at one by one."""
+    """Yield the steps of all rows; ratios and amounts are segmented together, counts and outcomes one by one."""
     for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
         some = [row for row in rows if row.rule.kind == kind]
         yield from zip(some, find([row.values for row in some], min_effect), strict=True)
