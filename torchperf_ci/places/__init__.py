@@ -16,19 +16,19 @@ _STORE = ("chdb://", "clickhouse://")
 
 
 def is_api(target: str) -> bool:
-    """Whether ``target`` is an upload API, from which nothing can be read back."""
+    """Whether ``target`` is an upload API, which can only be written to."""
     return target.startswith(_API)
 
 
 def is_store(target: str) -> bool:
-    """Whether ``target`` is a store, not a place of files."""
+    """Whether ``target`` is a store instead of a place for files."""
     return target.startswith(_STORE)
 
 
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
-    """The place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
+    """Return the place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
 
-    Nothing is reached yet. Raises :class:`UsageError` where ``target`` is none of these.
+    This does not connect to anything. Raises :class:`UsageError` if ``target`` is none of these.
     """
     access = access or PlaceAccess()
     if target.startswith("s3://"):

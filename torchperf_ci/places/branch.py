@@ -1,7 +1,7 @@
-"""A branch of a git repository as a place: history without any infrastructure.
+"""A git branch as a place for records: history without any infrastructure.
 
-The user's checkout, its index, stash, references and hooks are not involved at all. What is old lies in packs
-(:mod:`torchperf_ci.places.packs`), which this place reads as the files that are in them.
+The user's checkout, index, stash, references and hooks are never touched. Old files lie in packs
+(:mod:`torchperf_ci.places.packs`), whose files this place reads as if they lay on the branch.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _READ_AT_ONCE = 500
-"""Files that are read under one deadline."""
+"""Files that share one deadline when they are read."""
 
 
 @dataclass(frozen=True)
 class BranchSnapshot:
-    """The branch as it was at one moment: its files, and the repository that gets their contents."""
+    """The branch at one moment: its files, and the repository that fetches their contents."""
 
     repository: DataRepository
     files: Mapping[str, BranchFile]
 
 
 class BranchPlace(RecordPlace):
-    """The files of a branch, of which there are none before the branch is made: whoever is the first to put makes it.
+    """The files of a branch, which the first put creates if it does not exist.
 
-    Each :meth:`put_all` adds one commit; writers never need to know of each other.
+    Each :meth:`put_all` adds one commit; concurrent writers need not know of each other.
     """
 
     def __init__(self, branch: str, remote: Remote, access: PlaceAccess) -> None:
@@ -61,9 +61,10 @@ class BranchPlace(RecordPlace):
 
     @classmethod
     def at(cls, target: str, access: PlaceAccess) -> BranchPlace:
-        """The place at ``branch:NAME[@REMOTE]``: ``origin`` or another remote of the checkout here, a URL or a path.
+        """Return the place at ``branch:NAME[@REMOTE]``.
 
-        Raises :class:`UsageError`.
+        The remote is one of the checkout in the working directory (default ``origin``), a URL or a path. Raises
+        :class:`UsageError`.
         """
         branch, _, remote = target.removeprefix("branch:").partition("@")
         check_keys([branch])
@@ -92,10 +93,10 @@ class BranchPlace(RecordPlace):
             return dict.fromkeys(bodies, error)
 
     def pack(self, first_kept: str) -> PackOutcome:
-        """Put what is of a month before ``first_kept`` (``YYYY-MM``) into packs, one a month.
+        """Move the files of months before ``first_kept`` (``YYYY-MM``) into packs, one per month.
 
-        A push puts the packs in the place of what is in them, all at once: it may be killed at any moment, and run
-        beside uploads and itself. Raises :class:`NotDeliveredError`.
+        A single push replaces the files by the packs, so this may be killed at any moment, and may run concurrently
+        with uploads and with itself. Raises :class:`NotDeliveredError`.
         """
 
         def replace_old(repository: DataRepository, tip: str) -> PackOutcome:
@@ -110,7 +111,7 @@ class BranchPlace(RecordPlace):
         return self._change(replace_old)
 
     def listed(self) -> dict[str, str]:
-        """Key → what stands for the content, of all that lies there now; packs are listed as such.
+        """Return the tag of the content by key, of all objects on the branch now; a pack is listed as one object.
 
         Raises :class:`PlaceUnreadableError`.
         """
@@ -118,7 +119,7 @@ class BranchPlace(RecordPlace):
         return {key: f"git:{file.blob}" for key, file in self._snapshot.files.items() if key != INDEX}
 
     def read(self, keys: Sequence[str]) -> Iterator[PlacedObject]:
-        """The objects of these keys in the state that was listed last; a pack is read as the files that are in it.
+        """Yield the objects of these keys in the state that was listed last; for a pack, the files in it.
 
         Raises :class:`PlaceUnreadableError`.
         """
@@ -130,7 +131,7 @@ class BranchPlace(RecordPlace):
         blobs = {key: snapshot.files[key].blob for key in regular}
         try:
             snapshot.repository.until(self._deadline()).bring(blobs.values())
-            for start in range(0, len(regular), _READ_AT_ONCE):  # whoever takes them may be slow
+            for start in range(0, len(regular), _READ_AT_ONCE):  # the consumer may be slow
                 part = regular[start : start + _READ_AT_ONCE]
                 contents = snapshot.repository.until(self._deadline()).read_all([blobs[key] for key in part])
                 for key, body in zip(part, contents, strict=True):
@@ -146,7 +147,7 @@ class BranchPlace(RecordPlace):
         yield from sorted({*listed}.difference(packs).union(packed))
 
     def get(self, key: str) -> bytes:
-        """From the state that :meth:`keys` saw last; of what is in a pack, its content."""
+        """Return the content in the state that :meth:`keys` saw last, also of a file in a pack."""
         snapshot = self._snapshot = self._snapshot or self._take()
         sources = [key] if key in snapshot.files else [*filter(is_pack, snapshot.files)]
         found = next((file for file in self.read(sources) if file.key == key), None)
@@ -180,7 +181,7 @@ class BranchPlace(RecordPlace):
             return DataRepository.create(Path(folder), self._branch, self._remote, deadline).committers()
 
     def _change(self, change: Callable[[DataRepository, str], _Result]) -> _Result:
-        """Do ``change`` on top of the branch's end, again and again while others are faster or nobody answers.
+        """Apply ``change`` to the tip of the branch; retry if another writer is faster or the remote does not answer.
 
         Raises :class:`NotDeliveredError`.
         """
@@ -198,7 +199,7 @@ class BranchPlace(RecordPlace):
     def _compare(
         self, repository: DataRepository, tip: str, bodies: Mapping[str, bytes]
     ) -> dict[str, PutOutcome]:
-        """What becomes of each body if nobody is faster."""
+        """Return the outcome for each body, provided that no other writer is faster."""
         kept = repository.files(tip) if tip else {}
         packed = _packed(repository, kept, bodies)
         files, folders = set(kept), {folder for path in kept for folder in _folders(path)}
@@ -248,12 +249,12 @@ def _on_top(
 
 
 def _moved(repository: DataRepository, tip: str | None) -> bool:
-    """Whether the branch is no longer as it was, however a server says so."""
+    """Whether the branch has moved meanwhile; servers report the rejected push in different ways."""
     return tip is not None and repository.tip() != tip
 
 
 def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
-    """What an object of the branch is read as."""
+    """Yield an object of the branch, or the files in it if it is a pack."""
     if body is None:
         yield PlacedObject(key, tag, b"", f"holds more than {mebibytes(MAX_BYTES)}; split it")
     elif not is_pack(key):
@@ -268,7 +269,7 @@ def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
 def _packed(
     repository: DataRepository, files: Mapping[str, BranchFile], keys: Iterable[str]
 ) -> dict[str, bytes]:
-    """The contents of those of the keys that are in packs; only packs with files of the same folders are read."""
+    """Return the contents of the keys that are in packs, reading only packs with files of the same folders."""
     if INDEX not in files:
         return {}
     index = read_index(repository.read(files[INDEX].blob))

@@ -1,4 +1,4 @@
-"""What git does for a data branch, in a bare repository of its own that holds as little as possible."""
+"""The git operations on a data branch, in a temporary bare repository that holds as little as possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINK = "120000"
 """The mode of a symbolic link, whose content is a path."""
 BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
 
-# Nothing that the user has set for working by hand may act here: no hook, no signature, no clean-up in the background.
+# The user's own git settings must not have any effect here: no hooks, no signatures, no background maintenance.
 _GIT_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("fetch.recurseSubmodules", "false"),
@@ -33,14 +33,14 @@ _GIT_SETTINGS = (
     ("push.recurseSubmodules", "no"),
 )
 _AT_ONCE = 16 * 2**20
-"""Bytes of file contents that git hands over in one piece."""
+"""Bytes of file contents that are read from git in one call."""
 _FETCHED_AT_ONCE = 20_000
-"""Files that are asked of the remote at once."""
+"""Files that are requested from the remote in one fetch."""
 
 
 @dataclass(frozen=True)
 class BranchFile:
-    """A file of the branch: the id of its content, and whether it is a link, which is never followed."""
+    """A file of the branch: the blob id of its content, and whether it is a symbolic link, which is never followed."""
 
     blob: str
     is_link: bool = False
@@ -48,14 +48,14 @@ class BranchFile:
 
 @dataclass(frozen=True)
 class DataRepository:
-    """The repository, and the branch that it stands for. What git cannot do raises :class:`GitError`."""
+    """A bare repository for one branch. All methods raise :class:`GitError` if git fails."""
 
     git: Git
     branch: str
 
     @classmethod
     def create(cls, folder: Path, branch: str, remote: Remote, deadline: Deadline) -> DataRepository:
-        """Make the repository in the empty ``folder``."""
+        """Create the repository in the empty ``folder``."""
         settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
         git = Git(folder, deadline, settings)
         git("init", "--quiet", "--bare", "--template=")
@@ -66,15 +66,15 @@ class DataRepository:
         return f"refs/heads/{self.branch}"
 
     def until(self, deadline: Deadline) -> DataRepository:
-        """The same with another time limit."""
+        """Return the same repository with another deadline."""
         return replace(self, git=replace(self.git, deadline=deadline))
 
     def tip(self) -> str:
-        """The commit at the branch's end on the remote; empty where there is no branch yet."""
+        """Return the commit at the tip of the remote branch; empty if the branch does not exist."""
         return self.git("ls-remote", "data", self._ref).partition(b"\t")[0].decode()
 
     def fetch(self) -> str:
-        """Bring the names of the newest state here, neither history nor contents; the commit, or empty."""
+        """Fetch the newest tree without history and contents; return its commit, empty if there is no branch."""
         if not self.tip():
             return ""
         less = ("--no-tags", "--depth=1", "--filter=blob:none")
@@ -82,23 +82,23 @@ class DataRepository:
         return self.git("rev-parse", BASE).decode().strip()
 
     def committers(self) -> set[str]:
-        """Who has made the commits of the branch, all of them. In a repository of its own: history comes with it."""
+        """Return the committers of the whole history. This fetches the history, so use a separate repository."""
         self.git("fetch", "--quiet", "--no-tags", "--filter=tree:0", "data", f"+{self._ref}:{BASE}")
         return set(self.git("log", "--format=%cn <%ce>", BASE).decode(errors="replace").splitlines())
 
     def files(self, commit: str) -> dict[str, BranchFile]:
-        """Every file in ``commit``, by its path."""
+        """Return every file in ``commit`` by its path."""
         listing = self.git("ls-tree", "-r", "-z", "--full-tree", commit).decode(errors="surrogateescape")
         entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
         parts = ((path, *about.split()) for about, _, path in entries)
         return {path: BranchFile(blob, mode == _LINK) for path, mode, kind, blob in parts if kind == "blob"}
 
     def read(self, blob: str) -> bytes:
-        """The content of a file, from the remote where it is not here yet."""
+        """Return the content of a file, fetching it if necessary."""
         return self.git("cat-file", "blob", blob)
 
     def bring(self, blobs: Collection[str]) -> None:
-        """Fetch contents that are not here yet, together: one by one, a network would be asked thousands of times."""
+        """Fetch missing contents in bulk: one by one would take thousands of network requests."""
         listing = self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
         missing = sorted({*blobs} - set(listing.decode().split()))
         git = replace(self.git, settings=(*self.git.settings, ("fetch.negotiationAlgorithm", "noop")))
@@ -108,7 +108,7 @@ class DataRepository:
             git("fetch", "--quiet", *less, "data", "--stdin", stdin=names)
 
     def read_all(self, blobs: Sequence[str]) -> Iterator[bytes | None]:
-        """The contents of files that are here, in their order; None of one that is larger than a file may be."""
+        """Yield the contents of files that have been fetched, in order; None for one above the size limit."""
         sizes = self.git("cat-file", "--batch-check=%(objectsize)", stdin="\n".join(blobs).encode())
         group: list[str] = []
         room = _AT_ONCE
@@ -135,7 +135,7 @@ class DataRepository:
             at = end + 1
 
     def commit(self, bodies: Mapping[str, bytes], parent: str) -> None:
-        """Make the commit that adds ``bodies`` to ``parent``."""
+        """Create the commit that adds ``bodies`` to ``parent``."""
         message = f"Add {len(bodies)} record file{'' if len(bodies) == 1 else 's'}"
         self._import(message, [f"from {parent}\n".encode()] if parent else [], bodies)
 
@@ -148,9 +148,9 @@ class DataRepository:
         *,
         keep_history: bool,
     ) -> None:
-        """Make the commit with the files of ``parent`` less those ``removed``, and with ``bodies``.
+        """Create the commit with the files of ``parent`` without ``removed``, plus ``bodies``.
 
-        Without its history, it is the branch's first commit.
+        Unless ``keep_history``, it becomes the first commit of the branch.
         """
         tree = self.git("rev-parse", f"{parent}^{{tree}}").decode().strip()
         start = f"from {parent}\n" if keep_history else f'M 040000 {tree} ""\n'
@@ -168,12 +168,12 @@ class DataRepository:
         self.git("fast-import", *arguments, stdin=b"".join([*stream, b"done\n"]))
 
     def push(self, parent: str) -> None:
-        """Make that commit the branch's end, if its end still is ``parent``."""
+        """Push the commit that was created, provided that the tip of the branch is still ``parent``."""
         self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", "data", f"{NEXT}:{self._ref}")
 
 
 def blob_id(body: bytes) -> str:
-    """The object id that git gives to a file of this content."""
+    """Return git's object id for a file with this content."""
     return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
 
 

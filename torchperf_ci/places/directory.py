@@ -1,4 +1,4 @@
-"""A directory as a place: on a laptop, on a shared disk, as an artifact."""
+"""A directory as a place for records: on a laptop, on a shared disk, as an artifact."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPORARY = "~"
-"""How temporary names end; no key does."""
+"""Suffix of temporary files; no key can end with it."""
 
 
 class DirectoryPlace(RecordPlace):
-    """One file an object, at the key's path below the directory, which is made when the first is put."""
+    """One file per object, at the key's path below the directory, which is created by the first put."""
 
     def __init__(self, directory: str | Path) -> None:
         self._root = Path(directory)
@@ -45,7 +45,7 @@ class DirectoryPlace(RecordPlace):
         raise ConflictError(msg)
 
     def keys(self) -> Iterator[str]:
-        """All files but those of git itself. Folders that are links are passed over: they may lead out of here."""
+        """Yield all files except git's own. Links to folders are skipped: they may lead out of the directory."""
         if not self._root.is_dir():
             msg = f"{self.name}: there is no such directory"
             raise PlaceUnreadableError(msg)
@@ -75,9 +75,9 @@ class DirectoryPlace(RecordPlace):
 
 
 def _create(path: Path, body: bytes) -> bool:
-    """Give ``path`` its whole content in one step, and only if nothing is there: a link, unlike a renaming, fails then.
+    """Create ``path`` with its whole content atomically; return False if it exists.
 
-    False when something is there.
+    Done by a hard link, which unlike renaming fails if the path exists.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
     try:

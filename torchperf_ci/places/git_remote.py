@@ -1,4 +1,4 @@
-"""Which repository a data branch lies in, and how this job may reach it."""
+"""Find the repository of a data branch, and the credentials with which this job can reach it."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import PlaceAccess
 
 
-# What a checkout's own settings say about reaching its remotes: actions/checkout keeps the job's token there.
+# Settings of a checkout that matter for reaching its remotes: actions/checkout stores the job's token there.
 _REMOTE_SETTING = re.compile(
     r"(http|credential|url|ssh|protocol)\.|core\.(sshcommand|gitproxy)\n", re.IGNORECASE
 )
 
 
 def reaching_settings(listing: bytes) -> list[GitSetting]:
-    """Of ``git config --list -z`` of a checkout, what helps to reach its remotes."""
+    """Select the settings needed to reach a checkout's remotes from the output of ``git config --list -z``."""
     entries = listing.decode(errors="surrogateescape").split("\0")
     parts = (entry.partition("\n") for entry in entries if _REMOTE_SETTING.match(entry))
     return [(key, value) for key, _, value in parts]
 
 
 def token_settings(token: str, server: str) -> list[GitSetting]:
-    """Show ``token`` to ``server`` (``https://github.com``), and to no other."""
+    """Return the git settings that send ``token`` to ``server`` (``https://github.com``) and to no other server."""
     credentials = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     parts = urlsplit(server)
     key = f"http.{parts.scheme}://{parts.netloc}/.extraheader"
     return [
         (key, ""),
         (key, f"AUTHORIZATION: basic {credentials}"),
-    ]  # the empty one forgets what is set elsewhere
+    ]  # the empty value resets what is set elsewhere
 
 
 LOCAL_SECONDS = 30.0
-"""For git to read a checkout's own settings."""
+"""Deadline for git to read a checkout's settings."""
 
 _ADDRESS = re.compile(r"[a-z0-9+]+://[^/]|[^/:\s-][^/:\s]*:")  # a URL, or HOST:PATH as ssh has it
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A repository's URL or absolute path, and the settings of git that help to reach it."""
+    """A repository's URL or absolute path, and the git settings needed to reach it."""
 
     url: str
     settings: Sequence[GitSetting] = field(default=(), repr=False)
 
 
 def locate_remote(given: str, access: PlaceAccess) -> Remote:
-    """The remote that the checkout in the working directory calls ``given``, else a URL, else a path.
+    """Return the remote named ``given`` of the checkout in the working directory; else ``given`` is a URL or a path.
 
-    Nothing is reached yet. Raises :class:`UsageError`.
+    This does not connect to anything. Raises :class:`UsageError`.
     """
     here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
     url = _configured(here, given) or _address(given)
@@ -73,7 +73,7 @@ def locate_remote(given: str, access: PlaceAccess) -> Remote:
 
 
 def _configured(here: Git, name: str) -> str:
-    """The URL of the checkout's remote; empty where it has none of this name. A relative one is made absolute."""
+    """Return the URL of the checkout's remote, with a relative path made absolute; empty if there is no such remote."""
     try:
         url = here("config", "--get", f"remote.{name}.url").decode().strip()
         top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
@@ -102,7 +102,7 @@ def _address(given: str) -> str:
 
 
 def _split(url: str) -> SplitResult:
-    """Raises :class:`UsageError`, which does not repeat the URL: it may hold a credential, wherever it comes apart."""
+    """Split a URL. Raises :class:`UsageError`, which never quotes the URL, since it may contain a credential."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -113,12 +113,12 @@ def _split(url: str) -> SplitResult:
 def _checkout_settings(here: Git) -> list[GitSetting]:
     try:
         return reaching_settings(here("config", "--local", "--includes", "--list", "-z"))
-    except GitError:  # there is no checkout here, and it may not need one
+    except GitError:  # there is no checkout, and the remote may not need one
         return []
 
 
 def _token_for(url: str, access: PlaceAccess) -> list[GitSetting]:
-    """The settings that show the job's token to the job's own server, whatever else is to be reached."""
+    """Return the settings that send the job's token; none unless ``url`` is on the job's own GitHub server."""
     server = github_server(os.environ)
     if not access.git_token or _split(url)[:2] != _split(server)[:2]:
         return []

@@ -1,4 +1,4 @@
-"""AWS credentials for a GitHub job that has none: its OIDC token, exchanged by STS directly.
+"""AWS credentials for a GitHub job without secrets: the job's OIDC token, exchanged by STS.
 
 https://docs.github.com/actions/reference/security/oidc
 https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import PlaceAccess
 
 TIMEOUT = 15.0
-"""Seconds that one answer may take."""
+"""Seconds to wait for one response."""
 TOTAL = 60.0
-"""Seconds for the job's token, tries included."""
+"""Seconds to obtain the job's token, retries included."""
 _TRY_AGAIN = {
     HTTPStatus.OK,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -42,7 +42,7 @@ _TRY_AGAIN = {
 
 
 class WebIdentity(CredentialProvider):
-    """The job's own identity as a source of credentials for botocore, which has them renewed before they expire."""
+    """Provides botocore with credentials from the job's identity; botocore renews them before they expire."""
 
     METHOD = CANONICAL_NAME = "custom-github-oidc"
 
@@ -51,12 +51,12 @@ class WebIdentity(CredentialProvider):
         self._role, self._access = role, access
 
     def load(self) -> RefreshableCredentials:
-        """Raises :class:`CredentialsError`, now and when the credentials are renewed."""
+        """Return the credentials. Raises :class:`CredentialsError`, also later when they are renewed."""
         return RefreshableCredentials.create_from_metadata(
             self._obtain(),
             refresh_using=self._obtain,
             method=self.METHOD,
-            # Short sessions would otherwise be renewed at every request: botocore begins 15 minutes before the end.
+            # botocore starts to renew 15 minutes before the end, so a short session would be renewed at every request.
             advisory_timeout=min(900, self._access.duration // 3),
             mandatory_timeout=min(600, self._access.duration // 6),
         )
@@ -93,7 +93,7 @@ class WebIdentity(CredentialProvider):
         }
 
     def _sts(self) -> STSClient:
-        """A client that signs nothing: the token is the proof."""
+        """Create an STS client that does not sign its requests: the token is the proof of identity."""
         session = boto3.Session()
         return session.client(
             "sts",
@@ -109,7 +109,7 @@ class WebIdentity(CredentialProvider):
 
 
 def job_token(audience: str, environ: Mapping[str, str]) -> str:
-    """The OIDC token of this job for ``audience``, valid for minutes. Raises :class:`CredentialsError`."""
+    """Return this job's OIDC token for ``audience``, valid for a few minutes. Raises :class:`CredentialsError`."""
     try:
         url = environ["ACTIONS_ID_TOKEN_REQUEST_URL"]
         request_token = environ["ACTIONS_ID_TOKEN_REQUEST_TOKEN"]
@@ -119,7 +119,7 @@ def job_token(audience: str, environ: Mapping[str, str]) -> str:
             "id-token: write` (a pull request from a fork never has it), or leave the role out to use other credentials"
         )
         raise CredentialsError(msg) from None
-    request = urllib.request.Request(  # noqa: S310  # the runner itself gives the URL
+    request = urllib.request.Request(  # noqa: S310  # the URL comes from the runner itself
         f"{url}{'&' if '?' in url else '?'}audience={quote(audience, safe='')}",
         headers={"Authorization": f"Bearer {request_token}", "Accept": "application/json"},
     )

@@ -1,4 +1,4 @@
-"""Pack a data branch: what of it is old enough, by which commit, and what becomes of its history."""
+"""Pack a data branch: which files are old enough, the commit that packs them, and whether its history is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PackOutcome:
-    """How many files went into which packs."""
+    """The number of files that were packed, and the names of the packs."""
 
     files: int = 0
     packs: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class PackOutcome:
 
 @dataclass(frozen=True)
 class _PackedMonth:
-    """The packs of a month, the folders of what is in each, the paths that go, and how many of these are new."""
+    """One month: its packs, the folders of the files in each, the paths to remove, and how many files are new in them."""
 
     packs: Mapping[str, bytes]
     folders: Mapping[str, set[str]]
@@ -49,7 +49,7 @@ class _PackedMonth:
 
 @dataclass(frozen=True)
 class BranchPacking:
-    """The packing of a branch as it is in ``commit``: of all that is of a month before ``first_kept``."""
+    """Packs the files of a branch at ``commit`` that are from months before ``first_kept``."""
 
     repository: DataRepository
     commit: str
@@ -57,10 +57,10 @@ class BranchPacking:
     first_kept: str
 
     def prepare(self, committers: Callable[[], set[str]]) -> PackOutcome:
-        """Make the commit, if there is anything to pack.
+        """Create the commit, if there is anything to pack.
 
-        It is the first one of the branch, without history, where ``committers`` are torchperf alone: packs save nothing
-        where the history keeps what is in them. Commits of others stay.
+        If torchperf is the only committer, the commit starts the branch anew: packing would save nothing if the history
+        still held the packed files. A history with commits of others is kept.
         """
         months = [self._pack(month, paths) for month, paths in sorted(self._old().items())]
         count = sum(month.files for month in months)
@@ -76,7 +76,11 @@ class BranchPacking:
         return PackOutcome(count, tuple(packs))
 
     def _pack(self, month: str, paths: Sequence[str]) -> _PackedMonth:
-        """Of a file that is in a pack as well, the same content goes; other content stays, a conflict for readers."""
+        """Pack the files of one month.
+
+        A file whose content is in a pack already is removed. One with other content than in the pack stays, so that
+        readers report the conflict.
+        """
         kept, sound, damaged = self._kept(month)
         loose = [
             file
@@ -107,9 +111,10 @@ class BranchPacking:
         return write_index(folders)
 
     def _old(self) -> dict[str, list[str]]:
-        """Month → the paths of what is old. One file of a folder is asked: a job's were measured at one time.
+        """Return the paths of old files by month.
 
-        It is the last by its name: of what was judged, that are verdicts, which have times.
+        Only the last file of each folder is read: the files of a job were measured at one time, and among judged
+        results the last file by name is that of the verdicts, which have timestamps.
         """
         folders: dict[str, list[str]] = defaultdict(list)
         for path in filter(self._is_packable, sorted(self.files)):
@@ -126,7 +131,7 @@ class BranchPacking:
         return is_records and not path.startswith("packed/") and is_safe_key(path)
 
     def _read(self, paths: Sequence[str]) -> Iterator[PlacedObject]:
-        """Those of the files that are not too large."""
+        """Yield the files that are within the size limit."""
         blobs = [self.files[path].blob for path in paths]
         self.repository.bring(blobs)
         for path, blob, body in zip(paths, blobs, self.repository.read_all(blobs), strict=True):
@@ -134,9 +139,9 @@ class BranchPacking:
                 yield PlacedObject(path, f"git:{blob}", body)
 
     def _kept(self, month: str) -> tuple[dict[str, PlacedObject], list[str], list[str]]:
-        """What is in the packs of the month, and which of these are sound and which damaged: nobody touches those.
+        """Return the files in the month's packs by key, the intact packs, and the damaged ones, which are left alone.
 
-        Compressed, since all of a month may be much.
+        The files are compressed, since a whole month may be large.
         """
         kept: dict[str, PlacedObject] = {}
         sound, damaged = [], []

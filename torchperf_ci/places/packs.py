@@ -1,9 +1,9 @@
-"""Packs: the record files of a month as one object, in which each keeps its key and its content.
+"""Read and write packs: all record files of a month in one object, each with its key and content.
 
-A pack is ``packed/YYYY-MM.tar.gz``; a month that is too large for one goes on in ``packed/YYYY-MM.2.tar.gz``. Its first
-member says of each file what its tag was before, which tells a reader what it has read already. The rest are the files
-under their keys, not compressed by themselves: ``tar -xf`` gives them back. ``packed/index`` names the folders that
-have files in packs.
+A pack is ``packed/YYYY-MM.tar.gz``; a month that is too large continues in ``packed/YYYY-MM.2.tar.gz``. The first
+member lists the tag that each file had before, so that readers know what they have read already. The others are the
+files under their keys, uncompressed: ``tar -xf`` restores them. ``packed/index`` lists the folders that have files in
+packs.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ if TYPE_CHECKING:
 
 INDEX = "packed/index"
 PACK_BYTES = 256 * 2**20
-"""Of the files in one pack, as they are in it; fifty times what the pack takes."""
+"""Most bytes of files in one pack, uncompressed; the pack itself is about fifty times smaller."""
 _MOST_UNPACKED = 2 * PACK_BYTES
 _TAGS = "tags"
-"""The name of the first member: lines of a file's tag, a space and its key."""
+"""Name of the first member, whose lines are a file's tag, a space and its key."""
 _PACK = re.compile(r"packed/(\d{4}-\d{2})(\.\d+)?\.tar\.gz")
 _TIMESTAMP = re.compile(rb'"timestamp":\s*"?(\d{1,12})\b')
 
 
 def is_pack(key: str) -> bool:
-    """Whether an object is a pack, by its name."""
+    """Whether the key is the name of a pack."""
     return bool(_PACK.fullmatch(key))
 
 
 def month_of_pack(key: str) -> str:
-    """``YYYY-MM`` of a pack's name."""
+    """Return the month ``YYYY-MM`` in the name of a pack; empty for other keys."""
     found = _PACK.fullmatch(key)
     return found[1] if found else ""
 
 
 def month_of_content(body: bytes) -> str:
-    """``YYYY-MM`` in UTC of the newest ``timestamp`` in records or verdicts; empty where there is none."""
+    """Return the month ``YYYY-MM`` (UTC) of the newest ``timestamp`` in records or verdicts; empty without one."""
     seconds = map(int, _TIMESTAMP.findall(unpacked(body, MAX_BYTES)))
     newest = max((each for each in seconds if each <= LATEST_SECOND), default=0)
     return f"{datetime.datetime.fromtimestamp(newest, datetime.timezone.utc):%Y-%m}" if newest else ""
 
 
 QUARTER = 3
-"""Months that are left as they are, beside the one that has begun."""
+"""Months before the current one that are not packed."""
 
 
 def month_before(day: datetime.date, months: int) -> str:
-    """``YYYY-MM`` of so many months before that of ``day``."""
+    """Return the month ``YYYY-MM`` that is ``months`` months before that of ``day``."""
     count = day.year * 12 + day.month - 1 - months
     return f"{count // 12:04d}-{count % 12 + 1:02d}"
 
 
 def pack_names(month: str) -> Iterator[str]:
-    """The keys of the packs of a month, as many as are needed."""
+    """Yield the keys for the packs of a month, without end."""
     yield f"packed/{month}.tar.gz"
     yield from (f"packed/{month}.{number}.tar.gz" for number in count(2))
 
 
 def write_packs(files: Iterable[PlacedObject]) -> Iterator[tuple[bytes, list[str]]]:
-    """The packs of a month: content, and the keys of the files in it. The same files make the same bytes."""
+    """Yield the packs of a month: the content, and the keys of the files in it. Equal files give equal bytes."""
     for part in _parts(sorted(files, key=lambda file: file.key)):
         content = _write_pack(part)
-        # What they were made of is deleted, so that nobody could mend what went wrong here.
+        # The original files are deleted afterwards, so an error here could never be repaired.
         if not all(was == now for was, now in zip(part, read_pack("", content), strict=True)):
             msg = "a pack does not hold what was put into it"
             raise AssertionError(msg)
@@ -83,7 +83,7 @@ def write_packs(files: Iterable[PlacedObject]) -> Iterator[tuple[bytes, list[str
 
 
 def _parts(files: Iterable[PlacedObject]) -> Iterator[list[PlacedObject]]:
-    """The files, unpacked, as many at a time as a pack may have."""
+    """Yield the decompressed files in groups that fit into one pack each."""
     part: list[PlacedObject] = []
     size = 0
     for stored in files:
@@ -112,7 +112,7 @@ def _write_pack(files: Sequence[PlacedObject]) -> bytes:
 
 
 def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
-    """The files of a pack, one after the other. Raises :class:`UnfitObjectError`, whatever came before it."""
+    """Yield the files of a pack. Raises :class:`UnfitObjectError` for a damaged pack, possibly after some files."""
     try:
         check_bytes(len(content))
         with gzip.open(io.BytesIO(content)) as stream:
@@ -144,7 +144,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[PlacedObject]:
 
 
 class _LimitedReader(io.RawIOBase):
-    """Reads what a pack unpacks to, and no more of it than a pack of ours has."""
+    """Reads a decompressed pack, and refuses one that is larger than torchperf ever writes."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
@@ -162,18 +162,18 @@ class _LimitedReader(io.RawIOBase):
         return data
 
     def read_to_end(self) -> None:
-        """Only at its end is the sum of a pack's content checked."""
+        """Read the rest, because gzip verifies the checksum at the end only."""
         while self.read(2**20):
             pass
 
 
 def folder_of(key: str) -> str:
-    """The folder of an object: that of one job, of which all was measured at one time."""
+    """Return the folder of an object, which holds the files of one job."""
     return key.rpartition("/")[0]
 
 
 def read_index(content: bytes) -> dict[str, set[str]]:
-    """Folder → the packs that have files of it."""
+    """Return the packs that have files of a folder, by folder."""
     packs: dict[str, set[str]] = defaultdict(set)
     for line in content.decode(errors="replace").splitlines():
         pack, _, folder = line.partition(" ")
@@ -183,6 +183,6 @@ def read_index(content: bytes) -> dict[str, set[str]]:
 
 
 def write_index(packs: Mapping[str, Iterable[str]]) -> bytes:
-    """The index of packs, by folder."""
+    """Return the content of the index, from the packs by folder."""
     lines = sorted(f"{pack} {folder}\n" for folder, names in packs.items() for pack in names)
     return "".join(lines).encode()

@@ -1,4 +1,4 @@
-"""What every place has in common: its interface, its keys, when two contents are the same, and credentials."""
+"""The interface of places for record files, and what they share: keys, comparison of contents, and credentials."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 def _ignore_secret(_secret: str) -> None:
-    """Outside a job there is no log to keep secrets out of."""
+    """Do nothing: outside of a job there is no log that could expose secrets."""
 
 
 @dataclass(frozen=True)
 class PlaceAccess:
-    """Credentials and limits. The default is what the machine has by itself, or anonymous where it has nothing.
+    """Credentials and limits. The default is the machine's own credentials, or anonymous access if it has none.
 
-    ``mask`` is told each secret that is obtained, before it is used, so that a job's log never shows it.
+    ``mask`` is called with each secret before its first use, so that a job's log never shows it.
     """
 
     deadline: float = 300.0
-    """Most seconds that one call of a place may take, retries included."""
+    """Most seconds that one call to a place may take, retries included."""
 
     region: str | None = None
     endpoint: str | None = None
-    """URL of another S3 than that of AWS; else ``AWS_ENDPOINT_URL`` holds, as everywhere."""
+    """URL of an S3 service other than AWS; by default that of ``AWS_ENDPOINT_URL``."""
 
     role: str | None = None
     """ARN of a role to assume with the job's OIDC token; needs ``id-token: write``."""
 
     session_name: str = "torchperf"
     duration: int = 3600
-    """Seconds that the role's credentials last; 900 to the role's own maximum. They are renewed in time."""
+    """Lifetime of the role's credentials in seconds, from 900 to the role's maximum; they are renewed in time."""
 
     audience: str = "sts.amazonaws.com"
 
     git_token: str = field(default="", repr=False)
-    """Token for the job's own GitHub server; else git finds credentials as it always does."""
+    """Token for the job's own GitHub server; without one git looks for credentials as usual."""
 
     mask: Callable[[str], None] = field(default=_ignore_secret, repr=False)
 
@@ -59,7 +59,7 @@ class UploaderCredentials:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], mask: Callable[[str], None]) -> UploaderCredentials:
-        """From ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``; raises :class:`CredentialsError` without them."""
+        """Read ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``. Raises :class:`CredentialsError` without them."""
         username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
         if not (username and password):
             msg = "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD"
@@ -69,14 +69,14 @@ class UploaderCredentials:
 
 
 def is_gzip(body: bytes) -> bool:
-    """Whether ``body`` says that it is compressed."""
+    """Whether ``body`` starts like a gzip file."""
     return body.startswith(b"\x1f\x8b")
 
 
 def same_content(body: bytes, kept: bytes) -> bool:
-    """Whether what is ``kept`` holds the same bytes as ``body``, compressed or not.
+    """Whether ``kept`` and ``body`` are the same once decompressed.
 
-    Two versions of zlib compress the same text differently, and what is resumed on another machine is still the same.
+    Versions of zlib compress the same text differently, and an upload may be resumed on another machine.
     """
     if body == kept:
         return True
@@ -85,7 +85,7 @@ def same_content(body: bytes, kept: bytes) -> bool:
 
 
 def unpacked(body: bytes, limit: int) -> bytes:
-    """At most ``limit`` bytes of what ``body`` holds: what others have kept may unpack to any size."""
+    """Return at most ``limit`` bytes of the decompressed ``body``, which may come from others and have any size."""
     if not is_gzip(body):
         return body
     try:
@@ -104,8 +104,8 @@ _UNSAFE_IN_KEY = re.compile(r"[^A-Za-z0-9._=-]")
 def check_keys(keys: Iterable[str]) -> None:
     """Raise :class:`UnsafeKeyError` for the first key that is not safe everywhere.
 
-    Safe is a relative path of letters and digits of ASCII and ``. _ = -``: no place, URL, glob, shell or database
-    reads anything into these. A part is not empty, not ``.`` or ``..``, and not ``.git``, which git does not take.
+    A safe key is a relative path of ASCII letters, digits and ``. _ = -``, which have no special meaning to any place,
+    URL, glob, shell or database. No part is empty, ``.``, ``..`` or ``.git``, which git refuses.
     """
     for key in keys:
         problem = _key_problem(key)
@@ -118,7 +118,7 @@ def check_keys(keys: Iterable[str]) -> None:
 
 
 def is_safe_key(key: str) -> bool:
-    """Whether :func:`check_keys` passes it."""
+    """Whether :func:`check_keys` accepts the key."""
     return not _key_problem(key)
 
 
@@ -138,12 +138,12 @@ def _key_problem(key: str) -> str:
 
 PutResult = Literal["written", "already there"]
 PutOutcome = PutResult | ConflictError | NotDeliveredError
-"""What became of one of several objects; an error is given back, not raised, since the others go on."""
+"""The outcome for one of several objects; an error is returned instead of raised, so that the others continue."""
 
 
 @dataclass(frozen=True)
 class PlacedObject:
-    """An object that lies somewhere. ``tag`` stands for its content; ``unfit`` says why it has none."""
+    """An object in a place. ``tag`` identifies its content; ``unfit`` is the reason if the content cannot be used."""
 
     key: str
     tag: str
@@ -152,19 +152,19 @@ class PlacedObject:
 
     @classmethod
     def of(cls, key: str, body: bytes) -> PlacedObject:
-        """An object whose tag is the digest of its body."""
+        """Return the object with the digest of its body as the tag."""
         return cls(key, f"sha256:{hashlib.sha256(body).hexdigest()}", body)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size of the body in bytes."""
         return len(self.body)
 
 
 class RecordPlace(ABC):
-    """Somewhere to keep immutable objects by key; ``name`` says where, for people, without any credential.
+    """A place for immutable objects, by key. ``name`` describes it for people, without credentials.
 
-    A key is a relative path of safe characters (see :mod:`torchperf_ci.places.place`),
+    A key is a relative path of safe characters (see :func:`check_keys`), such as
     ``v3/{repo}/{workflow_id}/{job_id}/{file}``.
     """
 
@@ -172,17 +172,17 @@ class RecordPlace(ABC):
 
     @abstractmethod
     def put(self, key: str, body: bytes) -> PutResult:
-        """Keep ``body`` under ``key``, unless something is there already: whoever comes first wins, without a race.
+        """Store ``body`` under ``key`` unless the key exists: of concurrent writers exactly the first one succeeds.
 
-        The same content already there is success. Raises :class:`ConflictError` for different content,
-        :class:`NotDeliveredError` when the place cannot be reached or refuses within its deadline, and
-        :class:`UnsafeKeyError` for a key that is no safe relative path.
+        An existing object with the same content counts as success. Raises :class:`ConflictError` for different
+        content, :class:`NotDeliveredError` if the place cannot be reached or refuses within the deadline, and
+        :class:`UnsafeKeyError` for an unsafe key.
         """
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        """:meth:`put` each body under its key, under one deadline; one that fails does not stop the others.
+        """:meth:`put` each body under its key with one deadline for all; a failure does not stop the others.
 
-        Raises :class:`UnsafeKeyError`, and then nothing is written.
+        Raises :class:`UnsafeKeyError` before anything is written.
         """
         check_keys(bodies)
         return {key: self._outcome(key, body) for key, body in bodies.items()}
@@ -195,12 +195,12 @@ class RecordPlace(ABC):
 
     @abstractmethod
     def keys(self) -> Iterator[str]:
-        """All keys, each once, in the place's own order. Raises :class:`PlaceUnreadableError`."""
+        """Yield each key once, in the place's own order. Raises :class:`PlaceUnreadableError`."""
 
     @abstractmethod
     def get(self, key: str) -> bytes:
-        """What was put under ``key``, to the byte.
+        """Return the exact content that was put under ``key``.
 
-        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its :class:`UnfitObjectError` for what is no
-        object of records, but too large or a link.
+        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its subclass :class:`UnfitObjectError` for an
+        object that is too large or a link.
         """

@@ -1,4 +1,4 @@
-"""An S3 bucket as a place: conditional puts, so that of several writers of one key exactly one wins.
+"""An S3 bucket as a place for records: conditional puts, so that exactly one of several writers of a key succeeds.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 WORKERS = 16
-"""Requests at a time: they wait for the network most of the time."""
+"""Concurrent requests; they mostly wait for the network."""
 CONNECTIONS = 64
-"""Connections that stay open: of WORKERS, or of a receiver, which puts for as many clients at a time."""
+"""Size of the connection pool: enough for WORKERS, and for a receiver that puts for as many clients at once."""
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 30.0
 ATTEMPTS = 5
@@ -55,13 +55,13 @@ _deadline: ContextVar[Deadline | None] = ContextVar("_deadline", default=None)
 
 
 class OutOfTimeError(Exception):
-    """The deadline passed before the next attempt."""
+    """The deadline passed before the next attempt of a request."""
 
 
 def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
-    """A client for any number of threads, and whether it is anonymous since no credentials were found.
+    """Return a thread-safe client, and whether it is anonymous because no credentials were found.
 
-    A role is assumed here. Raises :class:`CredentialsError`.
+    This assumes the role, if there is one. Raises :class:`CredentialsError`.
     """
     session = botocore.session.Session()
     if access.role:
@@ -91,7 +91,7 @@ def _config(*, anonymous: bool) -> Config:
 
 @contextmanager
 def requests_until(deadline: Deadline) -> Iterator[None]:
-    """No attempt of a request, the first or a further one, is begun inside after ``deadline``."""
+    """Inside the block, no attempt of a request, first or retry, starts after ``deadline``."""
     token = _deadline.set(deadline)
     try:
         yield
@@ -100,7 +100,7 @@ def requests_until(deadline: Deadline) -> Iterator[None]:
 
 
 def _stop_when_late(**_event: Any) -> None:
-    """Raise :class:`OutOfTimeError`, which botocore does not try again, between its own attempts."""
+    """Raise :class:`OutOfTimeError`, which botocore does not retry, before an attempt that would be late."""
     deadline = _deadline.get()
     if deadline and not deadline.left:
         raise OutOfTimeError
@@ -135,17 +135,17 @@ _ANONYMOUS = (
 
 
 def error_code(error: Exception) -> str:
-    """S3's word for the error, ``PreconditionFailed`` say; empty for what is no answer of S3."""
+    """Return S3's error code, such as ``PreconditionFailed``; empty if the error did not come from S3."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the credentials in use are not allowed to do that."""
+    """Whether S3 refused the request because of missing permissions."""
     return error_code(error) in {"AccessDenied", "403"}
 
 
 def explain_s3_error(error: Exception, where: str, action: str, *, anonymous: bool) -> str:
-    """One sentence: where ``action`` (``s3:PutObject``) failed, why, and what to do."""
+    """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""
     if isinstance(error, ClientError):
         advice = _ADVICE.get("AccessDenied" if is_refusal(error) else error_code(error), "").format(
             action=action
@@ -169,7 +169,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
 
 
 class S3Place(RecordPlace):
-    """The objects of a bucket below a prefix, which is not part of their keys here."""
+    """The objects of a bucket below a prefix, which is not part of their keys."""
 
     def __init__(self, bucket: str, prefix: str, access: PlaceAccess) -> None:
         self._bucket, self._prefix, self._access = bucket, f"{prefix}/" if prefix else "", access
@@ -179,7 +179,7 @@ class S3Place(RecordPlace):
 
     @classmethod
     def at(cls, target: str, access: PlaceAccess) -> S3Place:
-        """The place at ``s3://BUCKET[/PREFIX]``; raises :class:`UsageError`."""
+        """Return the place at ``s3://BUCKET[/PREFIX]``. Raises :class:`UsageError`."""
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
@@ -197,7 +197,7 @@ class S3Place(RecordPlace):
         check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)
         try:
-            self._client()  # once for all: a role that cannot be assumed is not asked for again at each object
+            self._client()  # once for all objects, so that a role that cannot be assumed fails only once
         except NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
@@ -218,7 +218,7 @@ class S3Place(RecordPlace):
         with self._explained(PlaceUnreadableError, self.name, "s3:ListBucket"):
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 for entry in page.get("Contents", ()):
-                    if not entry["Key"].endswith("/"):  # a folder that somebody made in a console
+                    if not entry["Key"].endswith("/"):  # a folder that was created in a console
                         yield entry["Key"].removeprefix(self._prefix)
 
     def get(self, key: str) -> bytes:
@@ -236,7 +236,7 @@ class S3Place(RecordPlace):
         return "written" if written else self._compare(key, body, deadline)
 
     def _create(self, key: str, body: bytes, deadline: Deadline) -> bool:
-        """False when something is there. Another writer's put of the key still going on is waited for."""
+        """Create the object; return False if the key exists. Waits for another writer's put of it to finish."""
         headers: Any = {"ContentType": "application/json"}
         if is_gzip(body):
             headers["ContentEncoding"] = "gzip"
