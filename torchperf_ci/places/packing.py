@@ -39,7 +39,7 @@ class PackOutcome:
 
 @dataclass(frozen=True)
 class _PackedMonth:
-    """One month: its packs, the folders of the files in each, the paths to remove, and how many files are new in them."""
+    """One month: its packs, the folders of the files in each, the paths to remove, and the number of new files."""
 
     packs: Mapping[str, bytes]
     folders: Mapping[str, set[str]]

@@ -1,1 +1,1 @@
-"""Keep what uploaders send: the server side of an upload API."""
+"""``torchperf receive``: the server side of an upload API."""

@@ -1,7 +1,7 @@
-"""The server side of an upload API: one POST keeps one object that nobody has kept before.
+"""The upload API as an AWS Lambda function: each POST stores one object, unless its key exists.
 
-:func:`handler` is it as an AWS Lambda function; :mod:`torchperf_ci.receive.upload_api` is it in a server of one's own.
-docs/receiving.md has the requests and the answers.
+:mod:`torchperf_ci.receive.upload_api` is the same API in a server of your own; docs/receiving.md describes the requests
+and responses.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import RecordPlace, UploaderCredentials
 
 LambdaEvent = Mapping[str, Any]
-"""What AWS hands to a function."""
+"""The event that AWS passes to a function."""
 
 
 def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> UploadResponse:
-    """Answer the request ``body``: its ``content`` is kept under its ``s3_path``, or the response says why not."""
+    """Store the ``content`` of a request under its ``s3_path``, or return a response that says why not."""
     try:
         return keep(read_request(body, accepted), place)
     except RefusedRequestError as refused:
@@ -44,8 +44,9 @@ def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> U
 def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """Answer a function URL's event (payload format 2.0) with a response of the same format.
 
-    The environment has the place in ``TORCHPERF_TO``, and :func:`accepted_credentials`. Without them it raises
-    :class:`UsageError`: an alarm on the function's errors should ring, uploaders cannot help.
+    The place comes from ``TORCHPERF_TO``, the credentials from :func:`accepted_credentials`. Raises
+    :class:`UsageError` without them: this should trigger an alarm on the function's errors, since uploaders cannot
+    help.
     """
     place, accepted = _set_up()
     try:
@@ -63,7 +64,7 @@ def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
 
 @lru_cache(maxsize=1)
 def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
-    """Once for all the events that an instance of the function gets: connections stay open in between."""
+    """Set up once per instance of the function, so that connections stay open between events."""
     target = os.environ.get("TORCHPERF_TO")
     if not target:
         msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
@@ -72,7 +73,7 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
 
 
 def _client(event: LambdaEvent) -> str:
-    """The address that the request came from, if the event tells it."""
+    """Return the client's address, or ``-`` if the event does not have it."""
     return str(event.get("requestContext", {}).get("http", {}).get("sourceIp", "-"))
 
 

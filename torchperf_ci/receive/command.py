@@ -1,4 +1,4 @@
-"""``torchperf receive``: a server that has the upload API, at any path, and nothing else."""
+"""The command ``torchperf receive``: a server with the upload API at every path, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def receive_command(options: ReceiveOptions) -> int:
-    """Serve until SIGTERM or SIGINT, and then finish what has begun."""
+    """Serve until SIGTERM or SIGINT, then finish the requests that have begun."""
     if not options.to:
         msg = "say where to keep what is received: --to s3://BUCKET[/PREFIX] or a directory"
         raise UsageError(msg)
@@ -45,7 +45,7 @@ def receive_command(options: ReceiveOptions) -> int:
 
 
 def receiving_app(api: UploadReceiver) -> ASGIApp:
-    """``api`` at any path."""
+    """Return an application that serves ``api`` at every path."""
     route = Route("/{path:path}", api.upload, methods=["POST"])
     return Starlette(
         routes=[route], middleware=[Middleware(CaughtBugs)], exception_handlers={HTTPException: _refused}

@@ -1,4 +1,4 @@
-"""Names and passwords of those who may do something here."""
+"""Check the credentials of clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
-    """What uploaders have to send. Raises :class:`UsageError` where the environment does not say."""
+    """Return the credentials that uploaders must send. Raises :class:`UsageError` if the environment has none."""
     username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
     if not (username and password):
         msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
@@ -23,16 +23,16 @@ def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
 
 
 def are_equal(given: tuple[object, object], accepted: tuple[str, str]) -> bool:
-    """Whether a name and a password are the ``accepted`` ones, in constant time.
+    """Whether a user name and a password are the ``accepted`` ones, compared in constant time.
 
-    Both are compared, whatever the first comparison gave: the time does not tell which of the two is wrong.
+    Both are always compared, so that the time does not reveal which of them is wrong.
     """
     username, password = given
     return _equal(username, accepted[0]) & _equal(password, accepted[1])
 
 
 def _equal(given: object, expected: str) -> bool:
-    """By digests, since the time of comparing the texts would tell their length."""
+    """Compare digests, because comparing the texts would reveal their length through the time it takes."""
     return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
 
 

@@ -1,4 +1,4 @@
-"""A request to an upload API: taken apart, checked, and kept."""
+"""Parse, check and store a request to the upload API."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from torchperf_ci.records.reading import LocatedRecord
 
 MAX_BODY = 6 * 1024 * 1024
-"""Bytes of a request: what AWS Lambda itself lets through."""
+"""Most bytes in a request: AWS Lambda's limit."""
 
 CHECK_SECONDS = 10.0
-"""Seconds to compute for the check of one content: four times what a full request of honest records takes."""
+"""Most CPU seconds to check one request: four times what a full request of valid records takes."""
 
 PUT_SECONDS = 20.0
-"""Most seconds that one put may take: less than uploaders wait for their answer."""
+"""Most seconds that one put may take: less than uploaders wait for a response."""
 
 ROOT = "v3/"
-"""Where every key is: what takes objects into the database looks nowhere else."""
+"""Prefix of every key: the database ingests objects from there only."""
 
 _MOST_MEMBERS = 100
 _DECODER = json.JSONDecoder()
@@ -45,12 +45,12 @@ _LONGEST_PROBLEM = 300
 
 Scalar = str | int | float | bool | None
 Fields = dict[str, Scalar]
-"""The members of a request, from whomever."""
+"""The untrusted members of a request."""
 
 
 @dataclass(frozen=True)
 class UploadRequest:
-    """What is to be kept: text that ClickHouse reads as records, under a safe key."""
+    """A checked request: text that ClickHouse reads as records, and a safe key."""
 
     key: str
     content: str
@@ -58,7 +58,7 @@ class UploadRequest:
 
 @dataclass(frozen=True)
 class UploadResponse:
-    """An HTTP status and a JSON object, which always has a ``message``; ``detail`` is for our own log alone."""
+    """An HTTP status and a JSON object, which always has a ``message``; ``detail`` goes to our own log only."""
 
     status: HTTPStatus
     body: Mapping[str, str | bool | list[str]]
@@ -71,12 +71,12 @@ class UploadResponse:
 
     @property
     def line(self) -> str:
-        """Status and message, for a log. The message may quote the request, but nothing of its credentials."""
+        """Status and message for the log. The message may quote the request, but never its credentials."""
         return f"{self.status:d} {self.body['message']}{self.detail and f' ({self.detail})'}"
 
 
 class RefusedRequestError(Exception):
-    """The request ends with ``response``."""
+    """The request is refused with ``response``."""
 
     def __init__(self, status: HTTPStatus, message: str, **more: list[str]) -> None:
         super().__init__(message)
@@ -84,10 +84,10 @@ class RefusedRequestError(Exception):
 
 
 def read_request(body: bytes | bytearray, accepted: UploaderCredentials) -> UploadRequest:
-    """The request in ``body``. Who has no credentials is told nothing about it. Raises :class:`RefusedRequestError`.
+    """Parse and check a request; clients without credentials learn nothing about it.
 
-    Its content is what was sent. Only the form that ClickHouse rejects, a list on a line of JSONEachRow, becomes one
-    record a line.
+    The content is kept as it was sent, except that lists in JSONEachRow lines, which ClickHouse rejects, become one
+    record per line. Raises :class:`RefusedRequestError`.
     """
     fields = _fields(body)
     _authorise(fields, accepted)
@@ -96,7 +96,7 @@ def read_request(body: bytes | bytearray, accepted: UploaderCredentials) -> Uplo
 
 
 def check_size(size: int) -> None:
-    """Raise :class:`RefusedRequestError` for a body of too many bytes."""
+    """Raise :class:`RefusedRequestError` if a body is too large."""
     if size > MAX_BODY:
         message = f"the request has more than {MAX_BODY} bytes; split its records over several keys"
         raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
@@ -114,9 +114,10 @@ def _fields(body: bytes | bytearray) -> Fields:
 
 
 def _members(text: str) -> Fields:
-    """The members of a JSON object in which there is no other, and no list. Raises ``ValueError``.
+    """Return the members of a JSON object without nested values. Raises ``ValueError``.
 
-    Nobody knows yet who sent it. A whole value of JSON can take forty times as much memory as its text, and seconds.
+    The sender is not authenticated yet, and decoding arbitrary JSON can take seconds, and forty times the memory of its
+    text.
     """
     fields: Fields = {}
     position = _after("{", text, 0)
@@ -126,7 +127,7 @@ def _members(text: str) -> Fields:
         name, position = _scalar(text, _after(",", text, position) if number else position)
         if not isinstance(name, str):
             msg = "a name is no string"
-            raise ValueError(msg)  # noqa: TRY004  # whatever is wrong with the text is one kind of error
+            raise ValueError(msg)  # noqa: TRY004  # all faults of the text are one kind of error
         fields[name], position = _scalar(text, _after(":", text, position))
     if _after("}", text, position) != len(text):
         msg = "something follows the object"
@@ -135,7 +136,7 @@ def _members(text: str) -> Fields:
 
 
 def _scalar(text: str, position: int) -> tuple[Scalar, int]:
-    """A string, or a number, or a constant, and where what follows it begins."""
+    """Return a string, number or constant, and the position after it and the space around it."""
     if text.startswith(("[", "{"), position):
         msg = "a value inside of a value"
         raise ValueError(msg)
@@ -145,7 +146,7 @@ def _scalar(text: str, position: int) -> tuple[Scalar, int]:
 
 
 def _after(token: str, text: str, position: int) -> int:
-    """Where what follows ``token``, and the space around it, begins. Raises ``ValueError`` where it is not there."""
+    """Return the position after ``token`` and the space around it. Raises ``ValueError`` if it is missing."""
     found = _TOKENS[token].match(text, position)
     if not found:
         msg = f"{token!r} is missing"
@@ -187,8 +188,8 @@ def _content(fields: Fields) -> str:
 
 
 def _records(content: str) -> Sequence[LocatedRecord]:
-    """The records of ``content``, if the database takes each of them: it would reject all for one."""
-    # Half of a surrogate pair is no text; as bytes it is one of the reasons.
+    """Return the records, provided that all of them are valid: for one bad record the database would reject all."""
+    # A lone surrogate cannot be encoded strictly; passed on as bytes, it becomes a reason to refuse.
     with cpu_limit(CHECK_SECONDS):
         reading = parse_records(content.encode("utf-8", "surrogatepass"), "content")
     if reading.limit:
@@ -205,7 +206,7 @@ def _records(content: str) -> Sequence[LocatedRecord]:
 
 
 def _loadable(content: str, records: Sequence[LocatedRecord]) -> str:
-    """``content`` as ClickHouse reads it: one list, or objects one after the other."""
+    """Return ``content`` in a form that ClickHouse reads: one list, or a sequence of objects."""
     if all(found.path == "$" for found in records) or _is_one_value(content):
         return content
     return "".join(f"{json.dumps(found.record, ensure_ascii=False)}\n" for found in records)
@@ -220,14 +221,14 @@ def _is_one_value(content: str) -> bool:
 
 
 def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
-    """Put the request's content, gzipped, where nothing may be yet: of several writers of one key one wins.
+    """Store the request's content, gzipped, unless the key exists: exactly one of several writers succeeds.
 
-    Where that is on this machine, and why it fails, is told to the log, not to whoever asks.
+    Paths on this machine, and the causes of failures, go to the log only, not to the client.
     """
     body = gzip.compress(request.content.encode(), mtime=0)
     try:
         put = place.put(request.key, body)
-    except UnsafeKeyError as error:  # too long, with the prefix of the place before it
+    except UnsafeKeyError as error:  # too long together with the place's prefix
         return UploadResponse(
             HTTPStatus.BAD_REQUEST, {"message": "s3_path is too long to be kept here"}, str(error)
         )
@@ -244,5 +245,5 @@ def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
 
 
 def _etag(body: bytes) -> str:
-    """As S3 tells it of an object that is put in one piece, unless a key of KMS encrypts it."""
+    """Return the ETag that S3 gives to an object that is put in one piece and not encrypted by KMS."""
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'

@@ -1,7 +1,7 @@
-"""The upload API as a route of a server: ``torchperf receive`` has it alone, ``torchperf serve`` beside its pages.
+"""The upload API as a route, used by ``torchperf receive`` and ``torchperf serve``.
 
-Only a few requests are checked at a time: Python computes one at a time anyway, and large ones that are taken apart all
-at once would add up in memory.
+Only a few requests are checked at a time: Python runs one thread at a time anyway, and large requests that are parsed
+concurrently would add up in memory.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import RecordPlace, UploaderCredentials
 
 BODY_SECONDS = 30.0
-"""Most seconds to wait for room, and again for a client to send its body."""
+"""Most seconds to wait for free memory, and then again for the client to send its body."""
 
 DROP_SECONDS = 10.0
-"""Most seconds to let a client send a body that is too large, before it is told so."""
+"""Most seconds to read a body that is too large before responding, so that the client reads the response."""
 
 AT_WORK = 4
-"""Requests at a time that are checked."""
+"""Requests that are checked concurrently."""
 
 PUTS = 32
-"""Puts at a time, which mostly wait."""
+"""Concurrent puts, which mostly wait."""
 
 BODIES = 128 * 2**20
-"""Bytes of all bodies at a time, whoever sends them; further ones wait until there is room."""
+"""Most bytes of all bodies in memory, of all clients together; further requests wait."""
 
 
 class UploadReceiver:
-    """Keeps in ``place`` what uploaders send who have the ``accepted`` credentials."""
+    """Stores in ``place`` what uploaders with the ``accepted`` credentials send."""
 
     def __init__(self, place: RecordPlace, accepted: UploaderCredentials) -> None:
         self._place, self._accepted = place, accepted
@@ -58,7 +58,7 @@ class UploadReceiver:
         self._puts = ThreadPoolExecutor(PUTS, "put")
 
     async def upload(self, request: Request) -> Response:
-        """Keep the request's content, or say why not; either is logged."""
+        """Store the request's content, or respond with the reason why not; both are logged."""
         try:
             response = await self._response(request)
         except RefusedRequestError as refused:
@@ -82,7 +82,7 @@ class UploadReceiver:
 
 
 async def _length(request: Request) -> int:
-    """The bytes that the body has. Raises :class:`RefusedRequestError` where that is not told, or too many."""
+    """Return the length of the body. Raises :class:`RefusedRequestError` if it is not given, or too large."""
     if "content-length" not in request.headers or "transfer-encoding" in request.headers:
         raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "the request must have a Content-Length")
     length = int(request.headers["content-length"])
@@ -97,7 +97,7 @@ async def _length(request: Request) -> int:
 
 
 def _asks_first(headers: Headers) -> bool:
-    """Whether the client sends its body only where it is told to go on."""
+    """Whether the client waits for ``100 Continue`` before it sends the body."""
     return headers.get("expect", "").lower() == "100-continue"
 
 

@@ -1,3 +1,3 @@
-"""Is it kept? Records on their way to where they are kept, and the other end of that way."""
+"""``torchperf upload``: completes records and delivers them to an upload API, a store or a place for files."""
 
 from __future__ import annotations

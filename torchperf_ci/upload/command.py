@@ -1,4 +1,4 @@
-"""What ``torchperf upload`` does with its options."""
+"""The command ``torchperf upload``."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _TO = "TORCHPERF_TO"
 _DEFAULT_TO = "TORCHPERF_DEFAULT_TO"
-"""Where ``actions/upload`` sends records without a configuration; only where a step does nothing else is it set."""
+"""Where ``actions/upload`` sends records without a configuration; set only in a step that does nothing but upload."""
 
 
 @dataclass(frozen=True)
 class UploadRoute:
-    """Where records go to, the flags that lead there, and where they wait."""
+    """Where records are sent, the flags needed to reach it, and the spool where they wait."""
 
     to: str
     target: Target
@@ -45,18 +45,18 @@ class UploadRoute:
     flags: tuple[str, ...] = ()
 
     def deliver(self, batch: SpooledBatch) -> tuple[Delivery, ...]:
-        """Send a batch, and forget of it what is kept."""
+        """Send a batch, and remove from the spool what was kept."""
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
         return tuple(Delivery(payload, outcomes[payload.key]) for payload in batch.payloads)
 
     def report(self) -> UploadReport:
-        """One that has nothing to tell yet."""
+        """Return an empty report."""
         return UploadReport(self.spool.target, self.spool.root, self.spool.quarantine, reaching=self.flags)
 
 
 def upload_command(options: UploadOptions) -> int:
-    """Send, and tell people. Raises what :meth:`Report.failure` gives, or :class:`RecordsError` without records."""
+    """Upload and report. Raises the error of :meth:`UploadReport.failure`, or :class:`RecordsError` without records."""
     settings = config.find(options.config)
     to = options.to or settings.upload.destination
     if not to and actions.in_actions():
@@ -80,7 +80,7 @@ def upload_command(options: UploadOptions) -> int:
 
 
 def _say_that_there_is_no_target(options: UploadOptions) -> None:
-    """A job may measure without keeping anything, but not seem to upload where nothing is."""
+    """Say that nothing is uploaded; warn if anything in the job suggests that it was meant to be."""
     signs = {
         "an empty --to": options.to is not None,
         "an empty TORCHPERF_TO": _TO in os.environ,
@@ -103,7 +103,7 @@ def _say_that_there_is_no_target(options: UploadOptions) -> None:
 
 
 def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | None:
-    """What the command ends with."""
+    """Return the error that the command ends with, if any."""
     fails = options.on_failure or ("warn-invalid" if options.dry_run else "error")
     failure = report.failure(invalid=fails == "error") if fails != "warn" else None
     if not failure and report.missing and options.if_no_files_found == "error":
@@ -117,7 +117,7 @@ def _way(to: str | None, options: UploadOptions, settings: Config) -> UploadRout
         raise UsageError(msg)
     root = Path(options.spool or _default_spool())
     target = open_target(to, _access(options, settings), root)
-    # Without these the same --to may be another place.
+    # Without these flags the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
     flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
     return UploadRoute(to, target, Spool(root, target_address(to)), tuple(flags))
@@ -148,7 +148,7 @@ def _access(options: UploadOptions, settings: Config) -> PlaceAccess:
 
 
 def _folder(options: UploadOptions) -> Path | None:
-    """The directory of the records; None where only what waits in the spool is to be sent."""
+    """Return the directory of the records; None if only the spool is to be sent."""
     given = {given for given in (options.dir, options.benchmark_results) if given}
     if len(given) > 1:
         msg = "DIR and --benchmark-results name two directories: give one of them"
@@ -196,7 +196,7 @@ def _plan(_source: RecordsSource, prepared: PreparedUpload, _way: UploadRoute) -
 
 
 def _send(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
-    """Nothing leaves before everything is on disk: what is refused, and what is sent."""
+    """Write everything to disk, refused elements and payloads, before anything is sent."""
     way.spool.set_aside(prepared.refused)
     return way.deliver(way.spool.keep(source.digest, prepared.payloads)) if prepared.payloads else ()
 

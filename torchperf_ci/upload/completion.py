@@ -1,4 +1,4 @@
-"""Complete records with what their uploader knows, the machine among it, and pack them."""
+"""Complete records with what the uploader knows, such as the commit and the machine, and pack them."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _PRODUCT = re.compile(r"^\s*Product Name\s*:[ \t]*([^:\n]*?)\s*$", re.MULTILINE)
 
 
 def gaudi_identity() -> DeviceIdentity:
-    """Named as the PyTorch benchmark infrastructure does, after ``hl-smi``; without a device where that finds none."""
+    """Identify Gaudi accelerators by ``hl-smi``, named as in PyTorch's benchmark infrastructure."""
     products = _PRODUCT.findall(_hl_smi())
-    # The infrastructure has this word for every generation, and queries go by its names.
+    # The infrastructure uses this name for every generation, and queries filter by it.
     return DeviceIdentity("hpu", f"Intel Gaudi3 {products[0]}" if products else "", gpu_count=len(products))
 
 
 def _hl_smi() -> str:
     try:
         return subprocess.run(
-            ["hl-smi", "-q"],  # noqa: S607  # it has no fixed place; PATH knows it
+            ["hl-smi", "-q"],  # noqa: S607  # found through PATH, since it has no fixed place
             capture_output=True,
             text=True,
             errors="replace",
@@ -60,14 +60,14 @@ def _hl_smi() -> str:
 
 
 _NO_TYPE = "arm64-cpu"
-"""For which the infrastructure leaves the type empty, so that queries go by what else is known of the hardware."""
+"""CPU for which the infrastructure leaves the type empty, so that queries fall back to other hardware facts."""
 
 
 def this_runner(given: UploadOptions) -> dict[str, object]:
-    """A ``runners`` element; ``device_name`` and ``device_type`` in ``given`` beat what is found.
+    """Describe this machine as a ``runners`` element; ``device_name`` and ``device_type`` of ``given`` take precedence.
 
-    It holds what stays the same from one call to the next, and no fingerprint: nobody knows how the machine was set
-    when the records were made.
+    It holds what does not change between calls, and no fingerprint: how the machine was set up when the records were
+    made is unknown.
     """
     from torchperf_ci.machine.fingerprint import Fingerprint, runner_entry
 
@@ -78,7 +78,7 @@ def this_runner(given: UploadOptions) -> dict[str, object]:
 
 
 def _this_identity() -> DeviceIdentity:
-    """The first kind of GPU that its vendor's tools find, in the infrastructure's order; else the CPU."""
+    """Return the first accelerator that its vendor's tools find, in the infrastructure's order; else the CPU."""
     from torchperf_ci.machine.devices import device
 
     kinds = (
@@ -94,11 +94,11 @@ def _this_identity() -> DeviceIdentity:
 
 @dataclass(frozen=True)
 class Completion:
-    """What is put under each record.
+    """The values that complete each record.
 
-    ``runner`` describes the machine, and is asked only where a record does not. ``benchmark`` is the name that every
-    benchmark gets instead of its own; where it is empty each keeps its own. ``of_job`` are the fields that this job
-    fills in by itself, as ``torchperf run`` does in a record: they give way to what the flags say.
+    ``runner`` describes the machine and is called only if a record does not do so. ``benchmark``, unless empty,
+    replaces the name of every benchmark. ``of_job`` are the fields that ``torchperf run`` filled in from this job: the
+    flags override them, unlike a record's other values.
     """
 
     metadata: Metadata
@@ -107,7 +107,7 @@ class Completion:
     of_job: Mapping[str, str | int] = field(default_factory=dict)
 
     def complete(self, record: Mapping[str, Any], timestamp: int) -> CompleteRecord:
-        """The record as the table takes it. Its own values win, also an empty ``runners``; null says nothing."""
+        """Return the complete record. Its own values win, even an empty ``runners``; null counts as missing."""
         own = {
             name: value
             for name, value in record.items()
@@ -127,7 +127,7 @@ class Completion:
 
 
 def inexact(metric: Mapping[str, object]) -> dict[str, str]:
-    """The values that a Float32 would change (large whole numbers, null), as JSON text by ``{name}_exact``."""
+    """Return the values that Float32 would change (large whole numbers, null) as JSON, with keys ``{name}_exact``."""
     kept = {}
     values, target = metric.get("benchmark_values"), metric.get("target_value")
     if isinstance(values, list) and any(value is None or _is_inexact(value) for value in values):
@@ -142,7 +142,7 @@ def _is_inexact(value: object) -> bool:
 
 
 def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str, Any]:
-    """``part`` with ``notes`` in its extra_info, except where that has them."""
+    """Return ``part`` with ``notes`` added to its ``extra_info``, without overwriting keys that exist."""
     noted = dict(part or {})
     noted["extra_info"] = {**notes, **(noted.get("extra_info") or {})}
     return noted
@@ -150,7 +150,7 @@ def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True)
 class PreparedUpload:
-    """What is sent, what is not (``refused``, with its text), and why (``faults``)."""
+    """The payloads to send, the ``refused`` elements with their text, and the reasons (``faults``)."""
 
     payloads: tuple[Payload, ...]
     refused: tuple[RefusedElement, ...]
@@ -158,16 +158,16 @@ class PreparedUpload:
 
     @property
     def refused_count(self) -> int:
-        """Elements that are not sent, or 1 where only the file as a whole is at fault."""
+        """The number of elements that are not sent; 1 if only a file as a whole was refused."""
         return max(len(self.refused), 1 if self.faults else 0)
 
 
 def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
 ) -> PreparedUpload:
-    """Complete every record of ``source``, and pack them as an upload API (``api``) or any other target has them.
+    """Complete all records of ``source``, and pack them for an upload API (``api``) or any other target.
 
-    Verdicts and culprits are sent as they are, but to no upload API, whose objects are records.
+    Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only.
     """
     completion = Completion(
         metadata,
@@ -194,9 +194,9 @@ def prepare(
 
 
 def _measured(found: LocatedRecord) -> Mapping[str, Any]:
-    """The record, but where a tool has seen this job's checkout it is of the job's commit and branch.
+    """Return the record; if another tool wrote this job's checkout into it, without commit and branch.
 
-    Of a pull request that is its head; its checkout is a merge that is on no branch.
+    The job's own commit and branch then apply: those of a pull request's head, while its checkout is a merge commit.
     """
     if not found.tool or found.record.get("head_sha") != os.environ.get("GITHUB_SHA", ""):
         return found.record

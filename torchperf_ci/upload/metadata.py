@@ -1,4 +1,4 @@
-"""What was measured, and by which job: the fields that an uploader puts under every record."""
+"""Which commit was measured, and by which job: the fields that an uploader adds to every record."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _BY_HAND = "give --repo DIR, or --repo-name, --head-branch and --head-sha"
 
 @dataclass(frozen=True)
 class Metadata:
-    """The fields of contract v3. ``timestamp`` is None where each file's own time of change holds.
+    """The metadata fields of the v3 format. ``timestamp`` is None if each file's modification time applies.
 
-    ``synthetic`` says why ``job_id`` is an id of our own making; it is empty for a real one.
+    ``synthetic`` says why ``job_id`` was made up by torchperf; it is empty for a job id of GitHub's.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Metadata:
     synthetic: str = ""
 
     def fields(self, timestamp: int) -> dict[str, str | int]:
-        """The fields as a record has them; ``timestamp`` (Unix time in seconds) is for where there is no other."""
+        """Return the fields for a record; ``timestamp`` (Unix seconds) is used if there is no other."""
         return {
             "timestamp": self.timestamp or timestamp,
             "schema_version": "v3",
@@ -63,7 +63,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class WorkflowRun:
-    """A job in an attempt of a workflow run."""
+    """A job in one attempt of a workflow run."""
 
     workflow_id: int
     attempt: int
@@ -72,10 +72,11 @@ class WorkflowRun:
 
 
 def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
-    """What the flags in ``given`` say, else the job in ``environ``, else the checkout that this runs in.
+    """Return the metadata given by flags, else that of the job in ``environ``, else of the current checkout.
 
-    Outside of a job the ids are made from the change and from ``content``, a digest of the records: uploading the
-    same again is no second run. ``name`` is for where nobody gives one. Raises :class:`UsageError`.
+    Outside of a job the ids are derived from the commit and from ``content``, a digest of the records, so that
+    uploading the same records again does not make a second run. ``name`` is the default name. Raises
+    :class:`UsageError`.
     """
     change = _change(given, environ)
     run = _run_of_job(given, environ) if in_actions(environ) else _run_by_hand(given, change, content, name)
@@ -144,7 +145,7 @@ def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> WorkflowRun
 
 
 def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> int:
-    """One id a job, since no two jobs have all of these in common; jobs of a matrix have the same name."""
+    """Make up a job id from variables that together differ between jobs; the jobs of a matrix share their name."""
     names = ("GITHUB_JOB", "TORCHPERF_MATRIX", "RUNNER_NAME", "RUNNER_TRACKING_ID")
     return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
 

@@ -1,6 +1,6 @@
-"""What is sent: the record files of a directory, as one object a file or as few requests as an upload API takes.
+"""Read the record files of a directory, and pack them as one object per file or as few requests to an upload API.
 
-The same records and metadata always make the same bytes, so that a repetition is known as one.
+The same records and metadata always give the same bytes, so that repeated uploads are recognized.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUFFIXES = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class RecordsFile:
-    """One file: its name, when it was last changed (Unix time in seconds), and what it holds."""
+    """A file of records: its name, modification time (Unix seconds), and content."""
 
     name: str
     timestamp: int
@@ -47,7 +47,7 @@ class RecordsFile:
 
 @dataclass(frozen=True)
 class JudgedFile:
-    """Verdicts or culprits, which ``kind`` says, as they were written."""
+    """A file of verdicts or culprits (``kind``), as it was written."""
 
     kind: str
     text: str
@@ -55,7 +55,7 @@ class JudgedFile:
 
 @dataclass(frozen=True)
 class RecordsSource:
-    """All files of a directory, and a digest of their names and bytes. ``judged`` are verdicts and culprits."""
+    """All record files of a directory, a digest of their names and bytes, and verdicts and culprits (``judged``)."""
 
     files: tuple[RecordsFile, ...]
     digest: str
@@ -63,32 +63,32 @@ class RecordsSource:
 
     @property
     def refused(self) -> list[RefusedElement]:
-        """What is no good record."""
+        """The elements that are not valid records."""
         return [refused for file in self.files for refused in file.reading.refused]
 
     def problems(self, severity: Severity) -> list[Problem]:
-        """What is wrong, in the order of the files."""
+        """Return the problems of this severity, in the order of the files."""
         problems = (problem for file in self.files for problem in file.reading.problems)
         return [problem for problem in problems if problem.severity == severity]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither a record nor anything that was meant to be one, and nothing judged."""
+        """Whether there are no records, no refused elements, and no verdicts or culprits."""
         records = any(file.reading.records for file in self.files)
         return not (records or self.judged or self.problems("refused"))
 
 
 def read_source(source: Path, given: str = "") -> RecordsSource:
-    """Read the ``*.json`` and ``*.json.gz`` of a folder, or one such file; what is missing is empty.
+    """Read the ``*.json`` and ``*.json.gz`` files of a folder, or a single such file; a missing folder is empty.
 
-    Results of other tools are records, too; ``given`` is their format where their content does not tell it.
+    Results of other tools are converted to records; ``given`` names their format where their content does not show it.
 
-    Hidden files and folders are left out, and so are baselines and costs. A file that cannot be read, or is none, is
-    refused, as is what is beyond the limits. Raises :class:`RecordsError` where ``source`` itself cannot be read.
+    Hidden files, baselines and costs are skipped. Unreadable or irregular files, and those beyond the limits, are
+    refused. Raises :class:`RecordsError` if ``source`` itself cannot be read.
     """
     folder, paths = (source.parent, iter([source])) if _is_file(source) else (source, _paths(source))
     files, judged, room = [], [], MAX_UPLOAD
-    digests = {False: hashlib.sha256(), True: hashlib.sha256()}  # of records, and of what was judged later
+    digests = {False: hashlib.sha256(), True: hashlib.sha256()}  # of records, and of verdicts and culprits
     for number, path in enumerate(paths):
         if number == MAX_FILES:
             more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
@@ -130,7 +130,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 
 def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, int, RecordsReading]:
-    """The content of a file, when it was changed, and what it holds."""
+    """Return the bytes of a file, its modification time (Unix seconds), and its parsed content."""
     name = str(path)
     if room <= 0:
         reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
@@ -140,26 +140,26 @@ def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, 
             content, changed = read_limited(file, MAX_BYTES), os.fstat(file.fileno()).st_mtime
     except OSError as error:
         return b"", 0, unreadable_file(name, error)
-    # Archives that forget times say 1970, or the day before it elsewhere on earth; the column has no sign.
+    # Archives without times give 1970, or in some time zones the day before, but the column is unsigned.
     return content, max(0, int(changed)), parse_results(content, name, given, folder)
 
 
 CompleteRecord = Mapping[str, Any]
-"""A record with everything that its key is made of."""
+"""A record that has all fields from which its key is made."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_PART = 120
 _LONGEST_PATH = 400
-"""Of a repository or a branch: keys have 1,024 characters for both, and for four parts more."""
+"""Longest repository or branch in a key: 1,024 characters must hold both, and four more parts."""
 
 _MARK = 8
-"""Hexadecimal digits that tell two names apart which only differ in what a key cannot hold."""
+"""Hexadecimal digits that distinguish names which differ only in characters that a key cannot hold."""
 
 
 def file_key(record: CompleteRecord, file: str) -> str:
-    """``v3/{repo}/{workflow_id}/{job_id}/{file}``, for the records of one file.
+    """Return the key ``v3/{repo}/{workflow_id}/{job_id}/{file}`` for the records of one file.
 
-    ``record`` is complete. One of ServiceLab has the ids of its experiment and its trial instead.
+    ``record`` must be complete. Records of ServiceLab have the ids of an experiment and a trial instead.
     """
     workflow = record["workflow_id"] or record.get("servicelab_experiment_id")
     job = record["job_id"] or record.get("servicelab_trial_id")
@@ -167,9 +167,9 @@ def file_key(record: CompleteRecord, file: str) -> str:
 
 
 def commit_key(record: CompleteRecord, model: str = "", part: int = 1) -> str:
-    """``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results[_{model}].json``, as an upload API is given.
+    """Return the key for an upload API: ``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results[_{model}].json``.
 
-    ``record`` is complete. Content that is too large for one request goes on in ``….part2.json``, and so on.
+    ``record`` must be complete. Content that is too large for one request continues in ``….part2.json``, and so on.
     """
     branch = str(record["head_branch"]).removeprefix("refs/heads/")
     suffix = f"_{safe(model)}" if model else ""
@@ -188,20 +188,20 @@ def commit_key(record: CompleteRecord, model: str = "", part: int = 1) -> str:
 
 
 def device_type(record: CompleteRecord) -> str:
-    """The hardware that queries go by: of the record's first runner, or what the benchmark says of it."""
+    """Return the hardware by which queries filter: that of the first runner, else that given by the benchmark."""
     first = next(iter(record.get("runners") or []), None) or {}
     about = (record.get("benchmark") or {}).get("extra_info") or {}
     return str(first.get("type") or about.get("arch") or first.get("cpu_info") or "unknown")
 
 
 def safe(name: object) -> str:
-    """``name`` as one part of a key: what is not a letter, a digit or ``. _ -`` becomes ``_``."""
+    """Return ``name`` as one part of a key: characters other than letters, digits and ``. _ -`` become ``_``."""
     replaced = _UNSAFE.sub("_", str(name))[:_LONGEST_PART].lstrip(".")
     return replaced or "_"
 
 
 def distinct(file: str) -> str:
-    """:func:`safe`, with a mark of ``file`` where something was replaced: two files never get one key."""
+    """Like :func:`safe`, but append a hash if anything was replaced, so that two files never get the same key."""
     if safe(file) == file:
         return file
     mark = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:_MARK]
@@ -215,15 +215,15 @@ def _path(name: object) -> str:
 
 
 API_LIMIT = 6_000_000
-"""Bytes of a request's JSON that an upload API takes: AWS Lambda's limit, in the smaller reading of "6 MB"."""
+"""Most bytes in a request to an upload API: AWS Lambda's limit of "6 MB", read as megabytes, not mebibytes."""
 ENVELOPE = 8_192
-"""Of these, room for credentials, key and punctuation."""
+"""Bytes of it that are reserved for credentials, key and punctuation."""
 _ROOM_FOR_RECORDS = API_LIMIT - ENVELOPE
 
 
 @dataclass(frozen=True)
 class Payload:
-    """One object: its key, its bytes, and how many records they hold."""
+    """One object to send: its key, its bytes, and the number of records in it."""
 
     key: str
     body: bytes
@@ -232,14 +232,14 @@ class Payload:
 
 @dataclass(frozen=True)
 class Oversized:
-    """A record that no request has room for, and the size that it would have in one, in bytes."""
+    """A record that does not fit into a request, and its size in a request in bytes."""
 
     record: CompleteRecord
     size: int
 
 
 def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]:
-    """One object for the complete records of each file: JSONEachRow, gzipped."""
+    """Pack the complete records of each file into one object: gzipped JSONEachRow."""
     return [
         Payload(file_key(records[0], name), _gzipped(_rows(records)), len(records))
         for name, records in files.items()
@@ -250,7 +250,7 @@ def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]
 def pack_requests(
     records: Iterable[CompleteRecord], model: str = ""
 ) -> tuple[list[Payload], list[Oversized]]:
-    """The content of each request to an upload API, JSONEachRow: one for each commit and hardware, or more by size."""
+    """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large."""
     payloads: list[Payload] = []
     oversized: list[Oversized] = []
     for group in _grouped(records, model).values():
@@ -269,7 +269,7 @@ def pack_requests(
 
 
 def pack_judged(files: Iterable[JudgedFile], repo: str, run: int) -> list[Payload]:
-    """Each content under a key of its own below ``judged/{repo}/{run}``: a run may bisect several times."""
+    """Pack each distinct file under its own key below ``judged/{repo}/{run}``: one run may bisect several times."""
     bodies = {f"{file.kind}-{_text_mark(file.text)}.json": file.text for file in files}
     below = f"judged/{_path(repo)}/{safe(run)}"
     return [Payload(f"{below}/{name}", _gzipped(text.encode()), 0) for name, text in bodies.items()]
@@ -287,7 +287,7 @@ def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[Co
 
 
 def _chunks(sized: Iterable[tuple[CompleteRecord, int]]) -> Iterator[list[CompleteRecord]]:
-    """The records in their order, in lists that each fit into one request."""
+    """Split the records, in order, into lists that each fit into one request."""
     chunk: list[CompleteRecord] = []
     used = 0
     for record, size in sized:
@@ -301,7 +301,7 @@ def _chunks(sized: Iterable[tuple[CompleteRecord, int]]) -> Iterator[list[Comple
 
 
 def _size_in_request(row: str) -> int:
-    """Bytes that a row takes inside of the request's JSON, where it is escaped once more, with its line end."""
+    """Return the bytes of a row with its newline inside the request's JSON, where it is escaped once more."""
     return len(json.dumps(row + "\n", ensure_ascii=False).encode()) - len('""')
 
 

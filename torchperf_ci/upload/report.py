@@ -1,4 +1,4 @@
-"""What became of an upload: its counts, its sentence, its error; for a terminal, for programs, and for a job's page."""
+"""The result of an upload as counts, a headline and an error, for terminals, programs and the job summary."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one object; ``outcome`` is None in a dry run, where it is not sent."""
+    """The outcome of sending one object; None in a dry run."""
 
     payload: Payload
     outcome: PutOutcome | None = None
 
     @property
     def problem(self) -> str:
-        """Why it is not kept; empty where it is."""
+        """Why the object was not kept; empty if it was."""
         return str(self.outcome) if isinstance(self.outcome, Exception) else ""
 
     @property
@@ -66,12 +66,12 @@ class Delivery:
 
 @dataclass(frozen=True)
 class UploadReport:
-    """All that there is to tell.
+    """Everything there is to report about an upload.
 
-    ``target`` is where it goes, without any credential, and ``reaching`` the flags that it takes to get there.
-    ``refused`` says why elements are no records, ``refused_count`` how many they are, ``quarantine`` where they are
-    set aside (None in a dry run, which sets nothing aside), ``changed`` what the database will not keep as it is
-    written, and ``missing`` why there was nothing to upload at all.
+    ``target`` is the destination without credentials, and ``reaching`` the flags needed to reach it. ``refused`` are
+    the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
+    that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
+    ``missing`` says why there was nothing to upload.
     """
 
     target: str
@@ -87,37 +87,37 @@ class UploadReport:
 
     @property
     def kept(self) -> list[Delivery]:
-        """Objects that are safe."""
+        """Objects that are stored at the target."""
         return [delivery for delivery in self.deliveries if isinstance(delivery.outcome, str)]
 
     @property
     def undelivered(self) -> list[Delivery]:
-        """Objects that are to be sent again."""
+        """Objects that must be sent again."""
         return [delivery for delivery in self.deliveries if isinstance(delivery.outcome, NotDeliveredError)]
 
     @property
     def conflicts(self) -> list[Delivery]:
-        """Objects whose key holds something else."""
+        """Objects whose key already holds other content."""
         return [delivery for delivery in self.deliveries if isinstance(delivery.outcome, ConflictError)]
 
     @property
     def planned(self) -> list[Delivery]:
-        """Objects of a dry run."""
+        """Objects that a dry run would send."""
         return [delivery for delivery in self.deliveries if delivery.outcome is None]
 
     @property
     def resume(self) -> str:
-        """The command that sends what is in the spool."""
+        """The command that sends the objects left in the spool."""
         where = ("--to", self.target, *self.reaching, "--spool", str(self.spool))
         return shlex.join(["torchperf", "upload", *where, "--resume"])
 
     @property
     def set_aside(self) -> str:
-        """Where to find what was refused."""
+        """A sentence that says where the refused elements are; empty in a dry run."""
         return f"what was refused is in {self.quarantine}" if self.quarantine else ""
 
     def headline(self) -> str:
-        """One sentence."""
+        """Summarize the upload in one sentence."""
         already = [delivery for delivery in self.kept if delivery.outcome == "already there"]
         parts = [
             (self.planned, f"{_amount(self.planned)} would be sent to {self.target}"),
@@ -132,7 +132,7 @@ class UploadReport:
         return said or f"nothing is left to send to {self.target}"
 
     def failure(self, *, invalid: bool = True) -> TorchperfError | None:
-        """The worst of it, as an error; None where all is well. Whether ``invalid`` records are one, is a choice."""
+        """Return the worst problem as an error, None if there is none; ``invalid``: whether refused records count."""
         kinds: list[tuple[object, type[TorchperfError], str]] = [
             (self.refused_count if invalid else 0, RecordsRefusedError, self.set_aside),
             (self.conflicts, ConflictError, f"what is in conflict stays in {self.spool}"),
@@ -144,7 +144,7 @@ class UploadReport:
 
 
 def count_records(deliveries: Iterable[Delivery]) -> int:
-    """The number of records in objects."""
+    """Return the number of records in these objects."""
     return sum(delivery.payload.records for delivery in deliveries)
 
 
@@ -162,20 +162,20 @@ def _amount(deliveries: list[Delivery]) -> str:
 
 
 ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"
-"""The variable with the name under which a job offers its spool as an artifact, where it does."""
+"""Environment variable with the name of the artifact that holds the job's spool, if there is one."""
 
 _LISTED = 50
-"""Entries of a list for people; who has more to mend reads the quarantine, or asks for JSON."""
+"""Most entries of a list for people; the quarantine and the JSON output have all of them."""
 _EXACT = "whole numbers beyond its Float32, and null, are kept exactly in metric.extra_info"
 
 
 def print_report(
     report: UploadReport, error: TorchperfError | None, *, json_output: bool, missing_matters: bool
 ) -> None:
-    """Print the report, and put it on the job's page.
+    """Print the report, and write it to the job's summary, annotations and outputs.
 
-    ``error`` is what the command ends with: whoever catches it tells it. ``missing_matters`` where nothing to upload
-    deserves a warning even so.
+    ``error`` is what the command ends with, and is printed by its handler. ``missing_matters``: whether it deserves a
+    warning that there was nothing to upload.
     """
     document = report_document(report, error, os.environ.get(ARTIFACT, ""))
     if json_output:
@@ -197,9 +197,9 @@ def print_report(
 
 
 def report_document(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> Document:
-    """The sentence, then what needs somebody, each with where it is kept; of a dry run, all that would be sent.
+    """Return the headline, then the problems with where their data is kept; for a dry run, all that would be sent.
 
-    ``error`` is what the command ends with, ``artifact`` the name by which the spool outlives the job.
+    ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
     sign = "❌" if failed else "⚠️" if report.refused_count or report.missing else "✅"
@@ -229,7 +229,7 @@ def _section(title: str, problems: Iterable[str], hint: str, command: str = "") 
 
 
 def _planned(report: UploadReport) -> Sequence[Block]:
-    """What a dry run would send: the metadata, and every object."""
+    """Return what a dry run would send: the metadata, and a table of all objects."""
     if not report.planned:
         return []
     payloads = [delivery.payload for delivery in report.planned]
@@ -241,7 +241,7 @@ def _planned(report: UploadReport) -> Sequence[Block]:
 
 
 def report_json(report: UploadReport) -> dict[str, object]:
-    """The whole report; the objects of a dry run with their content."""
+    """Return the whole report as JSON; the objects of a dry run have their content."""
     return {
         "target": report.target,
         "metadata": asdict(report.metadata) if report.metadata else None,
@@ -269,7 +269,7 @@ def _text(body: bytes) -> str:
 
 
 def _problems(deliveries: Iterable[Delivery]) -> list[str]:
-    """Each problem once, and how many objects have it."""
+    """Return each distinct problem with the number of objects that have it."""
     found = Counter(delivery.problem for delivery in deliveries if delivery.problem)
     return [
         problem if number == 1 else f"{problem} ({counted(number, 'object')})"
@@ -278,7 +278,7 @@ def _problems(deliveries: Iterable[Delivery]) -> list[str]:
 
 
 def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -> list[Annotation]:
-    """One for each thing that somebody should look at; ``failed`` is how bad a failure is."""
+    """Return an annotation for each problem; ``failed`` is the level of those that are failures."""
     kinds = (("not delivered", report.undelivered), ("conflict", report.conflicts))
     found = [
         Annotation(failed, problem, title=f"Upload: {word}")

@@ -1,7 +1,7 @@
-"""Everything that is to be sent is on disk before the first of it is sent, and until the last of it is kept.
+"""The spool: all objects of an upload are on disk before the first is sent, and until the last one is delivered.
 
-An uploader may be killed at any moment: what it was about to send is here, under the keys and with the bytes that
-it would have sent, so that sending it again is no second upload anywhere.
+An uploader may be killed at any moment. What it was about to send is here with the same keys and bytes, so that
+sending it again never makes a second upload.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _MEMBERS = ("url", "key", "content", "event")
 
 
 class SentRequests:
-    """A file of one line an event, appended and synced before and after each request.
+    """A journal of requests to an upload API: one line per event, synced before and after each request.
 
-    ``sending`` stays the last event of a request whose outcome is not known: a time-out, a server's failure, or the
+    ``sending`` remains the last event of a request whose outcome is unknown: after a timeout, a server error, or the
     end of this process.
     """
 
@@ -52,7 +52,7 @@ class SentRequests:
         self._last = dict(self._read())
 
     def note(self, key: str, body: bytes, event: Event) -> None:
-        """Remember what happens to ``body`` under ``key``."""
+        """Record an event for ``body`` under ``key``."""
         line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
         make_own_folder(self._path.parent)
         with open_journal(self._path) as file:
@@ -62,7 +62,7 @@ class SentRequests:
         self._last[key, line["content"]] = event
 
     def may_be_there(self, key: str, body: bytes) -> bool:
-        """Whether this very content was sent to this key before, and not refused."""
+        """Whether this content was sent to this key before, and not refused."""
         return self._last.get((key, _body_digest(body))) in {"sending", "kept"}
 
     def _read(self) -> list[tuple[tuple[str, str], str]]:
@@ -79,7 +79,7 @@ class SentRequests:
 
 
 def _decoded(line: str) -> dict[str, str]:
-    """The event; empty for a line that a kill cut short, and for any other that is none."""
+    """Return the event of a line; empty for a truncated line, and any other that is not an event."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -100,7 +100,7 @@ _NAME_LENGTH = 16
 
 @dataclass(frozen=True)
 class SpooledBatch:
-    """What one upload has still to deliver. ``source`` is a digest of the files that it was made of."""
+    """The undelivered objects of one upload. ``source`` is a digest of the files they were made from."""
 
     path: Path
     source: str
@@ -108,17 +108,17 @@ class SpooledBatch:
 
     @property
     def bodies(self) -> dict[str, bytes]:
-        """The objects by their keys."""
+        """The content of each object by key."""
         return {payload.key: payload.body for payload in self.payloads}
 
     @property
     def records(self) -> dict[str, int]:
-        """How many records each object holds."""
+        """The number of records in each object by key."""
         return {payload.key: payload.records for payload in self.payloads}
 
 
 class Spool:
-    """A directory of batches, one zip file each; ``target`` is where they go, without any credential."""
+    """A directory of batches, one zip file each; ``target`` is their destination, without credentials."""
 
     def __init__(self, root: Path, target: str) -> None:
         self.root = root
@@ -126,16 +126,16 @@ class Spool:
 
     @property
     def quarantine(self) -> Path:
-        """The file for what was refused."""
+        """The file that holds refused elements."""
         return self.root / QUARANTINE
 
     def set_aside(self, refused: Iterable[RefusedElement]) -> None:
-        """Add what is refused to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
+        """Add refused elements to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
         self._make_root()
         add_to_quarantine(self.quarantine, refused)
 
     def keep(self, source: str, payloads: Sequence[Payload]) -> SpooledBatch:
-        """Put a new batch on disk, whole or not at all. Raises :class:`OutputDirectoryError`."""
+        """Write a new batch to disk atomically. Raises :class:`OutputDirectoryError`."""
         identity = [self.target, *(f"{payload.key} {_spool_digest(payload.body)}" for payload in payloads)]
         path = self.root / f"{_spool_digest(*identity)[:_NAME_LENGTH]}.zip"
         batch = SpooledBatch(path, source, tuple(payloads))
@@ -143,12 +143,12 @@ class Spool:
         return batch
 
     def pending(self) -> list[SpooledBatch]:
-        """Batches for this target, oldest first. Raises :class:`RecordsError` for one that cannot be read."""
+        """Return the batches for this target, oldest first. Raises :class:`RecordsError` for an unreadable one."""
         batches = [self._read(path) for path in sorted(self.root.glob("*.zip"), key=_age)]
         return [batch for batch in batches if batch]
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
-        """Forget what is ``kept`` at the target; when that is all, remember that ``batch.source`` is delivered."""
+        """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered."""
         done = set(kept)
         left = tuple(payload for payload in batch.payloads if payload.key not in done)
         if left:
@@ -165,7 +165,7 @@ class Spool:
         return self._receipt(source).exists() or any(batch.source == source for batch in self.pending())
 
     def remove_irregular(self) -> list[Path]:
-        """Take away what is neither file nor folder: a job offers the spool as an artifact, and links are followed."""
+        """Remove links, pipes and the like: jobs publish the spool as an artifact, and that follows links."""
         found = [path for path in sorted(self.root.rglob("*")) if is_irregular(path)]
         for path in found:
             path.unlink(missing_ok=True)
@@ -191,7 +191,7 @@ class Spool:
             raise OutputDirectoryError(msg) from error
 
     def _read(self, path: Path) -> SpooledBatch | None:
-        """The batch, or None if it goes elsewhere or another uploader has just delivered it."""
+        """Return the batch; None if it is for another target, or was just delivered by another uploader."""
         try:
             with open_regular(path) as file, zipfile.ZipFile(file) as packed:
                 about = json.loads(_content(packed, _ABOUT))

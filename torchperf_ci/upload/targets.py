@@ -1,7 +1,7 @@
-"""``--to``: everything that records can be sent to: an upload API, a store, or a place.
+"""The targets of ``--to``: an upload API, a store, or a place for files.
 
-The API keeps what nobody has kept before and answers 409 otherwise. Only ``"same": true`` in that answer's body says
-that the content is equal; of a server that does not say so, nothing but what we sent ourselves is known.
+The API stores an object unless its key exists, and answers 409 otherwise. ``"same": true`` in that response means that
+the content is equal; if a server does not say so, we only know what we sent ourselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def checked_url(url: str) -> str:
-    """``url``, if a password may be sent there. Raises :class:`UsageError`."""
+    """Return ``url`` if it is safe to send a password there. Raises :class:`UsageError`."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -54,7 +54,7 @@ def checked_url(url: str) -> str:
 _SECONDS_A_REQUEST = 30.0
 _TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 _NOT_RUN = {429}
-"""Answers in the API's place: nothing of the request can have been kept."""
+"""Statuses sent before the API runs: the request cannot have been stored."""
 _ADVICE = {
     400: "the API does not understand the request; is this the URL of an upload API?",
     401: "it got no credentials; set UPLOADER_USERNAME and UPLOADER_PASSWORD",
@@ -66,7 +66,7 @@ _ADVICE = {
 
 
 class UploadApi:
-    """Where objects can be put and never read; ``name`` is its URL."""
+    """An upload API, to which objects can be written but not read; ``name`` is its URL."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class UploadApi:
 
 
 class _UploadApiSender:
-    """One delivery, with its credentials, its memory and its deadline."""
+    """Sends the objects of one delivery under a shared deadline, and keeps the journal of its requests."""
 
     def __init__(
         self, url: str, credentials: UploaderCredentials, tried: SentRequests, seconds: float
@@ -135,12 +135,12 @@ class _UploadApiSender:
             return error
 
     def _forget(self, key: str, body: bytes, unsent: bool) -> None:
-        """Nothing of this was sent after all: a later 409 is about somebody else."""
+        """If ``unsent``, note that the request never arrived: a later 409 is then about someone else's object."""
         if unsent:
             self._tried.note(key, body, "refused")
 
     def _settle(self, key: str, body: bytes, answer: HttpAnswer, *, sent_before: bool) -> PutResult:
-        """What a definite answer means."""
+        """Return or raise what a definite response means."""
         if answer.status == http.client.OK:
             self._tried.note(key, body, "kept")
             return "written"
@@ -177,14 +177,14 @@ class _UploadApiSender:
 
 
 BUCKET = "torchperf-upload"
-"""``_meta.bucket`` of rows that came straight from an uploader; ``_meta.key`` is as in any other place."""
+"""``_meta.bucket`` of rows that an uploader inserted directly; ``_meta.key`` is the same as in any other place."""
 
 
 class StoreTarget:
-    """``chdb://…`` or ``clickhouse://…``; ``mask`` is told the password. Raises :class:`UsageError` for neither."""
+    """A store at ``chdb://…`` or ``clickhouse://…``, else :class:`UsageError`; ``mask`` is called with its password."""
 
     def __init__(self, dsn: str, mask: Callable[[str], None]) -> None:
-        from torchperf_ci.store.client import StoreServer, parse_dsn  # on use: most uploads are to no store
+        from torchperf_ci.store.client import StoreServer, parse_dsn  # most uploads go elsewhere
 
         location = parse_dsn(dsn)
         if isinstance(location, StoreServer):
@@ -193,7 +193,7 @@ class StoreTarget:
         self._name = str(location)
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        """Ingest all bodies under their keys; an object is kept whole or not at all."""
+        """Ingest all bodies under their keys; each object is ingested as a whole or not at all."""
         from torchperf_ci.store.client import connect
         from torchperf_ci.store.ingest import ingest_objects
         from torchperf_ci.store.migrations import migrate
@@ -227,20 +227,20 @@ _FORMS = (
     "clickhouse://USER@HOST/DATABASE or a directory"
 )
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
-"""From the colon that is none of a port to the last @: what has to be encoded in it is not always encoded."""
+"""From a colon that does not begin a port to the last @, since passwords are not always percent-encoded."""
 _QUERY = re.compile(r"([?#&])(?!secure=(?:true|false)(?:&|$))([^=&]*=)?[^&]*")
 _SENT_REQUESTS = "requests.jsonl"
 
 
 class Target(Protocol):
-    """Somewhere to send objects to."""
+    """A destination for objects."""
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Send each body under its key, under one deadline; one that fails does not stop the others."""
 
 
 def target_address(to: str) -> str:
-    """``to`` for the spool and for people: without a password, and a path independent of where one stands."""
+    """Return ``to`` without its password, and with a path made absolute, for the spool and for people."""
     if is_store(to):
         from torchperf_ci.store.client import EmbeddedStore, parse_dsn
 
@@ -252,7 +252,7 @@ def target_address(to: str) -> str:
 
 
 def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
-    """The target called ``to``; nothing is reached yet. Raises :class:`UsageError` where there is no such kind."""
+    """Return the target for ``to`` without connecting. Raises :class:`UsageError` for an unknown kind of target."""
     if is_api(to):
         return UploadApi(
             to,
