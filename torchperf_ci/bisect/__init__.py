@@ -1,1 +1,1 @@
-"""Since which commit? A range of commits is confirmed to be slower, searched, and each culprit proven on its own."""
+"""Find the commit that caused a slowdown: confirm that a range got slower, search it, and prove each culprit."""

@@ -1,4 +1,4 @@
-"""What a person sees: what a bisection is going to cost, and then the likeliest suspects."""
+"""Show the plan and expected cost of a bisection, then its progress and the likeliest suspects."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 PAIRS_TO_CONFIRM = 8
-"""Pairs until it is clear that bad is slower, at a noise of a third of the effect."""
+"""Expected pairs to confirm that bad is slower, if the noise is a third of the effect."""
 PAIRS_TO_HALVE = 2
-"""Pairs until half of the suspects are ruled out, at the same noise."""
+"""Expected pairs to rule out half of the suspects, at the same noise."""
 
 
 @dataclass(frozen=True)
 class ExpectedCost:
-    """Builds, pairs, and seconds for all of them."""
+    """Expected builds and pairs, and the seconds for all of them."""
 
     builds: int
     pairs: int
@@ -43,14 +43,14 @@ class ExpectedCost:
 
 
 def estimated_cost(suspects: int, probes: int, build_seconds: float) -> ExpectedCost:
-    """For one culprit."""
+    """The expected cost of finding one culprit."""
     halvings = math.ceil(math.log2(suspects + 1))
     builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + FEWEST_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
     return ExpectedCost(builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds)
 
 
 def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
-    """Say on standard error what will be done, before anything is; nothing is asked."""
+    """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     build = BUILD_SECONDS[builder_kind(options)]
@@ -82,9 +82,9 @@ def _count_suspects(suspects: int) -> str:
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
 MOST_SHOWN = 10
-"""Suspects on a terminal."""
+"""Maximum number of suspects on a terminal."""
 _BAR = 20
-"""Columns of the terminal that certainty takes."""
+"""Width of a probability bar, in columns."""
 PURPOSES = {
     "confirm": "is it slower",
     "locate": "where",
@@ -94,7 +94,7 @@ PURPOSES = {
 
 
 class BisectProgress(ABC):
-    """Told of each build and pair before, and of everything that is known after. ``names`` are those of the builds."""
+    """Shows each build and pair when it begins, and what is known when it ends. ``names`` are those of the builds."""
 
     def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
         self._question, self._names = question, [one_line(name) for name in names]
@@ -102,7 +102,7 @@ class BisectProgress(ABC):
         self._doing = ""
 
     def builds(self, position: int) -> None:
-        """A build begins, which may take long."""
+        """A build begins; it may take long."""
         self._doing = f"building {self._names[position]}"
         self._begin()
 
@@ -112,13 +112,13 @@ class BisectProgress(ABC):
         self._begin()
 
     def profiles(self, base: int, head: int) -> None:
-        """Profiles of a culprit begin, which take as long as a few pairs."""
+        """Profiling of a culprit begins; it takes as long as a few pairs."""
         self._doing = f"what moved inside? {self._short(head)} against {self._short(base)}"
         self._begin()
 
     @abstractmethod
     def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
-        """Something has ended."""
+        """A build or a pair has ended."""
 
     @abstractmethod
     def close(self) -> None:
@@ -135,21 +135,21 @@ class BisectProgress(ABC):
         return f"{len(facts.readings)} pairs, {len(facts.builds)} builds, {minutes:.1f} min"
 
     def _likeliest(self, facts: BisectFacts) -> list[tuple[int, float]]:
-        """Suspects and their probabilities, the likeliest first: of the first search that is still going on."""
+        """Suspects and their probabilities in the first unfinished search, the likeliest first."""
         searches = Investigation(self._question, facts).searches
         suspects = searches[0].suspects() if searches else {}
         return sorted(suspects.items(), key=lambda item: -item[1])
 
 
 class PlainBisectProgress(BisectProgress):
-    """One line an event, for a job's log."""
+    """Prints one line per event, for the log of a job."""
 
     def __init__(self, question: BisectQuestion, names: Sequence[str], out: TextIO) -> None:
         super().__init__(question, names)
         self._out = out
 
     def _begin(self) -> None:
-        """Nothing but what takes long, or has no line of its own that says what came of it."""
+        """Print only what takes long or gets no line of its own when it ends."""
         if self._doing.startswith(("building", "what moved")):
             self._write(self._doing)
 
@@ -166,11 +166,11 @@ class PlainBisectProgress(BisectProgress):
         say(line, out=self._out)
 
     def close(self) -> None:
-        """Nothing: every line is out."""
+        """Do nothing: every line has been written."""
 
 
 class LiveBisectProgress(BisectProgress):
-    """The odds as bars that move."""
+    """Shows the probabilities as live bars on a terminal."""
 
     def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
         from rich.console import Console
@@ -190,7 +190,7 @@ class LiveBisectProgress(BisectProgress):
         self._live.update(self._picture())
 
     def _picture(self) -> Any:
-        """The likeliest commits, whose subjects are cut where room is short, and beneath them what is going on."""
+        """The likeliest commits, with subjects cut to fit, and the current activity below them."""
         from rich.console import Group
         from rich.spinner import Spinner
         from rich.table import Table
@@ -208,21 +208,23 @@ class LiveBisectProgress(BisectProgress):
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
         spent = self._spent(self._facts) if self._facts else ""
         text = "; ".join(part for part in (spent, self._said, self._doing) if part)
-        return Group(table, Spinner("dots", Text(one_line(text))))  # a build may take an hour
+        return Group(
+            table, Spinner("dots", Text(one_line(text)))
+        )  # the spinner shows that a long build is still alive
 
     def close(self) -> None:
         self._live.stop()
 
 
 def open_progress(question: BisectQuestion, names: Sequence[str]) -> BisectProgress:
-    """The one that fits where standard error goes."""
+    """The progress display that suits standard error: live on a terminal, else plain lines."""
     if is_terminal(sys.stderr):
         return LiveBisectProgress(question, names)
     return PlainBisectProgress(question, names, sys.stderr)
 
 
 def _event_text(event: ProgressEvent) -> str:
-    """What came of it, in a few words."""
+    """The outcome of an event in a few words."""
     match event:
         case BisectReading():
             return ", ".join(f"{math.expm1(ratio):+.1%}" for ratio in event.log_ratios.values())

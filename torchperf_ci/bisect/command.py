@@ -1,4 +1,4 @@
-"""What ``torchperf bisect`` does with its options, and the command line that repeats it."""
+"""Run ``torchperf bisect`` with its options, and write the command line that repeats a bisection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ _REPEATED_OPTIONS = (
 def with_repeat_command(
     bisection: Bisection, options: BisectOptions, judgement: Judgement | None
 ) -> Bisection:
-    """``bisection`` with that line: commits by their hashes, what verdicts said in words, no path, no credentials."""
+    """Return ``bisection`` with the command line that repeats it.
+
+    The line names commits by their hashes and spells out what came from verdicts; it contains no paths and no
+    credentials.
+    """
     given = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
     texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
     words, folder = portable_options({**given, **texts}, _REPEATED_OPTIONS)
@@ -49,7 +53,7 @@ def with_repeat_command(
 
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
-    """The options that ask for what verdicts say got worse."""
+    """Options that select the series which the verdicts report as worse."""
     worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
     metrics = _distinct(bisected_as(one.metric) or one.metric for one in worse)
     return {
@@ -69,7 +73,7 @@ INCONCLUSIVE = 5
 
 
 def bisect_command(options: BisectOptions) -> int:
-    """Find the culprits, tell people, and say with the exit code whether anything could be concluded."""
+    """Search for the culprits and report them; the exit code says whether the search was conclusive."""
     _check_options(options)
     given = config.find(options.config)
     judgement = read_verdicts(Path(options.verdicts)) if options.verdicts else None
@@ -91,7 +95,7 @@ def bisect_command(options: BisectOptions) -> int:
 
 
 def _check_options(options: BisectOptions) -> None:
-    """Refuse what is not measured, is said in two ways, or has one end only."""
+    """Raise :class:`UsageError` if nothing is to be measured, options contradict each other, or one end is missing."""
     given = vars(options)
     ways = [flag for flag in ("workload", "command", "verdicts") if given[flag]]
     if not ways and not options.suite:
@@ -113,7 +117,7 @@ def _check_options(options: BisectOptions) -> None:
 
 
 def _min_effect(options: BisectOptions, given: Config) -> float:
-    """The policy's for what is measured."""
+    """The smallest change that matters, by the policy for the measured metric."""
     return policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
 
 

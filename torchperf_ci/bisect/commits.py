@@ -1,8 +1,8 @@
-"""The commits or nightlies that are searched, in order: pull requests, reverts, and how suspect each is beforehand.
+"""The commits or nightlies to search, in order, with their pull requests, reverts and prior probabilities.
 
-The line runs along the first parents from bad to good. Where good came in by a merge and is no first parent of anything
-on that line, it leaves the first parents at that merge, towards good: so good itself is always position 0, whatever is
-measured against it holds it, and each step is the difference of one commit to one of its parents.
+The history is linearized by following first parents from bad to good. If good was merged in and is not on the
+first-parent line, the history leaves that line at the merge, towards good. So good is always position 0, every build
+that is measured against it contains it, and each step is the difference between a commit and one of its parents.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit. ``author`` is as ``.mailmap`` has it, ``date`` when it was committed (ISO 8601 with its zone).
+    """One commit. ``author`` is resolved by ``.mailmap``; ``date`` is the commit date in ISO 8601 with its time zone.
 
-    ``reverted`` is the SHA or the subject of a commit that it takes back, if it says so.
+    ``reverted`` is the SHA or the subject of the commit that this one reverts, or empty.
     """
 
     sha: str
@@ -53,10 +53,10 @@ _RESOLVED = re.compile(r"^Pull Request resolved: https://\S+/pull/([0-9]{1,9})\s
 
 
 def pull_request_number(subject: str, body: str) -> int | None:
-    """What GitHub put at the end of a squashed commit's ``subject`` or into a merge's, else PyTorch's trailer.
+    """The number that GitHub writes into the ``subject`` of a squash or merge commit, else that of PyTorch's trailer.
 
-    In this order, because a cherry-pick keeps the trailer of the original. A number that is quoted, as in a revert's
-    subject, is another commit's.
+    The subject comes first because a cherry-pick keeps the trailer of the original. A quoted number, as in the
+    subject of a revert, belongs to another commit and is ignored.
     """
     for pattern, text in ((_SQUASHED, subject), (_MERGED, subject), (_RESOLVED, body)):
         numbers = pattern.findall(text)
@@ -70,7 +70,7 @@ _QUOTED = re.compile(r'Revert "(.+)"')
 
 
 def reverted_commit(subject: str, body: str) -> str:
-    """The SHA that git and GitHub write into a revert's ``body``, else the subject that its own quotes, else ``""``."""
+    """The SHA in the ``body`` that git and GitHub write for a revert, else the quoted subject, else ``""``."""
     if named := _NAMED.search(body):
         return named[1]
     quoted = _QUOTED.match(subject)
@@ -78,7 +78,7 @@ def reverted_commit(subject: str, body: str) -> str:
 
 
 def find_reverts(commits: Sequence[Commit]) -> Mapping[int, int]:
-    """For each commit that takes back an earlier one of ``commits``, both by their positions."""
+    """Map the position of each revert to the position of the earlier commit in ``commits`` that it reverts."""
     found = {}
     for position, commit in enumerate(commits):
         if commit.reverted:
@@ -95,14 +95,14 @@ def _is_named(commit: Commit, named: str) -> bool:
 
 
 HISTORY_SECONDS = 120.0
-"""For all that is asked at once about the history of a large repository on a slow disk."""
+"""Time limit for one group of git queries; enough for a large repository on a slow disk."""
 
 _FIELDS = ("%H", "%aN", "%cI", "%P", "%s", "%b")
 
 
 @dataclass(frozen=True)
 class LinearHistory:
-    """The good commit, and all suspects after it, oldest first; the last of them is the bad one."""
+    """The good commit and all suspects after it, oldest first; the last suspect is the bad commit."""
 
     repo: Path
     good: Commit
@@ -110,15 +110,15 @@ class LinearHistory:
 
     @property
     def commits(self) -> tuple[Commit, ...]:
-        """All of them by their position: 0 is good, the last one bad."""
+        """All commits by position: 0 is good, the last one is bad."""
         return (self.good, *self.suspects)
 
 
 def read_range(repo: Path, good: str, bad: str) -> LinearHistory:
-    """The commits between two names (SHAs, branches, tags) of the checkout ``repo``.
+    """Read the commits between two names (SHAs, branches, tags) in the checkout ``repo``.
 
-    Raises :class:`UsageError` where one of them is unknown, no line of commits leads from good to bad, or the history
-    that is here does not reach far enough.
+    Raises :class:`UsageError` if a name is unknown, good is not an ancestor of bad, or the clone does not contain
+    enough history.
     """
     if why := why_no_checkout(repo):
         msg = f"{why}: go to the checkout whose commits are the suspects, or name it with --repo"
@@ -136,9 +136,9 @@ def read_range(repo: Path, good: str, bad: str) -> LinearHistory:
 
 
 def brought_in(commits: LinearHistory, position: int) -> LinearHistory | None:
-    """What the merge at ``position`` (from 1) added to the commit before it, from where the two sides parted.
+    """The commits that the merge at ``position`` (from 1) added to the commit before it, starting at their merge base.
 
-    None for what is no merge of two sides, and where the other side has nothing of its own.
+    None if the commit is not a merge of two parents, or if the other parent adds no commits.
     """
     before, merge = commits.commits[position - 1 : position + 1]
     others = set(merge.parents) - {before.sha}
@@ -152,10 +152,10 @@ def brought_in(commits: LinearHistory, position: int) -> LinearHistory | None:
 
 
 def path_changes(commits: LinearHistory) -> list[frozenset[str]]:
-    """The paths that each suspect changed against the commit before it; of a renamed file, both."""
-    steps = zip(commits.suspects, commits.commits, strict=False)  # the last commit is before nothing
+    """The paths that each suspect changed against the commit before it; for a renamed file, both names."""
+    steps = zip(commits.suspects, commits.commits, strict=False)  # the last commit precedes no suspect
     asked = "".join(f"{after.sha} {before.sha}\n" for after, before in steps)
-    # A path follows a token with a colon, which no commit starts with: so a file named like a commit is no commit.
+    # A token that starts with a colon precedes each path, so a file named like a SHA is not taken for a commit.
     options = ("--stdin", "-r", "-z", "--raw", "--no-renames")
     with _asking(commits.repo) as git:
         tokens = iter(os.fsdecode(git("diff-tree", *options, stdin=asked.encode())).split("\0"))
@@ -190,7 +190,7 @@ def _find(git: Git, flag: str, name: str) -> str:
 
 
 def _shas_between(git: Git, good: str, bad: str) -> list[str]:
-    """The line from good to bad, both included; empty where good is no ancestor of bad."""
+    """The SHAs from good to bad, both included; empty if good is not an ancestor of bad."""
     listed = git("rev-list", "--ancestry-path", "--parents", f"{good}..{bad}", "--").decode().splitlines()
     parents = {sha: before for sha, *before in map(str.split, listed)}
     if bad not in parents:
@@ -202,7 +202,7 @@ def _shas_between(git: Git, good: str, bad: str) -> list[str]:
 
 
 def _relation(git: Git, good: str, bad: str) -> str:
-    """How the two lie to each other, as good is no ancestor of bad, and what to do."""
+    """Describe how the two commits are related, given that good is not an ancestor of bad, and what to do."""
     if git("rev-parse", "--is-shallow-repository").strip() == b"true":
         return (
             "this is a shallow clone, which lacks the commits between them: give actions/checkout `fetch-depth: 0`, "
@@ -217,17 +217,17 @@ def _relation(git: Git, good: str, bad: str) -> str:
 
 
 def _common_ancestor(git: Git, one: str, other: str) -> str | None:
-    """Their newest common ancestor, if they have one."""
+    """The merge base of two commits, or None if they have no common ancestor."""
     try:
         return git("merge-base", one, other).decode().strip()
     except GitError:
         if not git.deadline.left:
             raise
-        return None  # which git tells by its exit code only
+        return None  # git reports a missing merge base only by its exit code
 
 
 def _history_of(git: Git, shas: Iterable[str]) -> LinearHistory:
-    """The commits of a line, read at once. Whatever a message holds, NUL it cannot: so NUL parts everything."""
+    """Read all commits of a line with one git command. Fields are separated by NUL, which no message contains."""
     form = "--format=" + "%x00".join(_FIELDS)
     options = ("--no-walk=unsorted", "--stdin", "-z", "--no-show-signature", "--encoding=UTF-8", form)
     told = git("log", *options, stdin="\n".join(shas).encode()).decode(errors="replace").split("\0")[:-1]
@@ -241,15 +241,15 @@ def _commit(sha: str, author: str, date: str, parents: str, subject: str, body: 
 
 
 FAVOUR = 10.0
-"""How many times as suspect a commit is that changes what the user pointed at."""
+"""How many times more suspect a commit is if it changes one of the paths that the user named."""
 
 
 def prior_weights(changed: Sequence[frozenset[str]], patterns: Sequence[str]) -> NDArray[np.float64]:
     """The prior probability of each suspect, shape (n,), from the paths that it ``changed``; they sum to 1.
 
-    A pattern is a file, a directory, or a glob that, as in git's pathspecs, lets ``*`` stand for ``/``, too. The others
-    keep at least 1 / FAVOUR of an equal share, so that no commit is ever ruled out by its paths. Nothing else counts: a
-    revert is as suspect as any other commit.
+    A pattern is a file, a directory, or a glob in which ``*`` also matches ``/``, as in git's pathspecs. Suspects
+    that match none keep at least 1 / FAVOUR of an equal share, so that paths never rule out a commit. Nothing else
+    counts: a revert is as suspect as any other commit.
     """
     favoured = [
         any(_matches_path(path, pattern) for path in paths for pattern in patterns) for paths in changed
@@ -268,10 +268,11 @@ Source = TypeVar("Source", bound="Revision | Nightly")
 
 @dataclass(frozen=True)
 class BuildSequence(Generic[Source]):
-    """``sources`` by position; ``ids`` tell each to a program (a SHA, a version), ``labels`` to a person.
+    """The builds to search, by position.
 
-    ``weights`` are those of the suspects, which are all but the first. ``reverts`` are the positions of those that take
-    back another one, and of that.
+    ``sources`` are what is built. ``ids`` identify them for programs (a SHA, a version), ``labels`` for people.
+    ``weights`` are the prior probabilities of the suspects, which are all sources but the first. ``reverts`` maps the
+    position of each revert to that of the commit it reverts.
     """
 
     sources: Sequence[Source]
@@ -282,7 +283,7 @@ class BuildSequence(Generic[Source]):
 
 
 def sequence_of_commits(commits: LinearHistory, paths: Sequence[str]) -> BuildSequence[Revision]:
-    """The commits of a range; those that change one of ``paths`` are the more suspect."""
+    """The commits of a range; those that change one of ``paths`` get a higher prior probability."""
     sources = [Revision(commits.repo, commit.sha, commit.subject) for commit in commits.commits]
     count = len(commits.suspects)
     prior = prior_weights(path_changes(commits), paths) if paths else np.full(count, 1 / count)
@@ -291,7 +292,7 @@ def sequence_of_commits(commits: LinearHistory, paths: Sequence[str]) -> BuildSe
 
 
 def sequence_of_nightlies(nightlies: Sequence[Nightly]) -> BuildSequence[Nightly]:
-    """Dated wheels, oldest first."""
+    """The nightlies of a range, oldest first, all with the same prior probability."""
     count = len(nightlies) - 1
     names = [str(nightly) for nightly in nightlies]
     return BuildSequence(

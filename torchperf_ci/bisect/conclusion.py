@@ -1,4 +1,4 @@
-"""From what a search has learnt to what ``culprits.json`` says: status, reason, culprits, notes."""
+"""Turn the result of a search into the contents of ``culprits.json``: status, reason, culprits and notes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A sequence of builds, and all that is known about it.
+    """A sequence of builds and everything that a search learned about it.
 
-    ``ended_by`` is the option whose limit ended the search, ``profiles`` what was seen inside culprits, ``notes``
-    what was kept for the reader while it went on.
+    ``ended_by`` is the option whose limit ended the search, or empty. ``profiles`` show what changed inside the
+    culprits. ``notes`` are remarks for the reader that the search collected on the way.
     """
 
     sequence: BuildSequence[Any]
@@ -55,7 +55,7 @@ class SearchResult:
 
 
 def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
-    """The word for it, and why it is no other."""
+    """The status of the bisection, and the reason for it; the reason is empty if culprits were found."""
     investigation = result.investigation
     if _is_found(investigation):
         return "found", ""
@@ -85,7 +85,7 @@ def _explained_by_luck(series: SeriesEvidence) -> str:
 
 
 def _dead_ends(result: SearchResult) -> Iterator[str]:
-    """Why a search cannot go on."""
+    """Yield, for each search that found no culprit, the reason why it cannot continue."""
     for search in result.investigation.searches:
         refuted = [*search.segment.parts(search.members[0].refuted)]
         step = refuted[0] if len(refuted) == 1 else search.step
@@ -126,7 +126,10 @@ def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
 
 
 def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[BisectionStatus, str]:
-    """Whether good is as bad was, or bad as good was; where nobody knows the levels, the second."""
+    """Why bad is not slower than good: good is now as slow as bad was, or bad is now as fast as good was.
+
+    The first needs the levels from the verdicts; without them the second is reported.
+    """
     investigation, levels = result.investigation, result.setup.levels
     now = moved_under_good(investigation.facts.readings, levels, investigation.question.min_effect)
     if not now:
@@ -150,7 +153,7 @@ def _not_slower(proofs: Sequence[Proof]) -> str:
 
 
 def open_questions(result: SearchResult) -> Iterator[str]:
-    """What is left open beside culprits that were found, and what did not run on bad."""
+    """Yield what remains unexplained beside the culprits, and what could not be measured on the bad commit."""
     investigation = result.investigation
     if _is_found(investigation) and investigation.searches:
         because = (
@@ -178,7 +181,7 @@ def _is_found(investigation: Investigation) -> bool:
 
 
 def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
-    """What one search came to. ``rules`` are the configuration's, which say of a metric which way is better."""
+    """Summarize one search. ``rules`` come from the configuration and give the direction of each metric."""
     investigation, names = result.investigation, result.sequence.ids
     facts = investigation.facts
     word, why = bisection_status(result)
@@ -210,12 +213,12 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
 
 
 def clearest_probes(investigation: Investigation) -> Mapping[SuspectRange, str]:
-    """The culprits, each with the probe that shows it best."""
+    """The culprits, each with the name of the probe that shows it most clearly."""
     return {step: _series_showing(investigation, step)[0][0].probe for step in _steps(investigation)}
 
 
 def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
-    """The culprit with what its commit says of itself."""
+    """Add the author, date, subject, pull request and URL of the commit to the culprit."""
     commit = commits.get(culprit.commit or "")
     if commit is None:
         return culprit
@@ -231,13 +234,13 @@ def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_ur
 
 
 def _steps(investigation: Investigation) -> list[SuspectRange]:
-    """The culprits. Where one series is proven on a step within that of another one, it is the narrower of the two."""
+    """The culprits. If the step of one series contains that of another one, both are counted as the narrower step."""
     proven = {step for series in investigation.regressed for step in series.culprits}
     return sorted({_narrowest(step, proven) for step in proven})
 
 
 def _narrowest(step: SuspectRange, proven: set[SuspectRange]) -> SuspectRange:
-    """The one culprit that lies within a step, or the step itself: a probe may not run as close to it as others do."""
+    """The single culprit inside ``step``, or ``step`` itself: not all probes run on the builds closest to a culprit."""
     inside = [other for other in proven - {step} if step.before <= other.before and other.after <= step.after]
     return inside[0] if len(inside) == 1 else step
 
@@ -260,7 +263,7 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
 
 
 def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
-    """How many builds of either side of a step were measured to prove it; None where nothing is built."""
+    """How many builds of the two ends of a step were measured to prove it; None if build luck does not apply."""
     if not investigation.question.luck:
         return None
     draws = [
@@ -273,7 +276,7 @@ def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int]
 
 
 def _luck(investigation: Investigation) -> BuildSpread | None:
-    """What builds differ by by themselves."""
+    """How much builds of the same code differ, and how that is known; None if build luck does not apply."""
     if not investigation.question.luck:
         return None
     proofs = [
@@ -281,7 +284,7 @@ def _luck(investigation: Investigation) -> BuildSpread | None:
     ]
     learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
     if learnt and any(build.ok and build.draw for build in investigation.facts.builds):
-        return BuildSpread(max(learnt)[1], "rebuilds")  # of the proof that has seen most
+        return BuildSpread(max(learnt)[1], "rebuilds")  # from the proof with the most pairs
     return BuildSpread(
         investigation.question.luck,
         "expected" if investigation.question.luck == BisectQuestion.luck else "history",
@@ -291,7 +294,7 @@ def _luck(investigation: Investigation) -> BuildSpread | None:
 def _series_showing(
     investigation: Investigation, step: SuspectRange
 ) -> list[tuple[SeriesEvidence, SuspectRange]]:
-    """The series that have a culprit there, and on which step: first those on this one, the clearest of them first."""
+    """The series that show the culprit ``step``, each with its own step; those proven on ``step`` itself come first."""
     proven = {own for series in investigation.regressed for own in series.culprits}
     shown = [
         (series, own)
@@ -309,7 +312,7 @@ def _change(series: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Rule
 
 
 def _effect(proof: Proof, series: str, rules: Mapping[str, Rule]) -> Effect:
-    """That of the code, where builds have luck."""
+    """The effect on the metric; if builds differ by luck, the effect of the code alone."""
     sign = _direction_sign(series, rules)
     if proof.by_build is None or proof.decision is None:
         return paired_effect([sign * ratio for ratio in proof.log_ratios])
@@ -318,15 +321,15 @@ def _effect(proof: Proof, series: str, rules: Mapping[str, Rule]) -> Effect:
 
 
 def _direction_sign(series: str, rules: Mapping[str, Rule]) -> int:
-    """−1 where a metric gets worse by falling: readings rise where things get worse."""
+    """Return −1 if the metric gets worse when it falls, else 1; readings always rise when things get worse."""
     return -1 if policy.rule_of_metric(_metric(series, rules), rules).direction == UP else 1
 
 
 def _metric(series: str, rules: Mapping[str, Rule]) -> str:
-    """The metric that the name of a series ends in, before how it was measured.
+    """The metric of a series, whose name ends with it and then, in parentheses, with how it was measured.
 
-    Metrics and models may have several words: one of the table or the configuration is meant, else the fewest words
-    that have a direction.
+    Metrics and models may both have several words. Prefer the longest ending that the table or the configuration
+    knows, then the shortest ending that has a direction.
     """
     words = re.sub(r" \([^()]*\)$", "", series).split(" ")
     ends = [" ".join(words[first:]) for first in range(len(words))]
@@ -337,7 +340,7 @@ def _metric(series: str, rules: Mapping[str, Rule]) -> str:
 
 
 def _posterior(investigation: Investigation, series: SeriesEvidence, step: SuspectRange) -> float:
-    """The probability of the step among the suspects between the culprits on either side, one of which it is."""
+    """The probability of ``step`` among the suspects between its two neighboring culprits, one of which is guilty."""
     others = [other for other in _steps(investigation) if other != step]
     before = max((other.after for other in others if other.after <= step.before), default=0)
     after = min(
@@ -349,7 +352,7 @@ def _posterior(investigation: Investigation, series: SeriesEvidence, step: Suspe
 
 
 def _credible(result: SearchResult) -> tuple[Suspect, ...]:
-    """What is left of the suspects, the likeliest first."""
+    """The remaining suspects, the likeliest first."""
     left: dict[int, float] = {}
     for search in result.investigation.searches:
         for position, probability in search.suspects().items():

@@ -1,6 +1,6 @@
-"""What moved inside a culprit: profiles of its two builds, taken when all timing is done, and how to look further.
+"""What changed inside a culprit: profiles of its two builds, taken after all timing, and commands to look further.
 
-The lines are for a clone of the repository, with the Python active that the bisection was given.
+The commands are for a clone of the repository in which the Python given to the bisection is active.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 SYSTEMS, COMPUTE = "nsys", "ncu"
 LAUNCHES = 10
-"""Of the kernel that are looked at: each is run some forty times, to read all counters."""
+"""How many launches of the kernel are profiled; each is replayed some forty times to read all counters."""
 PYTHON = "python"
 SHORT_SHA = 10
-"""Digits of a commit in the names of folders and reports."""
+"""Digits of the commit's SHA in the names of folders and reports."""
 
 
 def nsight_commands(
@@ -54,9 +54,9 @@ def nsight_commands(
     settings: Settings,
     options: BisectOptions,
 ) -> tuple[str, ...]:
-    """Lines for a shell that make the builds again and profile the case on each, with the tools that are here.
+    """Shell commands that make both builds again and profile the case on each, with the Nsight tools installed here.
 
-    Nsight Compute looks at the ``kernel`` that moved most, where one did. Nothing where the device is not theirs.
+    Nsight Compute profiles the ``kernel`` that changed most, if there is one. Empty if the device is not CUDA.
     """
     wanted = (SYSTEMS, COMPUTE) if kernel else (SYSTEMS,)
     tools = [tool for tool in wanted if shutil.which(tool)]
@@ -73,7 +73,7 @@ def nsight_commands(
 
 
 def _profiler(tool: str, kernel: str, report: str) -> str:
-    """The options are those of ``nsys profile`` and of ``ncu``, which both follow the processes of a command."""
+    """The command line of ``nsys profile`` or ``ncu``; both follow child processes."""
     if tool == SYSTEMS:
         return f"nsys profile --trace=cuda,nvtx,osrt --force-overwrite=true --output={report}"
     return (
@@ -83,7 +83,7 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
 
 
 def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
-    """The case as ``torchperf run`` measures it, in one process and briefly."""
+    """The ``torchperf run`` command that measures the case briefly, in one process."""
     words = portable_options({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
     chosen = [
         *words[words.index("--suite") :],
@@ -117,7 +117,7 @@ def _rebuild(build: Revision | Nightly, options: BisectOptions) -> str:
 
 
 def _wheel(build: Revision | Nightly, wheels: str) -> str:
-    """What pip is asked for: a nightly, what a pattern names, or what bears the commit in its name."""
+    """The arguments for ``pip install``: a nightly, the wheel that a pattern names, or one named after the commit."""
     if not isinstance(build, Revision):
         option = "--index-url" if "://" in wheels else "--find-links"
         return f"{option} {shlex.quote(wheels)} {shlex.quote(str(build))}"
@@ -133,13 +133,13 @@ def _python(build: Revision | Nightly, options: BisectOptions) -> str:
 
 
 def _python_path(build: Revision | Nightly, options: BisectOptions) -> str:
-    """Where the files of a commit that is not built are imported from."""
+    """The assignment of ``PYTHONPATH`` for a commit that is imported without being built; empty for other builds."""
     place = _place(build)
     return "" if options.wheels or options.build else f"PYTHONPATH={place}/src:{place} "
 
 
 def _place(build: Revision | Nightly) -> str:
-    """Below the folder that the lines are pasted in, for a shell."""
+    """The build's folder, as a shell word relative to the current folder."""
     return f'"$PWD"/torchperf-{_short_name(build)}'
 
 
@@ -148,7 +148,7 @@ def _short_name(build: Revision | Nightly) -> str:
 
 
 def _function(kernel: str) -> str:
-    """The name by which Nsight Compute knows a kernel: without its type, namespaces, template's and other arguments."""
+    """The name of a kernel in Nsight Compute: without return type, namespaces, template arguments and parameters."""
     name = re.split(r"[<(]", kernel.removeprefix("void "))[0].strip()
     return re.sub(r"\W", ".", name.rpartition("::")[2])
 
@@ -156,14 +156,14 @@ def _function(kernel: str) -> str:
 Source = TypeVar("Source", bound="Revision | Nightly")
 
 MOST_ROWS = 50
-"""Rows in ``culprits.json``; the attached table has all of them."""
+"""Maximum number of rows in ``culprits.json``; the attached table has all of them."""
 _OLD_NEW_NEW_OLD = (0, 1, 1, 0)
-"""Two profiles of each build tell how much they differ by themselves; in this order a drift moves neither side."""
+"""The order of the profiles: two of each build show how much one build varies, and drift cancels in this order."""
 
 
 @dataclass(frozen=True)
 class CulpritProfiles:
-    """What was seen inside culprits, by their steps, and of which others it is not known, and why."""
+    """What profiles of the culprits have shown, by step, and notes on those that could not be profiled."""
 
     inside: Mapping[SuspectRange, ProfileChange] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -171,9 +171,9 @@ class CulpritProfiles:
 
 @dataclass(frozen=True)
 class CulpritProfiler(Generic[Source]):
-    """Looks into culprits of a ``sequence``, and attaches what it sees in a folder beside the file ``--out``.
+    """Profiles the culprits of a ``sequence`` and keeps the profile files in a folder next to the file ``--out``.
 
-    Compilers' caches and logs lie below ``scratch``.
+    Compiler caches and logs go below ``scratch``.
     """
 
     sequence: BuildSequence[Source]
@@ -185,9 +185,9 @@ class CulpritProfiler(Generic[Source]):
     progress: BisectProgress
 
     def profile(self, culprits: Mapping[SuspectRange, str], state: StateFile) -> CulpritProfiles:
-        """Look into each step, by the name of the probe that shows it best, unless ``state`` has it already.
+        """Profile each step, given with its clearest probe's name, unless ``state`` already has the profile.
 
-        What cannot be profiled is told, and spoils nothing. Nobody profiles a command.
+        A profile that fails becomes a note and does not affect the result. Commands are not profiled.
         """
         inside, notes = {}, []
         probes = {probe.name: probe for probe in self.setup.probes}
@@ -219,7 +219,7 @@ class CulpritProfiler(Generic[Source]):
         keep_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
 
     def _taken(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
-        """A profile of a build, if there is time left to take it."""
+        """Profile a build; raises :class:`WorkerFailure` if the deadline has passed."""
         deadline = self.limits.deadline
         if deadline is not None and not deadline.left:
             status = "timeout"
@@ -229,7 +229,7 @@ class CulpritProfiler(Generic[Source]):
         return take_profile(case, settings, self.scratch / f"inside-{position}", trace)
 
     def _attached(self, inside: ProfileChange, step: SuspectRange, probe: WorkloadProbe) -> ProfileChange:
-        """With the files that are there: an earlier job may have taken the profiles, and not left them to this one."""
+        """Add the commands and the profile files that exist here; those of an earlier job may not."""
         folder = self._folder(step)
         files = [name for name in (TABLE, *TRACES) if (folder / name).is_file()]
         paths = tuple(f"{folder.parent.name}/{folder.name}/{name}" for name in files)
@@ -260,7 +260,7 @@ def _operator(row: ProfileRow) -> OperatorCost:
 
 
 def _commands_to_open(paths: Sequence[str]) -> list[str]:
-    """Lines for a shell in the folder of ``culprits.json``; what is for a browser is a comment."""
+    """Shell commands that open the files, run from the folder of ``culprits.json``; a comment for a browser's files."""
     tables = [path for path in paths if path.endswith(TABLE)]
     traces = [path for path in paths if path not in tables]
     return [
@@ -270,5 +270,5 @@ def _commands_to_open(paths: Sequence[str]) -> list[str]:
 
 
 def _file_name(name: str) -> str:
-    """As the name of a file, in a path that needs no quotes."""
+    """Turn the name into a file name that needs no quoting in a shell."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", name).lstrip(".") or "-"

@@ -1,4 +1,4 @@
-"""Makes the builds of a range and measures pairs of them: positions become facts."""
+"""Make the builds of a range and measure pairs of them, given their positions in the range."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 BRIEF_SECONDS = 0.1
-"""Of sampling, where a workload is only to be seen to work."""
+"""Sampling time when a workload is run only to see whether it works."""
 
 
 @dataclass(frozen=True)
 class MeasurableBuild:
-    """A build that is there, a ``draw`` of the commit at a position of the range, which ``words`` name."""
+    """A build whose environment exists: a ``draw`` of the commit at ``position``, called ``words`` in messages."""
 
     position: int
     words: str
@@ -49,9 +49,9 @@ class MeasurableBuild:
 
 @dataclass(frozen=True)
 class PairNumbers:
-    """What a pair has told by series: ln(head/base), positive where head is worse, and base in the series' unit.
+    """The results of a pair by series: ln(head/base), positive where head is worse, and base in the series' unit.
 
-    ``observed`` is what happened on the machine meanwhile.
+    ``observed`` describes interference on the machine during the pair.
     """
 
     log_ratios: Mapping[str, float]
@@ -60,18 +60,18 @@ class PairNumbers:
 
 
 class ProbePairing(Protocol):
-    """How a kind of probe is measured."""
+    """How one kind of probe is measured."""
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
-        """Fresh processes of both; raises :class:`ArmFailure`."""
+        """Measure fresh processes of both builds; raises :class:`ArmFailure`."""
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
-        """On which of the two builds the probe does not run, after a pair has failed."""
+        """Say on which of the two builds the probe does not run, after a pair has failed."""
 
 
 @dataclass(frozen=True)
 class WorkloadPairing:
-    """Two workers side by side. The probe's batch size is settled; links to the builds' folders lie in ``scratch``."""
+    """Runs two workers side by side. The probe's batch size is fixed; ``scratch`` holds links to build folders."""
 
     probe: WorkloadProbe
     device: Device
@@ -88,7 +88,7 @@ class WorkloadPairing:
         return PairNumbers(ratios, self.probe.values(pair), pair.observed)
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
-        """That on which it failed, if it fails alone there, too: beside the other one, memory may have been short."""
+        """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
         suspect = base if failure.side == "base" else head
         settings = replace(suspect.arm.settings, budget=BRIEF_SECONDS, target_ci=1.0)
         alone = measure(self.probe.case, settings, self.device, suspect.arm.scratch, first=False)
@@ -99,10 +99,10 @@ class WorkloadPairing:
         return ProbeFailure(self.probe.name, head.position, why)
 
     def _folder(self, base: MeasurableBuild, head: MeasurableBuild) -> Path:
-        """A folder for the pair, in which either arm finds what its own commit has compiled, and nobody else has."""
+        """A folder for the pair, in which each arm finds the compiler cache of its own build and of no other."""
         folder = self.scratch / f"{base.position}.{base.draw}-{head.position}.{head.draw}"
         folder.mkdir(parents=True, exist_ok=True)
-        if base == head:  # a control: two processes never share a cache, nor what is drawn for it
+        if base == head:  # a control: its two processes must not share a cache, nor the build luck in it
             return folder
         for side, site in (("base", base), ("head", head)):
             site.arm.scratch.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class WorkloadPairing:
 
 
 class CommandPairing:
-    """A command in two environments in turn."""
+    """Runs a command in two environments in turn."""
 
     def __init__(self, probe: CommandProbe) -> None:
         self._probe = probe
@@ -127,12 +127,12 @@ class CommandPairing:
         return PairNumbers(ratios, observed=observed)
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
-        """That of whose run has failed: the runs never meet."""
+        """Blame the build whose run failed; the two never run at the same time."""
         at_fault = base if failure.side == "base" else head
         return ProbeFailure(self._probe.name, at_fault.position, _failure_text(failure))
 
     def _try_out(self, side: Side, arm: CommandArm) -> None:
-        """One run that does not count on a build that is new, or has to choose anew what it compiles: it is slower."""
+        """Run the command once uncounted if the build is new or has to be tuned again, which makes a run slower."""
         forgotten = forget_choices(arm.cache)
         if arm in self._tried and not forgotten:
             return
@@ -148,20 +148,20 @@ def _failure_text(failure: WorkerFailure) -> str:
 
 
 Source = TypeVar("Source", bound="Revision | Nightly")
-"""Of the code: what an environment is made of."""
+"""What an environment is made from."""
 
 GOOD = 0
-"""The position of the state that everything is known to be well at."""
+"""The position of the good commit."""
 TRIES = 2
-"""Of a pair, before a build is called unfit."""
+"""How often a pair is tried before a build counts as unusable."""
 
 
 class Laboratory(Generic[Source]):
-    """Builds and measures ``sources``, the commits or nightlies of a range by their positions.
+    """Builds and measures ``sources``, the commits or nightlies of a range by position.
 
-    The batch sizes of the ``probes`` are settled (:mod:`torchperf_ci.bisect.laboratory`).
-    ``settings`` name the resolved device, whose backend is ``device``; Python and path are filled in for each build,
-    and one set of CPUs for all of them. What is written lies below ``scratch``, which is for this range alone.
+    The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device, whose backend is
+    ``device``; Python and path are filled in for each build, and all builds use the same CPUs. Files are written
+    below ``scratch``, which belongs to this range alone.
     """
 
     def __init__(
@@ -184,13 +184,13 @@ class Laboratory(Generic[Source]):
 
     @property
     def disturbed(self) -> str:
-        """A note, where the machine is known not to have been left alone while pairs were measured."""
+        """A note about interference on the machine while pairs were measured, or ``""``."""
         return interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
-        """Make an environment, if it is not there; that it cannot be made is a fact as well.
+        """Make the environment of a commit unless it exists; a failure is returned, not raised.
 
-        A commit that was built before is tried once more where a ``draw`` of it fails.
+        A new ``draw`` of a commit that was built before is tried twice.
         """
         start, source = time.monotonic(), self._sources[position]
         try:
@@ -206,17 +206,17 @@ class Laboratory(Generic[Source]):
         return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
 
     def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
-        """One pair as it was planned, or the position at which the probe does not run.
+        """Measure a planned pair, or return the position at which the probe does not run.
 
-        The reading says which ``draws`` it is of: it is the first one of a commit whose other one made room and cannot
-        be made again. Raises :class:`WorkloadsFailedError` where the good commit does not run it, against which
-        everything is told in the end.
+        The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again,
+        it is the first one. Raises :class:`WorkloadsFailedError` if the probe does not run on the good commit, the
+        reference for all results.
         """
         builds = []
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
-            except EnvironmentUnderTestError as error:  # it was there once, and made room for others
+            except EnvironmentUnderTestError as error:  # evicted from the cache, and not to be made again
                 return self._failed(ProbeFailure(step.probe, position, str(error)))
         start = time.monotonic()
         found = self._pair(step, *builds)
@@ -252,7 +252,7 @@ class Laboratory(Generic[Source]):
         return failure
 
     def _get_anew(self, source: Source, draw: int) -> BuildEnvironment:
-        """What was there once; raises :class:`EnvironmentUnderTestError` where it fails twice."""
+        """Get an environment that existed before; raises :class:`EnvironmentUnderTestError` if it fails twice."""
         with suppress(EnvironmentUnderTestError):
             return self._environments.get(source, draw)
         return self._environments.get(source, draw)
@@ -280,7 +280,7 @@ class Laboratory(Generic[Source]):
 
 
 def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:
-    """What to say where the good build cannot be measured."""
+    """The error for a good build that cannot be measured."""
     return WorkloadsFailedError(
         f"{probe} does not run on {good}, which is to be the good one: {why}\n"
         "start the range where it does, or measure something else"
@@ -288,10 +288,10 @@ def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError
 
 
 def with_batch_size(probe: Probe, settings: Settings, good: object, state: StateFile, scratch: Path) -> Probe:
-    """The probe with a batch size: its own, the one that was ``kept``, or the one that is found now.
+    """The probe with a batch size: its own, the one in the state file, or one that is found now and stored there.
 
-    ``settings`` are those of the good build, which messages call ``good``. Raises :class:`WorkloadsFailedError` where
-    it cannot process even one sample.
+    ``settings`` are those of the good build, which messages call ``good``. Raises :class:`WorkloadsFailedError` if
+    the build cannot process even one sample.
     """
     if isinstance(probe, CommandProbe) or probe.case.batch_size:
         return probe

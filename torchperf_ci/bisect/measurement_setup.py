@@ -1,4 +1,4 @@
-"""How the builds of a range are made, what is measured of them and what it may take: from options and verdicts."""
+"""Resolve options and verdicts to a setup: how builds are made, what is measured of them, and the limits."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BisectLimits:
-    """Most builds and pairs in all, those of earlier jobs included, and when this job has to end; None for no limit."""
+    """Limits on builds and pairs, those of earlier jobs included, and on the time of this job; None for no limit."""
 
     builds: int | None = None
     pairs: int | None = None
     deadline: Deadline | None = None
 
     def may_build(self, facts: BisectFacts, more: int = 1) -> bool:
-        """Whether so many more commits may be built; what is built can still be measured if not."""
+        """Whether ``more`` further builds are allowed; if not, existing builds can still be measured."""
         return not more or self.builds is None or len(facts.builds) + more <= self.builds
 
     def ended_by(self, facts: BisectFacts) -> str:
-        """Which limit has been reached, as its option; empty for none."""
+        """The option of the limit that has been reached, or ``""``."""
         if self.deadline is not None and not self.deadline.left:
             return "--deadline"
         if self.pairs is not None and len(facts.readings) >= self.pairs:
@@ -61,7 +61,7 @@ class BisectLimits:
         return ""
 
     def after(self, facts: BisectFacts) -> BisectLimits:
-        """What is left for a search that follows on another one."""
+        """The limits that remain for a search that follows one with these ``facts``."""
         return replace(
             self,
             builds=None if self.builds is None else max(self.builds - len(facts.builds), 0),
@@ -71,23 +71,23 @@ class BisectLimits:
 
 @dataclass(frozen=True)
 class VerdictLevels:
-    """What a series measured before it got worse and after, in its own unit; ``worse`` is ln(new/old), above 0."""
+    """The values of a series before and after it got worse, in its own unit; ``worse`` is a log ratio above 0."""
 
     old: float
     new: float
     worse: float
 
     def is_at_new(self, value: float) -> bool:
-        """Whether a value is nearer to the new level than to the old, as ratios go."""
+        """Whether a value is closer, as a ratio, to the new level than to the old one."""
         return value > 0 and abs(math.log(value / self.new)) < abs(math.log(value / self.old))
 
 
 def levels_from_verdicts(
     judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule]
 ) -> Mapping[str, VerdictLevels]:
-    """Of the series that verdicts say got worse on such a machine, by name: numbers of another one tell nothing here.
+    """The levels of series, by name, in verdicts from this kind of machine; those of others are not comparable.
 
-    ``rules`` are the configuration's directions.
+    ``rules`` give the directions of metrics, from the configuration.
     """
     found = {}
     for verdict in judgement.verdicts:
@@ -100,7 +100,10 @@ def levels_from_verdicts(
 def moved_under_good(
     readings: Sequence[BisectReading], levels: Mapping[str, VerdictLevels], min_effect: float
 ) -> Mapping[str, float]:
-    """What good measures now of each series, if that is the new level of all of them; empty if not, or if unknown."""
+    """The value of each series on the good build, if all of them are at the new level now; else empty.
+
+    Series whose change is below ``min_effect`` are ignored.
+    """
     told = {name: one for name, one in levels.items() if one.worse >= math.log1p(min_effect)}
     now = {name: _of_good(readings, name) for name in told}
     known = {name: value for name, value in now.items() if value is not None}
@@ -121,7 +124,7 @@ def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
 
 
 BUILD_SECONDS = {"worktree": 2.0, "command": 600.0, "wheel": 60.0, "nightly": 60.0}
-"""What a build is taken to cost until one has been seen, by builder."""
+"""The assumed duration of a build, by kind of builder, until one has been timed."""
 UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 
 
@@ -129,9 +132,9 @@ UNBUILT = "\nif this repository has to be built before it is imported, say how w
 class MeasurementSetup:
     """What to measure and where.
 
-    ``notes`` say what was asked for and cannot be measured, ``levels`` what series were like before and after, where
-    there are verdicts, and ``torch`` which version is there, where commits are imported as they are. ``luck`` is how
-    far builds of one code are expected to lie apart.
+    ``notes`` list what was asked for but cannot be measured. ``levels`` are those of the verdicts, if there are any.
+    ``torch`` is the installed version, if commits are imported without being built. ``luck`` is the expected standard
+    deviation, on the log scale, between builds of the same code.
     """
 
     probes: tuple[Probe, ...]
@@ -144,13 +147,13 @@ class MeasurementSetup:
 
     @property
     def machine(self) -> str:
-        """What it is measured on, in words."""
+        """The device, for messages."""
         identity = self.device.identity()
         return f"{identity.type} ({identity.name})"
 
 
 def builder_kind(options: BisectOptions) -> str:
-    """The kind of builder, by the options that it needs; raises :class:`UsageError` where they do not go together."""
+    """The kind of builder that the options ask for; raises :class:`UsageError` if options for it are missing."""
     builder: str = options.builder or ("command" if options.build else "worktree")
     if builder == "command" and not options.build:
         msg = "--builder command needs a shell line that installs a commit: give it with --build"
@@ -162,7 +165,7 @@ def builder_kind(options: BisectOptions) -> str:
 
 
 def check_command(command: str, builder: str) -> None:
-    """Raise :class:`UsageError` where a command names what such a builder's builds do not have, before any is made."""
+    """Raise :class:`UsageError` if ``command`` has placeholders that this builder's builds cannot fill."""
     sha = None if builder == "nightly" else "sha"
     worktree = Path("worktree") if builder in ("worktree", "command") else None
     filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
@@ -171,7 +174,7 @@ def check_command(command: str, builder: str) -> None:
 def environment_opener(
     options: BisectOptions, python: str
 ) -> Callable[[Revision], AbstractContextManager[BuildEnvironment]]:
-    """What makes the environment of a commit."""
+    """Return a function that opens the environment of a commit."""
     seconds = options.build_timeout
     if builder_kind(options) == "wheel":
         return CommitWheels(options.wheels or "", python, seconds).opened
@@ -181,9 +184,10 @@ def environment_opener(
 def resolve_setup(
     options: BisectOptions, config: Config, judgement: Judgement | None, good: BuildEnvironment
 ) -> MeasurementSetup:
-    """Ask the good build what it can run, and choose the probes among that.
+    """Ask the good build what it can run, and choose the probes from that.
 
-    Raises :class:`UsageError` where nothing is left to measure, and as :func:`planning.describe` does.
+    Raises :class:`UsageError` if nothing is left to measure, and the errors of
+    :func:`selection.describe_environment`.
     """
     settings = selection.settings_of(
         config,

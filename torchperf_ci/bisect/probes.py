@@ -1,6 +1,6 @@
-"""What is run to tell builds apart: a workload, a user's command, or what verdicts say got worse.
+"""What is measured to compare builds: a workload, a user's command, or the series that verdicts report as worse.
 
-The file may come from anywhere: nothing in it is believed but names that are known here and numbers within bounds.
+A verdicts file is untrusted input: only names known here and numbers within bounds are used.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 
 UNNAMED_SERIES = "the command's number"
-"""The series of a number that nobody has named."""
+"""The name of the series if the command prints a number and no metric is given."""
 MOST_NAMED = 5
 
 
 def read_command_output(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
-    """What the command has printed, by series, as costs: numbers above 0 that grow as things get worse.
+    """The costs that the command printed, by series: numbers above 0 that grow as things get worse.
 
-    A number in the last line is the ``metric``, and better when lower where that is empty or unknown. Else the records
-    count: those of the metric, or where it is empty all that have a direction. ``rules`` are the configuration's.
-    Raises :class:`ValueError` for an output without a number that can be used.
+    A number in the last line is the ``metric``; if that is empty or unknown, lower is better. Otherwise v3 records
+    are read: those of the metric, or, if it is empty, all whose direction is known from ``rules``, those of the
+    configuration, or from the built-in table. Raises :class:`ValueError` if the output has no usable number.
     """
     last = _last_line(output)
     number = _number(last)
@@ -74,7 +74,7 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule
 
 
 def _cost(value: float, metric: str, rules: Mapping[str, config.Rule], otherwise: str = "") -> float | None:
-    """A number above 0 that grows as things get worse; None where there is none, or the direction is not known."""
+    """A positive number that grows as things get worse; None if the value is unusable or its direction unknown."""
     rule = policy.rule_of_metric(metric, rules)
     direction = rule.direction or otherwise
     size = value + 1 if rule.kind == "count" else value
@@ -107,7 +107,7 @@ def _last_line(output: Path) -> str:
 
 
 def check_metric(metric: str) -> None:
-    """Raise :class:`UsageError` for what no pair tells of any workload."""
+    """Raise :class:`UsageError` if pairs of processes cannot measure the metric of a workload."""
     if metric not in PAIRED:
         msg = f"pairs do not tell {metric!r} of a workload, but {', '.join(PAIRED)}; measure it by --command"
         raise UsageError(msg)
@@ -115,9 +115,9 @@ def check_metric(metric: str) -> None:
 
 @dataclass(frozen=True)
 class WorkloadProbe:
-    """A case and what is looked at of it. ``device`` is what the names of its series say.
+    """A case and the metrics to compare on it. ``device`` is the device in the names of its series.
 
-    Raises :class:`UsageError` for a metric that no pair tells of such a case.
+    Raises :class:`UsageError` if pairs cannot measure a metric of this case.
     """
 
     case: Case
@@ -137,12 +137,12 @@ class WorkloadProbe:
         return str(self.case)
 
     def log_ratios(self, pair: Pair) -> Mapping[str, float]:
-        """ln(head/base) by series, positive where head is worse; without those that the pair does not tell."""
+        """ln(head/base) by series, positive where head is worse; without the metrics that the pair did not yield."""
         told = {self._series(metric): pair.worsening(metric) for metric in self.metrics}
         return {series: ratio for series, ratio in told.items() if ratio is not None}
 
     def values(self, pair: Pair) -> Mapping[str, float]:
-        """What base measured of the same series, each in its own unit."""
+        """The values of base for the same series, each in its own unit."""
         told = self.log_ratios(pair)
         known = {self._series(metric): metric for metric in self.metrics}
         return {series: pair.base_value(known[series], self.case.batch_size) for series in told}
@@ -156,9 +156,9 @@ class WorkloadProbe:
 
 @dataclass(frozen=True)
 class CommandProbe:
-    """A shell line that prints a number or v3 records. ``metric`` names the number, or restricts the records to it.
+    """A shell command that prints a number or v3 records. ``metric`` names the number, or selects records.
 
-    ``rules`` are the configuration's directions.
+    ``rules`` give the directions of metrics, from the configuration.
     """
 
     command: str
@@ -167,11 +167,11 @@ class CommandProbe:
 
     @property
     def name(self) -> str:
-        """Unique among the probes of a bisection: there is one command."""
+        """Unique, because a bisection has at most one command."""
         return "command"
 
     def costs(self, output: Path) -> Mapping[str, float]:
-        """What a run has printed, by series, growing as things get worse; raises :class:`ValueError`."""
+        """The costs that a run printed, by series, growing as things get worse; raises :class:`ValueError`."""
         return read_command_output(output, self.metric, self.rules)
 
 
@@ -185,7 +185,7 @@ NO_NUMBER = (
 
 @dataclass(frozen=True)
 class UnprobedSeries:
-    """A series that got worse and that cannot be bisected, and why."""
+    """A series that got worse but cannot be bisected, and why."""
 
     series: str
     why: str
@@ -193,14 +193,14 @@ class UnprobedSeries:
 
 @dataclass(frozen=True)
 class VerdictProbes:
-    """One probe a case, with all metrics of it that got worse; and the rest."""
+    """One probe per case, with all its metrics that got worse, and the series that were left out."""
 
     probes: tuple[WorkloadProbe, ...]
     left_out: tuple[UnprobedSeries, ...]
 
 
 def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: str) -> VerdictProbes:
-    """What got worse, or looks as if, as probes for the catalogue ``known`` on a torch ``device``."""
+    """Probes for the series that got worse, or may have, with the workloads ``known`` and on a torch ``device``."""
     metrics: dict[Case, list[str]] = defaultdict(list)
     named: dict[Case, str] = {}
     left_out = []
@@ -218,10 +218,10 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
 
 
 def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
-    """Between which commits everything that can be bisected got worse; empty where the file does not tell.
+    """The commit ranges in which everything that can be bisected got worse; empty if the verdicts do not say.
 
-    First those of the repository whose job measured, then those of PyTorch: which of them are meant, the repository
-    that is bisected knows. Several ranges give the one that holds them all.
+    Ranges in the repository whose job measured come first, then those in PyTorch; the caller knows which repository
+    it bisects. Several ranges of one repository are combined into one that contains them all.
     """
     return commit_ends_of(
         [one.evidence.commits for one in _worse(judgement) if bisected_as(one.series.metric)]
@@ -229,7 +229,7 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
 
 
 def expected_build_luck(judgement: Judgement) -> float:
-    """How far builds of one code lie apart, as the past of what got worse has it; of several series the most."""
+    """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
     told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
     return min(max(LEAST_TAU, *told), MOST_TAU) if told else USUAL_TAU
 
@@ -239,7 +239,7 @@ def _worse(judgement: Judgement) -> Sequence[Verdict]:
 
 
 def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
-    """The case, or why there is none."""
+    """The case of a verdict, or the reason why it has none."""
     series = verdict.series
     if verdict.verdict == "broken":
         return NO_NUMBER

@@ -1,4 +1,4 @@
-"""Bisect commits, or dated wheels, and then the commits inside a guilty merge or between two wheels."""
+"""Bisect commits or nightly wheels, then the commits inside a guilty merge or between two nightlies."""
 
 from __future__ import annotations
 
@@ -45,29 +45,32 @@ if TYPE_CHECKING:
 
 @dataclass
 class CombinedResult:
-    """``bisection`` grows, and ``left`` shrinks, with each search."""
+    """The result of a search and of the searches inside its culprits.
+
+    Each search adds to ``bisection`` and subtracts from the limits that are ``left``.
+    """
 
     bisection: Bisection
     left: BisectLimits
 
     @property
     def is_spent(self) -> bool:
-        """Whether the limits leave room for no other search, which has two ends to build."""
+        """Whether the limits are too small for another search, which has to build at least its two ends."""
         return bool(self.left.ended_by(BisectFacts())) or not self.left.may_build(BisectFacts(), 2)
 
     def take_culprits(self) -> tuple[Culprit, ...]:
-        """Those that were named so far, for each to be looked into and named again."""
+        """Remove and return the culprits named so far, so that each can be searched and named again."""
         culprits = self.bisection.culprits
         self.bisection = replace(self.bisection, culprits=())
         return culprits
 
     def name(self, *culprits: Culprit, note: str = "") -> None:
-        """Add culprits, and what is to be known beside."""
+        """Add culprits, and a note about them for the reader."""
         notes = (*self.bisection.notes, *([note] if note else []))
         self.bisection = replace(self.bisection, culprits=(*self.bisection.culprits, *culprits), notes=notes)
 
     def add_up(self, more: CombinedResult) -> None:
-        """What a search that followed took and saw; its culprits are for the caller to judge."""
+        """Add the cost and the measurements of a further search. The caller decides what to do with its culprits."""
         mine, others = self.bisection, more.bisection
         seconds = replace(
             mine.seconds,
@@ -88,7 +91,7 @@ class CombinedResult:
 
 
 class BisectRequest(NamedTuple):
-    """What the user asked for, which is the same for every search that follows from it."""
+    """What the user asked for; it applies to every search of the bisection."""
 
     options: BisectOptions
     config: Config
@@ -96,7 +99,7 @@ class BisectRequest(NamedTuple):
 
 
 def bisect_commits(request: BisectRequest, state_path: Path, limits: BisectLimits) -> Bisection | None:
-    """What the search came to; None where only the plan was asked for."""
+    """Bisect a range of commits; return None if only the plan was to be shown (``--dry-run``)."""
     commits = _commits_asked_for(request)
     if request.options.dry_run:
         show_plan(sequence_of_commits(commits, request.options.paths), request.options, limits)
@@ -109,7 +112,7 @@ def bisect_commits(request: BisectRequest, state_path: Path, limits: BisectLimit
 def bisect_range(
     commits: LinearHistory, request: BisectRequest, state_path: Path, limits: BisectLimits
 ) -> CombinedResult:
-    """Search a range, and if that is wanted, what the guilty merges in it brought in."""
+    """Search a range and, with ``--full-history``, the commits that its guilty merges brought in."""
     combined = _search_commits(commits, request, state_path, limits)
     if request.options.full_history:
         for culprit in combined.take_culprits():
@@ -120,7 +123,7 @@ def bisect_range(
 def _search_commits(
     commits: LinearHistory, request: BisectRequest, state_path: Path, limits: BisectLimits
 ) -> CombinedResult:
-    """Along the first parents."""
+    """Search the range along first parents."""
     options = request.options
     opened = environment_opener(options, selection.python_under_test(options.python))
     sequence = sequence_of_commits(commits, options.paths)
@@ -134,7 +137,10 @@ def _search_commits(
 
 
 def _commits_asked_for(request: BisectRequest) -> LinearHistory:
-    """Between the commits that are named, else between those of the verdicts, which may be of another repository."""
+    """The range between ``--good`` and ``--bad``, or else the range that the verdicts give.
+
+    The ranges in verdicts may belong to another repository; the first one that this repository contains is used.
+    """
     options, judgement = request.options, request.judgement
     repo = Path(options.repo)
     if options.good:
@@ -156,7 +162,7 @@ def _name_commit(
     request: BisectRequest,
     state_path: Path,
 ) -> None:
-    """Where a culprit is a merge, name those among the commits that it brought in, if it is one of them."""
+    """Name the culprit or, if it is a merge and the search inside it succeeds, the commits inside it."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
     inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
     if inside is None:
@@ -182,7 +188,7 @@ def _merge(culprit: Culprit) -> str:
 
 @dataclass(frozen=True)
 class NightlyContents:
-    """The distributions of a nightly's environment, and the commit that it was built from, or why that is not known."""
+    """The distributions installed with a nightly and the commit it was built from; ``why`` says why that is unknown."""
 
     distributions: Mapping[str, Distribution]
     revision: Revision | None
@@ -190,7 +196,7 @@ class NightlyContents:
 
 
 class InspectedNightlies:
-    """The nightlies of ``place``, built from commits of ``repo``."""
+    """The nightlies available at ``place``, built from commits of ``repo``."""
 
     def __init__(self, place: Nightlies, repo: Path) -> None:
         self._place, self._repo = place, repo
@@ -198,21 +204,24 @@ class InspectedNightlies:
 
     @contextmanager
     def opened(self, nightly: Nightly) -> Iterator[BuildEnvironment]:
-        """Its environment until the block ends; raises :class:`EnvironmentUnderTestError`."""
+        """Open the environment of a nightly for the block. Raises :class:`EnvironmentUnderTestError`."""
         with self._place.opened(nightly) as environment:
             if nightly not in self._seen:
                 self._seen[nightly] = self._look(nightly, environment.python)
             yield environment
 
     def contents(self, nightly: Nightly) -> NightlyContents:
-        """What is in it; an earlier job may have measured it, and only then it is installed for this alone."""
+        """What the nightly contains.
+
+        If an earlier job measured the nightly, it is not installed here yet, and is installed only to be inspected.
+        """
         if nightly not in self._seen:
             with self.opened(nightly):
                 pass
         return self._seen[nightly]
 
     def moved(self, before: Nightly, after: Nightly) -> tuple[DependencyChange, ...]:
-        """The distributions that changed between the two, beside the package itself."""
+        """The distributions, other than the nightly's own package, whose versions differ between two nightlies."""
         differing = changed_versions(self.contents(before).distributions, self.contents(after).distributions)
         return tuple(
             DependencyChange(name, old or "", new or "")
@@ -221,7 +230,7 @@ class InspectedNightlies:
         )
 
     def commits(self, before: Nightly, after: Nightly) -> LinearHistory:
-        """The commits from the one to the other; raises :class:`UsageError` where that is not known."""
+        """The commits between two nightlies; raises :class:`UsageError` if they are unknown."""
         first, last = (self._revision(nightly) for nightly in (before, after))
         if first == last:
             msg = f"both were built from {first}, so the code is the same"
@@ -242,7 +251,7 @@ class InspectedNightlies:
 
 
 def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLimits) -> Bisection | None:
-    """What the search came to; None where only the plan was asked for."""
+    """Bisect nightlies, then the commits between two of them; return None if only the plan was to be shown."""
     options = request.options
     good, bad = (_date("good", options.good), _date("bad", options.bad))
     repo, python = Path(options.repo), selection.python_under_test(options.python)
@@ -282,7 +291,7 @@ def _date(flag: str, given: str | None) -> datetime.date:
 def _nightlies_between(
     listed: Sequence[Nightly], good: datetime.date, bad: datetime.date
 ) -> Sequence[Nightly]:
-    """The nightlies of the range, which is named by dates."""
+    """The nightlies from ``good`` to ``bad``. Raises :class:`UsageError` if there is none for one of the two dates."""
     chosen = [nightly for nightly in listed if good <= nightly.date <= bad]
     if len(chosen) < 2 or (chosen[0].date, chosen[-1].date) != (good, bad):
         msg = (
@@ -301,7 +310,7 @@ def _name_nightly(
     request: BisectRequest,
     state_path: Path,
 ) -> None:
-    """Name the commit inside a guilty night, or where none is proven, the night itself and what else moved in it."""
+    """Name the commit inside a guilty nightly, or, if none is proven, the nightly and the dependencies that changed."""
     before, after = ends
     own_path = state_path.with_name(f"{state_path.name}.{after.version}")
     try:
@@ -322,13 +331,13 @@ def _name_nightly(
 
 
 def _request_for_commits(request: BisectRequest) -> BisectRequest:
-    """The same call for the commits of a night."""
+    """The same request, but to bisect the commits between two nightlies."""
     builder = "command" if request.options.build else "worktree"
     return request._replace(options=replace(request.options, builder=builder, wheels=None))
 
 
 def _why_none(culprit: Culprit, ends: Ends, within: Bisection) -> str:
-    """Why no commit of the night is named, and whom to suspect where they make no difference by themselves."""
+    """Why no commit of the nightly is named, and what else may be the cause if its commits make no difference."""
     which = f"the commits between {ends[0]} and {ends[1]}"
     if within.status == "inconclusive":
         return f"{which}: {within.why}"

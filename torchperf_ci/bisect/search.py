@@ -1,4 +1,4 @@
-"""One search over a range of builds: its environments, its state file, and the loop of what to measure next."""
+"""Search one range of builds: open its environments and state file, then measure until nothing more can be learned."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def investigate(
     limits: BisectLimits,
     progress: BisectProgress,
 ) -> str:
-    """Go on until nothing more can be learnt, or a limit ends it; which one, if it was one.
+    """Measure until nothing more can be learned or a limit is reached; return the option of that limit, or ``""``.
 
-    Raises :class:`EnvironmentUnderTestError` where good or bad cannot be built, which is tried twice.
+    Raises :class:`EnvironmentUnderTestError` if the good or the bad commit fails to build :data:`TRIES_BY_CHANCE`
+    times.
     """
     while (
         step := next_step(question := with_known_rebuilds(question, state.facts), state.facts)
@@ -72,12 +73,12 @@ def investigate(
 
 
 def _unbuilt(step: PlannedPair, facts: BisectFacts) -> int:
-    """Of the two builds, how many have to be made first."""
+    """The number of builds, of the two of ``step``, that still have to be made."""
     return len({*_builds(step)} - facts.made)
 
 
 def _builds(step: PlannedPair) -> tuple[tuple[int, int], ...]:
-    """Positions and draws."""
+    """The position and the draw of the base build, and those of the head build."""
     return tuple(zip((step.base, step.head), step.draws, strict=True))
 
 
@@ -129,9 +130,11 @@ def search(
     path: Path,
     limits: BisectLimits,
 ) -> SearchResult:
-    """Search a sequence of builds that ``opened`` makes; ``resolve`` says what to measure once the good one is there.
+    """Search a sequence of builds.
 
-    ``path`` is of the file that keeps each step. Where a signal ends it, :class:`Stopped` says so.
+    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given the environment of the
+    good build. Every step is written to the state file at ``path``. If a signal interrupts the search,
+    :class:`Stopped` is raised with a message that names this file.
     """
     show_plan(sequence, options, limits)
     before = read_counters()
@@ -148,7 +151,7 @@ def search(
             with closing(open_progress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
-                finally:  # kept also where this call is interrupted, and another one concludes
+                finally:  # also after an interruption: the call that resumes the search reports this note
                     if laboratory.disturbed:
                         state_file.add(BisectNote(laboratory.disturbed))
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
@@ -169,8 +172,11 @@ def _good_environment(
 
 @contextmanager
 def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
-    """The state file. A call that could measure nothing leaves none, so that it can be put right and made again."""
-    # What a job has comes out of a cache, where nobody deletes it by hand.
+    """Open the state file, and delete it if the call fails before it measured anything.
+
+    The user can then correct the call and repeat it with the same file.
+    """
+    # In a job the file comes from a cache, where nobody can delete it by hand.
     with StateFile.open(path, plan, forget_others=in_actions()) as state_file:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
@@ -199,7 +205,7 @@ def _question(
 ) -> BisectQuestion:
     names = [probe.name for probe in setup.probes]
     builder = builder_kind(options)
-    # What is imported as it is has no build of its own: each process draws anew what luck decides.
+    # A worktree is imported without a build, so build luck varies from process to process and not by commit.
     luck = 0.0 if builder == "worktree" else setup.luck
     return BisectQuestion(
         sequence.weights,
@@ -215,7 +221,7 @@ def _question(
 def _state_plan(
     sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
-    """What must be the same for a bisection to be continued: the range, the question, and the kind of machine."""
+    """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity, given = setup.device.identity(), vars(options)
     return {
         "good": sequence.ids[0],
@@ -230,5 +236,5 @@ def _state_plan(
 
 
 def _without_secrets(option: object) -> object:
-    """As it may stand in a file that goes from job to job."""
+    """The option as it may be stored in a file that is passed from job to job."""
     return without_secrets(option) if isinstance(option, str) else option

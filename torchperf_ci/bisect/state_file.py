@@ -1,4 +1,4 @@
-"""The file that keeps what a bisection has learnt, so that the next job goes on from there, and its checks."""
+"""The state file of a bisection, which lets a later job resume it, and the validation of its events."""
 
 from __future__ import annotations
 
@@ -40,28 +40,29 @@ KINDS: Mapping[str, type[StateEvent]] = {
     "look": ProfiledStep,
     "note": BisectNote,
 }
-"""As a line of the file names them."""
+"""The event types by their names in the file."""
 
 MOST_LOG_RATIO = 50.0
-"""e to this is 5e21: no two builds differ so much, and sums of squares of it are still numbers."""
+"""A bound for log ratios: a ratio of e^50 = 5e21 is impossible, and sums of squares of such numbers do not overflow."""
 MOST_SECONDS = 1e9
 MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
 LARGEST_DRAW = 2**31
 
 _ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first"})
-"""Members that older files lack."""
+"""Members that older files may lack."""
 
 
 class InvalidEventError(ValueError):
-    """Something that no bisection of this plan has written."""
+    """An event that no bisection with this plan can have written."""
 
 
 @dataclass
 class StateReader:
-    """Reads the events of one plan in their order: each must follow from those before it.
+    """Reads and validates the events of one plan in order; an event may refer only to what earlier events allow.
 
-    ``probes`` are the names that the plan knows, ``last`` is the position of the bad commit; None where it knows none.
+    ``probes`` are the names in the plan and ``last`` is the position of the bad commit; each is None if the plan has
+    none.
     """
 
     probes: frozenset[str] | None
@@ -72,7 +73,7 @@ class StateReader:
 
     @classmethod
     def of(cls, plan: Mapping[str, object]) -> StateReader:
-        """Of the plan that the file begins with."""
+        """A reader for the plan at the start of the file."""
         probes, suspects = plan.get("probes"), plan.get("suspects")
         return cls(
             frozenset(probes) if isinstance(probes, list) else None,
@@ -80,7 +81,7 @@ class StateReader:
         )
 
     def read(self, entry: json_files.JournalEntry) -> StateEvent:
-        """The event that a line holds; raises :class:`InvalidEventError`."""
+        """Return the event in an entry of the file; raises :class:`InvalidEventError`."""
         if len(entry) != 1:
             _refuse("a line has one event")
         ((kind, members),) = entry.items()
@@ -192,22 +193,22 @@ def _refuse(why: str) -> NoReturn:
 
 
 STATE_VERSION = 1
-"""Of the file. It is an entry of every plan, so that no other version is continued."""
+"""The version of the file format. It is part of every plan, so that a file of another version is never resumed."""
 
 _OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
 
 MOST_BYTES = 32 * 2**20
 MOST_EVENTS = 20_000
-"""Of a file: more than a week of pairs that take half a minute, of a few hundred bytes each."""
+"""Limits of a state file: more than a week of pairs of half a minute each, at a few hundred bytes per event."""
 
 _E = TypeVar("_E", BisectReading, BuildAttempt, ProbeFailure)
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 class StateFile:
-    """The events of one bisection. No other process can open the file until this one closes it, or is gone.
+    """The events of one bisection, in a file that is locked against other processes while it is open.
 
-    ``anew`` says why what the file held before was dropped; empty where nothing was.
+    ``anew`` says why the previous contents of the file were dropped, or is empty.
     """
 
     def __init__(self, file: IO[bytes], events: list[StateEvent], anew: str = "") -> None:
@@ -215,11 +216,11 @@ class StateFile:
 
     @classmethod
     def open(cls, path: Path, plan: Mapping[str, object], *, forget_others: bool = False) -> StateFile:
-        """Start the bisection ``plan`` (of JSON's types) in a new file, or continue it in one that has the same plan.
+        """Start the bisection ``plan`` (JSON types only) in a new file, or resume it from a file with the same plan.
 
-        What no bisection has written makes way for a new one, and so does one of another plan, if they are to be
-        forgotten. Raises :class:`ResumeError` where it is not, and where the file is in use; and
-        :class:`OutputDirectoryError` where it cannot be written.
+        Contents that are not valid are dropped, and with ``forget_others`` so are those of another plan. Without it,
+        another plan raises :class:`ResumeError`, as does a file in use; a file that cannot be written raises
+        :class:`OutputDirectoryError`.
         """
         with _writing(path), ExitStack() as until_read:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,23 +239,23 @@ class StateFile:
         self.close()
 
     def close(self) -> None:
-        """Let others have the file."""
-        with suppress(OSError):  # of a line that could not be written, which was said when it was added
+        """Release the file for other processes."""
+        with suppress(OSError):  # from an event that could not be written; add() has reported it
             self._file.close()
 
     @property
     def facts(self) -> BisectFacts:
-        """What was measured, built and could not be, in the order in which it was learnt."""
+        """All readings, build attempts and probe failures, in the order in which they happened."""
         return BisectFacts(self._every(BisectReading), self._every(BuildAttempt), self._every(ProbeFailure))
 
     @property
     def batch_sizes(self) -> Mapping[str, int]:
-        """Those that were found, by probe."""
+        """The batch sizes that were found, by probe."""
         return {event.probe: event.size for event in self._events if isinstance(event, ProbeBatchSize)}
 
     @property
     def profiles(self) -> Mapping[tuple[int, int], ProfileChange]:
-        """What was seen inside, by the positions of two builds."""
+        """What profiles have shown, by the positions of their two builds."""
         return {
             (event.base, event.head): event.inside
             for event in self._events
@@ -267,7 +268,7 @@ class StateFile:
         return tuple(event.text for event in self._events if isinstance(event, BisectNote))
 
     def add(self, event: StateEvent) -> None:
-        """Keep ``event``; it is on the disk when this returns. Raises :class:`OutputDirectoryError`."""
+        """Append ``event``, and return once it is on disk. Raises :class:`OutputDirectoryError`."""
         with _writing(Path(self._file.name)):
             if len(self._events) >= MOST_EVENTS or self._file.tell() >= MOST_BYTES:
                 raise OSError(errno.EFBIG, "it is full")
@@ -288,7 +289,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Of the kernel's, which ends with the process however that ends: a file that says so would stay behind."""
+    """Lock the file with a kernel lock, which ends with the process however it ends; a lock file would stay behind."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -310,7 +311,7 @@ def _json_value(member: object) -> object:
 def _events_or_anew(
     file: IO[bytes], plan: Mapping[str, object], *, forget_others: bool
 ) -> tuple[list[StateEvent], str]:
-    """The events that the file holds; or none, after it was emptied, and why."""
+    """The events in the file and ``""``; or, after emptying the file, no events and the reason."""
     try:
         return _events(file, plan), ""
     except ResumeError as error:
