@@ -1,3 +1,3 @@
-"""Where it is measured: devices, the machine's fingerprint, its tuning, and how far to trust it."""
+"""The machine that measures: its devices, fingerprint, tuning, and checks of how far its numbers can be trusted."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Can this machine give trustworthy numbers, and what is to be done about it? Every check, one function each."""
+"""The checks of ``torchperf doctor``, one function each: can this machine's numbers be trusted, and what would help?"""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 COOL_MARGIN = 10
-"""Degrees below the slow-down temperature at which an idle GPU is too warm to begin."""
+"""An idle GPU that is within so many degrees of its slowdown temperature is too warm to start."""
 HOT_CELSIUS = 75
-"""°C, where the GPU does not tell its own limit."""
+"""The limit in °C for a GPU that does not report its own."""
 GIB = 2**30
 ENOUGH_MEMORY = 4 * GIB
 ENOUGH_DISK = 5 * GIB
 CLOCK_STEP = 1e-6
 FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
-"""Read without entering the kernel; empty where the system does not say."""
+"""Clock sources that are read without a system call; empty where the system does not name its source."""
 TUNE = "run with --tune (needs root)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
 
@@ -40,15 +40,15 @@ PAIRS = "measure in pairs: --anchor, or torchperf compare"
 def examine(
     device: Device | None = None, root: Path = Path("/"), exercise: DeviceExercise | None = None
 ) -> tuple[DoctorFinding, ...]:
-    """Look at this machine and at ``device`` (default: its CPU); takes about a second and changes nothing.
+    """Examine this machine and ``device`` (default: its CPU); takes about a second and changes nothing.
 
-    ``exercise`` is how it fared when torch gave it work, where there was a torch.
+    ``exercise`` is how the device performed under work from torch, if a torch was available.
     """
     return diagnose(gather_facts(device or Cpu(root), root, exercise))
 
 
 def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
-    """Judge what was gathered: the measured steadiness first, then what may explain it."""
+    """Judge the gathered facts: the measured noise first, then what may explain it."""
     return (
         steadiness(facts),
         *device_steadiness(facts),
@@ -58,7 +58,7 @@ def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
 
 
 def verdict(findings: Sequence[DoctorFinding]) -> str:
-    """One plain sentence."""
+    """Summarize the findings in one plain sentence."""
     bad = [finding.check for finding in findings if finding.level == "bad"]
     warned = [finding.check for finding in findings if finding.level == "warn"]
     if bad:
@@ -75,7 +75,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def governor(facts: MachineFacts) -> DoctorFinding:
-    """Does the kernel change the clock with the load?"""
+    """Does the governor change the clock with the load?"""
     why = "other governors raise the clock only after load has begun, so that short steps run slower"
     found = ", ".join(facts.host.governors)
     if not found:
@@ -88,7 +88,7 @@ def governor(facts: MachineFacts) -> DoctorFinding:
 
 
 def turbo(facts: MachineFacts) -> DoctorFinding:
-    """May the clock exceed what the processor can sustain?"""
+    """Can the clock exceed what the processor can sustain?"""
     why = "a boosted clock depends on temperature and on what other cores do"
     if facts.host.turbo is None:
         return DoctorFinding("turbo", "ok", "the machine has no switch for it", why)
@@ -108,7 +108,7 @@ def smt(facts: MachineFacts) -> DoctorFinding:
 
 
 def idle_states(facts: MachineFacts) -> DoctorFinding:
-    """Do idle cores sleep so deeply that waking up is felt?"""
+    """Do idle cores enter states so deep that waking from them is noticeable?"""
     why = f"waking from a state with more than {DEEP_MICROSECONDS} µs of latency delays small kernels"
     deep = [
         f"{state.name} ({state.latency_us} µs)"
@@ -121,7 +121,7 @@ def idle_states(facts: MachineFacts) -> DoctorFinding:
 
 
 def isolation(facts: MachineFacts) -> DoctorFinding:
-    """Are there CPUs that the kernel gives to nobody by itself?"""
+    """Are there CPUs that the scheduler keeps free of other work?"""
     why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
     isolated, tickless = set(facts.host.isolated), set(facts.host.tickless)
     if isolated and isolated <= tickless:
@@ -136,7 +136,7 @@ def isolation(facts: MachineFacts) -> DoctorFinding:
 
 
 def numa(facts: MachineFacts) -> DoctorFinding:
-    """Is some memory farther away than other?"""
+    """Does the machine have several NUMA nodes?"""
     why = "memory of another node takes longer to reach, and a worker that moves leaves its memory behind"
     nodes = facts.host.numa_nodes
     if nodes == 1:
@@ -146,7 +146,7 @@ def numa(facts: MachineFacts) -> DoctorFinding:
 
 
 def heat(facts: MachineFacts) -> DoctorFinding:
-    """Has heat slowed a core down since boot?"""
+    """Has heat throttled a core since boot?"""
     why = "a core that is too hot lowers its clock"
     events = facts.host.throttle_events
     if not events:
@@ -160,7 +160,7 @@ CPU_CHECKS = (governor, turbo, smt, idle_states, isolation, numa, heat)
 
 
 def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
-    """Everything about the GPU; nothing where there is none with tools of its own."""
+    """All findings about the GPU; empty for a device without vendor tools."""
     condition = facts.condition
     if condition is None:
         return []
@@ -178,7 +178,7 @@ def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
 
 
 def gpu_processes(condition: GpuCondition) -> DoctorFinding:
-    """Does anybody else compute on it?"""
+    """Do other processes compute on the GPU?"""
     why = "another process takes turns on the GPU and fills its memory and caches"
     count = len(condition.processes)
     if not count:
@@ -190,7 +190,7 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
 
 
 def clock_rights(facts: MachineFacts) -> DoctorFinding:
-    """May the clock be held at one frequency?"""
+    """Are we allowed to lock the GPU's clock?"""
     why = "a free clock follows temperature and power from run to run"
     if facts.administrator:
         return DoctorFinding("gpu clock rights", "ok", "running as root: --tune can lock the clock", why)
@@ -213,7 +213,7 @@ def gpu_persistence(condition: GpuCondition) -> list[DoctorFinding]:
 
 
 def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
-    """Is its clock being held down right now?"""
+    """Is the GPU's clock throttled right now?"""
     why = "a throttled GPU measures its cooling and its power supply"
     voiding, warning = facts.throttling.voiding, facts.throttling.warning
     if voiding:
@@ -231,7 +231,7 @@ def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
 
 
 def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
-    """Is it warm already?"""
+    """Is the GPU too warm to start?"""
     why = "leakage and throttling grow with temperature"
     if condition.temperature is None:
         return []
@@ -243,7 +243,7 @@ def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
 
 
 def virtual_machine(facts: MachineFacts) -> DoctorFinding:
-    """Does a hypervisor share this machine out?"""
+    """Is this a virtual machine, and does the hypervisor give CPU time to others?"""
     why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
     host = facts.host
     if not host.hypervisor:
@@ -255,7 +255,7 @@ def virtual_machine(facts: MachineFacts) -> DoctorFinding:
 
 
 def cpu_quota(facts: MachineFacts) -> DoctorFinding:
-    """Does a control group stop processes that have used up their share?"""
+    """Does a cgroup limit stop processes that have used up their CPU quota?"""
     why = "whoever has used up a quota stands still until the next period, which shows as a slow step"
     quota = facts.host.cpu_quota
     if quota is None:
@@ -265,7 +265,7 @@ def cpu_quota(facts: MachineFacts) -> DoctorFinding:
 
 
 def other_load(facts: MachineFacts) -> DoctorFinding:
-    """Is somebody else at work?"""
+    """Does other work run on this machine?"""
     why = "other work takes CPUs, caches and memory bandwidth"
     host = facts.host
     pressure = host.cpu_pressure or 0
@@ -279,7 +279,7 @@ def other_load(facts: MachineFacts) -> DoctorFinding:
 
 
 def memory(facts: MachineFacts) -> DoctorFinding:
-    """Is there memory to work with?"""
+    """Is enough memory free?"""
     why = "a machine short of memory reclaims it while it measures, or ends the worker"
     host = facts.host
     if not host.memory_available:
@@ -293,7 +293,7 @@ def memory(facts: MachineFacts) -> DoctorFinding:
 
 
 def swap(facts: MachineFacts) -> DoctorFinding:
-    """Is memory on disk?"""
+    """Is memory swapped out?"""
     why = "what is swapped out comes back in the middle of a measurement"
     used = facts.host.swap_used
     if not used:
@@ -302,7 +302,7 @@ def swap(facts: MachineFacts) -> DoctorFinding:
 
 
 def disk(facts: MachineFacts) -> DoctorFinding:
-    """Is there room for compiled code?"""
+    """Is there enough disk space for compiled code?"""
     why = "the compiler's cache, a fresh one for each cold compilation, must fit"
     found = f"{facts.disk_free / GIB:.1f} GiB are free for it"
     if facts.disk_free >= ENOUGH_DISK:
@@ -311,7 +311,7 @@ def disk(facts: MachineFacts) -> DoctorFinding:
 
 
 def timer(facts: MachineFacts) -> DoctorFinding:
-    """Is the clock fine and cheap enough?"""
+    """Is the clock precise and cheap to read?"""
     why = "steps of some microseconds are timed with it"
     source = facts.host.clock_source
     found = f"{source + ', ' if source else ''}steps of {facts.clock_step * 1e9:.0f} ns"
@@ -333,7 +333,7 @@ def compiler(facts: MachineFacts) -> DoctorFinding:
 
 
 def instruction_counts(facts: MachineFacts) -> DoctorFinding:
-    """May instructions be counted in hardware?"""
+    """May hardware instruction counters be read?"""
     why = "instruction counts are the quiet metric where wall time on a CPU is hopeless"
     level = facts.host.perf_event_paranoid
     if level is None:
@@ -341,7 +341,7 @@ def instruction_counts(facts: MachineFacts) -> DoctorFinding:
     if facts.host.hypervisor:
         found = "a virtual machine has no hardware events, or few"
         return DoctorFinding("instruction counts", "ok", found, why)
-    if level <= 2 or facts.administrator:  # perf_event_open(2): 2 allows one's own user code
+    if level <= 2 or facts.administrator:  # perf_event_open(2): 2 allows measuring one's own user code
         return DoctorFinding("instruction counts", "ok", f"allowed (perf_event_paranoid is {level})", why)
     found = f"not allowed (perf_event_paranoid is {level})"
     return DoctorFinding("instruction counts", "warn", found, why, "sysctl kernel.perf_event_paranoid=2")

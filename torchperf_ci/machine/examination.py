@@ -1,4 +1,4 @@
-"""What the doctor looks at: the state of the machine, and how steadily it repeats one piece of work."""
+"""Gather what the doctor judges: the state of the machine, and how much equal pieces of work vary."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FindingLevel = Literal["ok", "warn", "bad"]
 BLOCK_SECONDS = 0.02
 BLOCKS = 50
 PROCESSES = 3
-"""That a run takes by default."""
+"""The default number of processes of a run."""
 SURE = 1.96 + 0.84
-"""Normal quantiles for a two-sided 5% of false alarms and 80% of real changes seen."""
+"""Normal quantiles for 5% false alarms (two-sided) and 80% power."""
 CLOCK_READS = 1000
 USUAL_CHANGE = 0.03
-"""The smallest change that regressions are usually judged at."""
+"""The smallest relative change that regressions are usually judged by."""
 HOPELESS = 0.10
 
 
@@ -39,7 +39,7 @@ HOPELESS = 0.10
 class DoctorFinding:
     """One aspect of the machine: what was ``found``, ``why`` it matters and what to ``do``.
 
-    ``warn`` makes numbers noisier, ``bad`` makes them wrong or impossible.
+    ``warn`` means that numbers are noisier, ``bad`` that they are wrong or cannot be measured.
     """
 
     check: str
@@ -51,24 +51,24 @@ class DoctorFinding:
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """``cv``: standard deviation of equal blocks over their mean; ``typical``: seconds of the median one."""
+    """The noise of equal blocks of work: ``cv`` is the coefficient of variation, ``typical`` the median in seconds."""
 
     cv: float
     typical: float
 
     @property
     def resolvable(self) -> float:
-        """The smallest relative change that two unpaired runs could tell at best: ``2.8 · cv · √(2/3)``.
+        """The smallest relative change that two unpaired runs can detect: ``2.8 · cv · √(2/3)``.
 
-        Two means of three values each differ by chance with a standard deviation of ``cv · √(2/3)``. Whole
-        processes differ more than blocks of one process do, so this is a bound from below.
+        The difference of two means of three values has a standard deviation of ``cv · √(2/3)``. Processes vary more
+        than blocks within one process, so this is a lower bound.
         """
         return SURE * self.cv * math.sqrt(2 / PROCESSES)
 
 
 @dataclass(frozen=True)
 class DeviceExercise:
-    """The noise of a device by kind of work, and the median of its clock meanwhile, in MHz, where it is told."""
+    """The noise of a device by kind of work, and the median of its clock during the work in MHz, if known."""
 
     noise: Mapping[str, BlockNoise]
     clock: str | None = None
@@ -82,12 +82,12 @@ def measure_noise(blocks: int = BLOCKS) -> BlockNoise:
 
 
 def noise_of(seconds: Sequence[float]) -> BlockNoise:
-    """The noise of blocks of equal work, of which there are two or more."""
+    """The noise of two or more blocks of equal work."""
     return BlockNoise(stdev(seconds) / fmean(seconds), median(seconds))
 
 
 def _work_for(seconds: float) -> int:
-    """Iterations that take so long undisturbed: of three tries, the fastest counts."""
+    """The number of iterations that take ``seconds`` when undisturbed, by the fastest of three tries."""
     work = 1000
     while (taken := min(_block(work) for _ in range(3))) < seconds / 4:
         work *= 2
@@ -103,7 +103,11 @@ def _block(work: int) -> float:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """``disk_free``: bytes where inductor's cache lies. ``clock_step``: seconds. ``condition``: of a GPU."""
+    """The gathered facts.
+
+    ``disk_free`` is in bytes, on the disk of inductor's cache. ``clock_step`` is in seconds. ``condition`` is that of
+    a GPU.
+    """
 
     host: Host
     noise: BlockNoise
@@ -119,10 +123,10 @@ class MachineFacts:
 def gather_facts(
     device: Device, root: Path = Path("/"), exercise: DeviceExercise | None = None
 ) -> MachineFacts:
-    """Look at this machine and ``device``; takes about a second, which is spent on measuring noise."""
+    """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
     cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
     existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
-    host = read_host(root)  # before the noise measurement becomes the load that it reports
+    host = read_host(root)  # first, so that its load does not include the noise measurement
     return MachineFacts(
         host=host,
         noise=measure_noise(),
@@ -137,14 +141,14 @@ def gather_facts(
 
 
 def _clock_step() -> float:
-    """The smallest difference that two readings of the clock show, in seconds."""
+    """The smallest difference between two readings of the clock, in seconds."""
     readings = [time.perf_counter() for _ in range(CLOCK_READS)]
     steps = (b - a for a, b in itertools.pairwise(readings))
     return min((step for step in steps if step > 0), default=time.get_clock_info("perf_counter").resolution)
 
 
 def steadiness(facts: MachineFacts) -> DoctorFinding:
-    """What change could be seen here without pairs?"""
+    """Which change could be detected on this machine without pairs?"""
     why = "what varies by itself hides what a commit changed"
     noise = facts.noise
     measured = f"equal blocks of {noise.typical * 1e3:.0f} ms vary by {noise.cv:.1%}"
@@ -160,7 +164,10 @@ def steadiness(facts: MachineFacts) -> DoctorFinding:
 
 
 def device_steadiness(facts: MachineFacts) -> list[DoctorFinding]:
-    """The same of a GPU, whose products vary with its clock, and whose tiny kernels with the CPU that launches them."""
+    """Which change could be detected on the GPU without pairs?
+
+    Matrix products vary with the GPU's clock, and tiny kernels with the CPU that launches them.
+    """
     why = "what varies by itself hides what a commit changed"
     if facts.exercise is None:
         return []

@@ -1,4 +1,4 @@
-"""What must be equal for two measurements to be compared, what is recorded beside it, and a record's ``runners``."""
+"""The machine's fingerprint: facts that must match for a comparison, facts that are only recorded, and ``runners``."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ UNKNOWN = "unknown"
 class Fingerprint:
     """A machine and its settings as flat facts.
 
-    ``comparable`` must be equal for two records to be compared; ``observed`` may differ from run to run. No
-    name is in both.
+    ``comparable`` must be equal for two records to be compared; ``observed`` may differ from run to run. They share
+    no names.
     """
 
     comparable: Mapping[str, str]
@@ -38,12 +38,12 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits that are equal exactly where ``comparable`` is."""
+        """12 hexadecimal digits that identify ``comparable``."""
         canonical = json.dumps(dict(self.comparable), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]
 
     def facts(self) -> dict[str, str]:
-        """Everything, as it goes into a record; ``fingerprint_of`` names the facts behind the digest."""
+        """All facts, as stored in a record; ``fingerprint_of`` names those in the digest."""
         return {
             **self.observed,
             **self.comparable,
@@ -61,11 +61,10 @@ def take_fingerprint(
     *,
     cpus: tuple[int, ...] = (),
 ) -> Fingerprint:
-    """Fingerprint this machine as it is now; where it is tuned, inside the tuning's block.
+    """Fingerprint this machine in its present state. If it is tuned, call this inside the :func:`tuning.tuned` block.
 
-    The facts about torch come from the environment under test: ``torch_facts`` are recorded,
-    ``comparable_torch`` (threads, variables that steer kernels) count towards comparability. ``cpus`` are those that
-    workers are pinned to.
+    The facts about torch come from the environment under test: ``torch_facts`` are recorded, and ``comparable_torch``
+    (threads, variables that affect kernels) must match for a comparison. Workers are pinned to ``cpus``.
     """
     host, identity = read_host(root), device.identity()
     pinned = {"cpus": "pinned" if cpus else "unpinned"}
@@ -127,7 +126,7 @@ def _refused(tuning: TuningReport | None) -> dict[str, str]:
 
 
 def _memory_class(total: int) -> int:
-    """The nearest power of two, in GiB: kernels keep a little for themselves, and not always the same."""
+    """The nearest power of two, in GiB: kernels reserve a varying amount for themselves."""
     return 1 << round(math.log2(max(total / GIB, 1)))
 
 

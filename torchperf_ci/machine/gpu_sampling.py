@@ -1,4 +1,4 @@
-"""What a GPU shows while it works, every tenth of a second, and what becomes of it in the record."""
+"""Sample a GPU ten times per second while it works, and summarize the samples for the record."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, GpuReading
 
 INTERVAL_SECONDS = 0.1
-"""From reading to reading. One of an H100 takes 4 ms, most of it for the energy."""
+"""Interval between readings. One reading of an H100 takes 4 ms, most of it for the energy counter."""
 ENERGY_SECONDS = 0.5
-"""Five steps of the slowest counter of energy, NVML's: over a shorter window one step more or less is too much."""
+"""Shortest window for mean power: five steps of NVML's energy counter, so that one step more or less matters little."""
 LIMITED_SHARE = 0.05
-"""Of the time, from which a clock that is held down counts: the counters of an H100 move by 0.1 s."""
+"""The share of the time above which throttling is reported; the counters of an H100 advance in steps of 0.1 s."""
 
 
 @contextmanager
 def sample_gpu(device: Device, *, closely: bool) -> Iterator[list[GpuReading]]:
-    """What the device shows at both ends of the block and, ``closely``, at even intervals in between.
+    """Collect readings of the device at both ends of the block and, if ``closely``, at regular intervals in between.
 
-    Even, because a counter that moves as regularly then is equally old at each of them. Nothing is done for a device
-    that is not read so.
+    The intervals are aligned to the clock, so that a counter with regular updates is equally old at each reading. A
+    device without readings is left alone.
     """
     first = device.reading()
     found = [] if first is None else [first]
@@ -61,8 +61,10 @@ def _add(device: Device, found: list[GpuReading]) -> None:
 
 
 def summarize_samples(found: Sequence[GpuReading]) -> Mapping[str, str]:
-    """Clock (median, MHz), power (mean, W), temperature (highest, °C) and mean power by the counter of energy, as flat
-    strings for the record; what is not known is left out.
+    """Summarize readings as flat strings for the record, without those that are unknown.
+
+    They are the clock (median, MHz), power (mean, W), temperature (maximum, °C), and mean power by the energy
+    counter.
     """
     clocks = [reading.sm_mhz for reading in found if reading.sm_mhz is not None]
     watts = [reading.watts for reading in found if reading.watts is not None]
@@ -88,14 +90,14 @@ def _watts_by_energy(found: Sequence[GpuReading]) -> float | None:
 def clock_limits(
     before: ThrottleCounters | None, after: ThrottleCounters | None, found: Sequence[GpuReading]
 ) -> Mapping[str, str]:
-    """Why and for which share of the time the clock was held down: ``throttling`` names the reasons that void what was
-    measured, ``throttled_share`` says how long the longest of them held; ``power_capped`` is the share of the power
-    limit, which is how a GPU works under such a load.
+    """Why and for which share of the time the clock was throttled, as facts for the record.
 
-    By the counters ``before`` and ``after``; of reasons that are not counted, by what was ``found``.
+    ``throttling`` names the reasons that void a measurement, and ``throttled_share`` is the share of the longest one.
+    ``power_capped`` is the share of the time at the power limit, which is normal under heavy load. Shares come from
+    the counters ``before`` and ``after``; for reasons without a counter, from the readings ``found``.
     """
     counted, seen = _by_counters(before, after), _by_readings(found)
-    # A share that is counted is better known than one of a few looks.
+    # Counters are more precise than the share of a few readings.
     voiding = {**seen.voiding, **counted.voiding}
     power = seen.power if counted.power is None else counted.power
     reasons = sorted(name for name, share in voiding.items() if share > LIMITED_SHARE)
@@ -109,7 +111,7 @@ def clock_limits(
 
 
 def _by_counters(before: ThrottleCounters | None, after: ThrottleCounters | None) -> ThrottleCounters:
-    """Shares of the time in between."""
+    """The shares of the time between two readings of the counters."""
     if before is None or after is None or after.total <= before.total:
         return ThrottleCounters(0.0, {})
     total = after.total - before.total
@@ -127,7 +129,7 @@ def _share(before: float, after: float, total: float) -> float:
 
 
 def _by_readings(found: Sequence[GpuReading]) -> ThrottleCounters:
-    """Shares of the readings."""
+    """The shares of the readings that show each reason."""
     if not found:
         return ThrottleCounters(0.0, {})
     voiding = Counter(name for reading in found for name in reading.throttling.voiding)

@@ -1,4 +1,4 @@
-"""What this machine says about itself (processor, kernel, memory, compilers), for all that judge or record it."""
+"""Facts that this machine reports about itself: processor, kernel, memory, control groups, compilers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ VERSION_SECONDS = 10.0
 KIB = 1024
 MICROSECOND = 1e-6
 IDLE, IOWAIT, STEAL = 3, 4, 7
-"""Columns of ``/proc/stat``'s ``cpu`` line (proc(5)); ``steal`` is time that the hypervisor gave to others."""
+"""Columns of the ``cpu`` line in ``/proc/stat`` (proc(5)); ``steal`` is time that the hypervisor gave to others."""
 GUEST = 8
-"""From here on, columns repeat time that is counted in the earlier ones."""
+"""The first column whose time is already included in earlier columns."""
 CLOUDS = ("QEMU", "Amazon EC2", "Microsoft Corporation", "Google", "VMware, Inc.", "Xen", "innotek GmbH")
 
 
 @dataclass(frozen=True)
 class IdleState:
-    """A state that an idle CPU may sink into; waking up takes ``latency_us`` microseconds."""
+    """A sleep state of an idle CPU; waking from it takes ``latency_us`` microseconds."""
 
     name: str
     latency_us: int
@@ -39,12 +39,12 @@ class IdleState:
 
 @dataclass(frozen=True)
 class Host:
-    """Facts about a machine. Memory in bytes; empty and None mean that the system does not say.
+    """Facts about a machine. Memory is in bytes; empty and None mean that the system does not say.
 
-    ``governors`` are the distinct ones, ``smt`` is the kernel's word (``on``, ``off``, ``notsupported``, …),
-    ``huge_pages`` its word for transparent ones (``always``, ``madvise``, ``never``), ``cpu_quota`` a limit in CPUs,
-    ``cpu_pressure`` the share of the last 10 s in which some task waited for a CPU, ``steal`` the share of all CPU time
-    since boot that went to other guests.
+    ``governors`` are the distinct governors of all CPUs. ``smt`` is the kernel's word (``on``, ``off``,
+    ``notsupported``, …), ``huge_pages`` that for transparent huge pages (``always``, ``madvise``, ``never``).
+    ``cpu_quota`` is a limit in CPUs, ``cpu_pressure`` the share of the last 10 s in which some task waited for a CPU,
+    and ``steal`` the share of all CPU time since boot that went to other guests.
     """
 
     processor: Processor
@@ -107,20 +107,20 @@ def read_host(root: Path = Path("/")) -> Host:
 
 
 def machine_text(host: Host) -> str:
-    """What a person calls this machine, in a few words."""
+    """A short description of the machine: processor, CPUs, memory."""
     memory = f", {host.memory_total / KIB**3:.0f} GiB" if host.memory_total else ""
     cpus = "1 CPU" if host.processor.threads == 1 else f"{host.processor.threads} CPUs"
     return f"{host.processor.model}, {cpus}{memory}"
 
 
 def cpu_ticks(root: Path) -> tuple[int, ...]:
-    """Time of all CPUs since boot by use, up to and with ``steal``; empty where it is not told."""
+    """Ticks of all CPUs since boot by kind of use, up to and including ``steal``; empty if unknown."""
     first = text(root / "proc/stat").partition("\n")[0].split()
     return tuple(int(value) for value in first[1 : GUEST + 1]) if len(first) > GUEST else ()
 
 
 def load(root: Path) -> float | None:
-    """The load average of the last minute; None where it is not told."""
+    """The one-minute load average; None if unknown."""
     if platform.system() == "Darwin":
         return os.getloadavg()[0]
     words = text(root / "proc/loadavg").split()
@@ -128,7 +128,7 @@ def load(root: Path) -> float | None:
 
 
 def throttle_events(root: Path) -> int:
-    """How often a core has been slowed down by heat since boot, summed over the CPUs (x86 only)."""
+    """How often heat has slowed a core down since boot, summed over the CPUs (x86 only)."""
     return sum(number(path) or 0 for path in cpu_files(root, "thermal_throttle/core_throttle_count"))
 
 
@@ -150,7 +150,7 @@ def _meminfo(root: Path) -> dict[str, int]:
 
 
 def _chosen(words: str) -> str:
-    """``madvise`` of ``always [madvise] never``."""
+    """The word in brackets: ``madvise`` from ``always [madvise] never``."""
     return words.partition("[")[2].partition("]")[0]
 
 
@@ -169,7 +169,7 @@ def _idle_states(root: Path) -> Iterator[IdleState]:
 
 
 def _hypervisor(root: Path) -> str:
-    """The hypervisor's maker; empty on bare metal. x86 has a flag for it, Arm only the firmware's words."""
+    """The vendor of the hypervisor; empty on bare metal. x86 has a CPU flag for it, Arm only the firmware's strings."""
     dmi = root / "sys/class/dmi/id"
     vendor, product = text(dmi / "sys_vendor"), text(dmi / "product_name")
     if "hypervisor" in cpuinfo(root).get("flags", "").split():
@@ -179,15 +179,16 @@ def _hypervisor(root: Path) -> str:
 
 
 def quota_stalled(root: Path) -> float | None:
-    """Seconds for which this process's control groups were held up by their limits so far; None without cgroup v2."""
+    """Total seconds for which cgroup limits have stalled this process; None without cgroup v2."""
     lines = [line.split() for folder in _groups(root) for line in text(folder / "cpu.stat").splitlines()]
     waits = [int(words[1]) for words in lines if words[0] == "throttled_usec"]
     return sum(waits) * MICROSECOND if waits else None
 
 
 def oom_kills(root: Path = Path("/")) -> int | None:
-    """How many processes the kernel has killed for want of memory, in this process's control group where it counts
-    them, else on the whole machine; None where it is not told.
+    """The number of processes that the kernel has killed for lack of memory; None if unknown.
+
+    Counted in this process's control group if it keeps a count, else on the whole machine.
     """
     files = [_groups(root)[0] / "memory.events", root / "proc/vmstat"]
     lines = [line.split() for file in files for line in text(file).splitlines()]
@@ -195,7 +196,7 @@ def oom_kills(root: Path = Path("/")) -> int | None:
 
 
 def _groups(root: Path) -> list[Path]:
-    """The folders of this process's control groups (cgroup v2), the innermost first."""
+    """The folders of this process's control groups (cgroup v2), innermost first."""
     group = text(root / "proc/self/cgroup").rpartition("::/")[2].strip("/")
     base = root / "sys/fs/cgroup"
     folders = [base / group, *(base / group).parents] if group else [base]
@@ -203,14 +204,14 @@ def _groups(root: Path) -> list[Path]:
 
 
 def _cpu_quota(root: Path) -> float | None:
-    """The tightest limit of this process's control groups."""
+    """The tightest CPU limit of this process's control groups, in CPUs."""
     limits = [text(folder / "cpu.max").split() for folder in _groups(root)]
     quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0] != "max"]
     return min(quotas, default=None)
 
 
 def compilers() -> Mapping[str, str]:
-    """Versions of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, in their words, where found."""
+    """The version lines of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, if they are installed."""
     candidates = {
         "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
         "nvcc": ["nvcc"],
@@ -223,7 +224,7 @@ def compilers() -> Mapping[str, str]:
 
 
 def _version(program: str) -> str:
-    """nvcc writes its release in the fourth line; the others all they say in the first."""
+    """The line of ``--version`` with the version: for nvcc the one with its release, for the others the first."""
     try:
         answer = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True

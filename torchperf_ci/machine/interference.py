@@ -1,4 +1,4 @@
-"""What happened on the machine around a measurement, in numbers for the record and in one sentence for people."""
+"""Detect what disturbed a measurement on this machine, as numbers for the record and one sentence for people."""
 
 from __future__ import annotations
 
@@ -30,24 +30,27 @@ if TYPE_CHECKING:
 
 
 PARENT, FIRST_TIME, LAST_TIME = 1, 11, 14
-"""Columns of ``/proc/PID/stat`` (proc(5)) after the name: the parent, and own and children's user and system time."""
+"""Indices in ``/proc/PID/stat`` (proc(5)), counted after the name: the parent, and the first and last of four times.
+
+The times are user and system time, of the process and of its waited-for children.
+"""
 STEAL_LIMIT = 0.02
 PRESSURE_LIMIT = 0.05
 LOAD_PER_THREAD = 0.25
-"""Share of the CPUs that other work may take."""
+"""The largest share of the CPUs that other work may take unreported."""
 NOTICEABLE = 0.05
-"""The same where tasks wait for a CPU: below, it is a workload with more threads than CPUs that waits for itself."""
+"""The same share if tasks wait for a CPU. Below it, a workload with more threads than CPUs waits for itself."""
 WARNING_MARK = "⚠ "
-"""How a sentence begins that a reader must not overlook."""
+"""The beginning of a sentence that a reader must not overlook."""
 SHORTEST_SECONDS = 0.5
-"""Seconds observed, below which the kernel's ticks of 10 ms tell no share."""
+"""The shortest observation from which shares are computed; the kernel counts in ticks of 10 ms."""
 
 
 @dataclass(frozen=True)
 class CounterSnapshot:
-    """Counters that only grow, and the load average; None where there are none. Stalls and ``moment`` in seconds.
+    """Counters that only grow, and the load average; None if not available. Stalls and ``moment`` are in seconds.
 
-    ``own_ticks`` is the CPU time of this process and of all that it has started.
+    ``own_ticks`` is the CPU time of this process and its descendants.
     """
 
     moment: float
@@ -65,10 +68,10 @@ class CounterSnapshot:
 class Interference:
     """What others took from a measured process between two snapshots.
 
-    ``cpu_pressure`` is the share of the time in which some task on the machine waited for a CPU, ``steal``
-    the share of CPU time that the hypervisor gave to others, ``throttle_events`` how often a core was slowed
-    down by heat, ``other_cpus`` how many CPUs worked for others on average, ``quota`` the share of the time in which
-    a control group's limit held us up. ``load`` is the machine's load average at the end.
+    ``cpu_pressure`` is the share of the time in which some task on the machine waited for a CPU, ``steal`` the share
+    of CPU time that the hypervisor gave to others, ``throttle_events`` how often heat slowed a core down,
+    ``other_cpus`` the average number of CPUs that worked for others, and ``quota`` the share of the time in which a
+    cgroup limit stalled us. ``load`` is the machine's load average at the end.
     """
 
     seconds: float
@@ -82,7 +85,7 @@ class Interference:
     cpus: int
 
     def facts(self) -> Mapping[str, str]:
-        """As flat strings for the record; what is not known is left out."""
+        """The numbers as flat strings for the record, without those that are unknown."""
         facts = {
             "cpu_pressure": None if self.cpu_pressure is None else f"{self.cpu_pressure:.3f}",
             "involuntary_switches_per_second": (
@@ -110,10 +113,10 @@ def watch_interference(
     closely: bool = True,
     found: list[GpuReading] | None = None,
 ) -> Iterator[dict[str, str]]:
-    """The facts of the block, which are there after it: of the machine, of process ``pid``, and of ``device``, which so
-    many ``workers`` of ours use.
+    """Observe the machine, process ``pid``, and ``device`` during the block; the facts are filled in when it ends.
 
-    A GPU is read all the time, or only at both ends if not ``closely``; ``found`` gets the readings.
+    ``workers`` is how many of our own processes use the device. A GPU is sampled throughout, or, if not ``closely``,
+    only at both ends; the readings are added to ``found``.
     """
     observed: dict[str, str] = {}
     before, held = read_counters(pid), device.throttle_counters()
@@ -124,7 +127,7 @@ def watch_interference(
         observed |= interference_between(before, read_counters(pid)).facts()
         observed |= clock_limits(held, device.throttle_counters(), read)
         observed |= summarize_samples(read) if closely else {}
-        # Counted, because a container's process ids are not those that a driver tells.
+        # Compare counts, not process ids: inside a container they differ from those the driver reports.
         if (others := max((reading.processes for reading in read), default=0) - workers) > 0:
             observed["other_gpu_processes"] = str(others)
         if found is not None:
@@ -132,8 +135,9 @@ def watch_interference(
 
 
 def read_counters(pid: int | None = None, root: Path = Path("/"), own: int = 0) -> CounterSnapshot:
-    """Read the counters of the machine, of process ``pid`` with all its threads, and of process ``own`` (default: this
-    one) with all its descendants.
+    """Read the counters of the machine, of process ``pid`` with its threads, and of ``own`` with its descendants.
+
+    ``own`` is a process id and defaults to this process.
     """
     stalled = text(root / "proc/pressure/cpu").partition("\n")[0].rpartition("total=")[2]
     return CounterSnapshot(
@@ -150,7 +154,7 @@ def read_counters(pid: int | None = None, root: Path = Path("/"), own: int = 0) 
 
 
 def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Interference:
-    """What happened from ``before`` to ``after``."""
+    """The interference from ``before`` to ``after``."""
     seconds = max(after.moment - before.moment, MICROSECOND)
     ticks = [late - early for early, late in zip(before.ticks, after.ticks, strict=True)]
     stalled = _difference(before.stalled, after.stalled)
@@ -170,7 +174,7 @@ def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Int
 
 
 def _other_cpus(ticks: list[int], own: int, cpus: int) -> float | None:
-    """Of the CPUs' time, what was neither idle, nor stolen, nor ours."""
+    """The average number of CPUs that were busy with work other than ours; stolen time does not count."""
     if not sum(ticks):
         return None
     busy = sum(ticks) - ticks[IDLE] - ticks[IOWAIT] - ticks[STEAL]
@@ -178,11 +182,11 @@ def _other_cpus(ticks: list[int], own: int, cpus: int) -> float | None:
 
 
 def _ticks_of_family(ancestor: int, root: Path) -> int:
-    """CPU time of a process and of its descendants, those included that have ended and were waited for."""
+    """CPU time of a process and its descendants, including descendants that have ended and were waited for."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in root.glob("proc/[0-9]*/stat"):
-        # The name, in parentheses, may hold anything. After it come state, parent, and, twelfth, the four times.
+        # The name, in parentheses, may contain anything, so count the fields after it.
         words = text(path).rpartition(")")[2].split()
         if len(words) > LAST_TIME:
             parents[int(path.parent.name)] = int(words[PARENT])
@@ -194,7 +198,7 @@ def _ticks_of_family(ancestor: int, root: Path) -> int:
 
 
 def _involuntary_switches(pid: int, root: Path) -> int | None:
-    """How often one of the process's threads lost its CPU to another; None if the process is gone."""
+    """How often a thread of the process was preempted; None if the process is gone."""
     threads = [text(path) for path in root.glob(f"proc/{pid}/task/*/status")]
     counts = [
         int(line.split()[1])
@@ -211,11 +215,11 @@ def _difference(before: float | None, after: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What several processes were measured under, weighted by their time; None where the system does not say.
+    """The conditions under which several processes were measured, weighted by time; None where unknown.
 
-    ``others`` is how many of the ``cpus`` work took that was not ours, ``load`` the highest load average (which is of
-    the last minute, and counts what we do, too), the other numbers are shares of the time. ``gpu_neighbours`` counts
-    other processes on the GPU, ``throttling`` holds the reasons that it gave, the longest of them for ``throttled``.
+    ``others`` is how many of the ``cpus`` other work took, ``load`` the highest one-minute load average (which
+    includes our own work), and the other numbers are shares of the time. ``gpu_neighbours`` counts other processes on
+    the GPU. ``throttling`` lists the GPU's reasons, and ``throttled`` is the share of the time of the longest one.
     """
 
     seconds: float = 0.0
@@ -232,18 +236,18 @@ class Conditions:
 
 
 def describe_interference(observed: Sequence[Mapping[str, str]]) -> str | None:
-    """What disturbed the processes around which ``observed`` was noted, in words; None if nothing is known to have."""
+    """Describe what disturbed the processes whose facts are ``observed``; None if nothing is known to have."""
     return "; ".join(_sentences(conditions(observed))) or None
 
 
 def interference_note(observed: Sequence[Mapping[str, str]], which: str = "") -> str:
-    """The same for a report, with its mark; empty if nothing is known to have disturbed what was measured."""
+    """The same description as a marked note for a report; empty if no disturbance is known."""
     words = describe_interference(observed)
     return f"{WARNING_MARK}disturbed while this was measured{which}: {words}" if words else ""
 
 
 def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
-    """Taken together, from the facts that :meth:`torchperf_ci.machine.interference.Interference.facts` gives."""
+    """Combine the facts of several processes, as given by :meth:`Interference.facts`."""
     reasons = {reason for facts in observed for reason in facts.get("throttling", "").split(", ") if reason}
     shares = [facts["throttled_share"] for facts in observed if "throttled_share" in facts]
     return Conditions(
@@ -262,20 +266,21 @@ def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
 
 
 def busy_warning(before: CounterSnapshot) -> str:
-    """What other work has taken since ``before``, for those who are about to measure; empty if it is little."""
+    """Warn, before a measurement, if other work has kept this machine busy since ``before``; else empty."""
     time.sleep(max(before.moment + SHORTEST_SECONDS - time.monotonic(), 0.0))
     words = describe_interference([interference_between(before, read_counters()).facts()])
     return f"{WARNING_MARK}this machine is busy: {words}; expect noise until that has ended" if words else ""
 
 
 def is_void(observed: Mapping[str, str]) -> bool:
-    """Whether what was measured meanwhile tells of the cooling and the power supply, and not of what was measured."""
+    """Whether the GPU was throttled, so that the measurement reflects cooling and power supply instead of the code."""
     return bool(observed.get("throttling"))
 
 
 def describe_power_limit(observed: Sequence[Mapping[str, str]]) -> str:
-    """That a GPU worked at its power limit, which is its usual state under a heavy load and no disturbance; empty if it
-    did not.
+    """Say how long a GPU ran at its power limit; empty if it did not.
+
+    This is normal under a heavy load and not a disturbance.
     """
     capped = [facts for facts in observed if "power_capped" in facts]
     if not capped:
@@ -287,7 +292,7 @@ def describe_power_limit(observed: Sequence[Mapping[str, str]]) -> str:
 
 
 def power_limit_note(cases: Sequence[Sequence[Mapping[str, str]]]) -> str:
-    """The same of several cases, each with what was noted around its processes; empty if none was limited."""
+    """Say in how many ``cases`` a GPU ran at its power limit, given the facts of each case's processes; else empty."""
     capped = [observed for observed in cases if describe_power_limit(observed)]
     if not capped:
         return ""
@@ -315,13 +320,13 @@ def _sentences(now: Conditions) -> Iterator[str]:
 def _busy(now: Conditions) -> Iterator[str]:
     load = now.load or 0.0
     if now.others is None:
-        # Who made the load is not told (macOS). Our own threads are one a CPU at most: half of it is not ours.
+        # macOS does not say whose load it is. We run at most one thread per CPU, so over half of it is not ours.
         if now.cpus and load > 2 * now.cpus:
             yield f"load {load:.1f} on {now.cpus} CPUs"
         return
     waited = now.pressure is not None and now.pressure > PRESSURE_LIMIT and now.others > NOTICEABLE * now.cpus
     if now.others > LOAD_PER_THREAD * now.cpus or waited:
-        # The load average of a minute lags behind what has just begun.
+        # The one-minute load average lags behind work that has just begun.
         shown = f"load {load:.1f} on {now.cpus} CPUs, {now.others:.1f} of them taken by other work"
         yield shown if load > now.others else f"other work took {now.others:.1f} of {now.cpus} CPUs"
         if waited:
@@ -329,7 +334,7 @@ def _busy(now: Conditions) -> Iterator[str]:
 
 
 def _mean(observed: Sequence[Mapping[str, str]], name: str) -> float | None:
-    """Weighted by time, over those that say it."""
+    """The mean weighted by time, over the facts that contain ``name``."""
     told = [facts for facts in observed if name in facts]
     seconds = sum(map(_seconds, told))
     return sum(float(facts[name]) * _seconds(facts) for facts in told) / seconds if seconds else None

@@ -1,17 +1,16 @@
-"""A process of its own that remembers states of the machine and brings them back when its parent is gone.
+"""A separate process that remembers states of the machine and restores them when its parent has ended.
 
-Started by path (``python restorer.py``), it needs the standard library alone, and a vendor's library for a
-vendor's states. It reads one request a line from standard input and answers each with a line on standard
-output:
+It is started by path (``python restorer.py``) and needs only the standard library, and a vendor's library for that
+vendor's states. It reads one request per line from standard input and answers each with a line on standard output:
 
-* ``{"kind": "file", "path": "/sys/…"}``: the file's content
+* ``{"kind": "file", "path": "/sys/…"}``: the content of a file
 * ``{"kind": "nvml_persistence", "uuid": "GPU-…"}``: the persistence mode
-* ``{"kind": "nvml_clocks", "uuid": "GPU-…"}``: free clocks. NVML cannot tell an earlier lock.
+* ``{"kind": "nvml_clocks", "uuid": "GPU-…"}``: unlocked clocks; NVML cannot report an earlier lock
 * ``{"kind": "amdsmi_perf_level", "uuid": "…"}``: the performance level
 
-``{"ok": true}`` means that the state is remembered, ``{"ok": false, "why": …}`` that it could not be restored
-and must not be changed. At end of file, however the parent ended, the states come back, last first, and the
-last line is ``{"failed": […]}``.
+``{"ok": true}`` means that the state is remembered, ``{"ok": false, "why": …}`` that it could not be restored and
+must not be changed. At end of file, however the parent ended, the states are restored in reverse order, and the last
+line is ``{"failed": […]}``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    # Whoever stops the parent (Ctrl-C, a cancelled job) must not stop the restoring.
+    # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the restorer.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     undos: list[tuple[str, Undo]] = []
@@ -39,7 +38,7 @@ def main() -> None:
         try:
             undos.append((_name(request), REMEMBER[request["kind"]](request)))
             _answer({"ok": True})
-        except Exception as error:  # noqa: BLE001  # vendors' libraries raise what they like
+        except Exception as error:  # noqa: BLE001  # vendors' libraries raise arbitrary exceptions
             _answer({"ok": False, "why": _reason(error)})
     failed = [problem for name, undo in reversed(undos) if (problem := _attempt(name, undo))]
     for problem in failed:
@@ -49,7 +48,7 @@ def main() -> None:
 
 
 def remember_file(request: Mapping[str, str]) -> Undo:
-    """Restore a file's content, unless it holds it still."""
+    """Restore the content of a file, unless it is unchanged."""
     path = Path(request["path"])
     before = path.read_text()
 
@@ -73,7 +72,7 @@ def remember_nvml_persistence(request: Mapping[str, str]) -> Undo:
 
 
 def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
-    """Free the clocks. Who may not free them could not lock them either, so that refusal changes nothing."""
+    """Unlock the clocks. A caller without permission cannot have locked them, so a refusal is ignored."""
     nvml, gpu = _nvidia(request["uuid"])
 
     def undo() -> None:
@@ -120,10 +119,10 @@ def _amd(uuid: str) -> tuple[Any, Any]:
 
 
 def _attempt(name: str, undo: Undo) -> str:
-    """Empty, or what stayed changed and why."""
+    """Restore one state; return ``""``, or what stayed changed and why."""
     try:
         undo()
-    except Exception as error:  # noqa: BLE001  # the other states must come back all the same
+    except Exception as error:  # noqa: BLE001  # the other states must still be restored
         return f"{name}: {_reason(error)}"
     return ""
 
@@ -143,6 +142,6 @@ def _answer(message: Mapping[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    # The interpreter puts this file's folder first; no module beside it may pass for a library.
+    # Python puts this file's folder first on sys.path; modules next to it must not shadow libraries.
     sys.path.pop(0)
     main()

@@ -1,4 +1,4 @@
-"""Make the machine steadier while it measures: quiet CPUs, and settings that are changed and put back afterwards."""
+"""Make the machine steadier for a measurement: choose quiet CPUs, and change settings and restore them afterwards."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ if TYPE_CHECKING:
 NODES = Path("sys/devices/system/node")
 PCI_DEVICES = Path("sys/bus/pci/devices")
 DEEP_MICROSECONDS = 10
-"""Waking from states with a longer exit latency is felt by kernels of that length."""
+"""Idle states with a longer exit latency count as deep: waking from them delays short kernels noticeably."""
 PROGRAM = Path(__file__).with_name("restorer.py")
 ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
-"""By this variable a GitHub runner finds, and ends, what a job left running."""
+"""The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
 
 _held: set[str] = set()
-"""The names of the CPUs that this process has taken: the system gives them back when it ends, however it does."""
+"""Names of the CPUs that this process has claimed. The system releases them when the process ends in any way."""
 
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
-    """The ``count`` quietest CPUs for a worker on ``device``; empty where there are too few, or no pinning.
+    """The ``count`` quietest CPUs for a worker on ``device``; empty if there are too few or pinning is not supported.
 
-    One thread gets a CPU that the kernel keeps free of other work (``isolcpus``), where there is one. Several never do:
-    the kernel does not balance threads over isolated CPUs, and all would stay on one. CPUs that another torchperf has
-    taken come last.
+    A single thread gets an isolated CPU (``isolcpus``), if there is one. Several threads never do: the kernel does
+    not balance threads over isolated CPUs, so all would stay on one. CPUs claimed by another torchperf come last.
     """
     if sys.platform != "linux":
         return ()
@@ -58,7 +57,7 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
 
 
 def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
-    """The first ``count`` that this process can take for itself; where all are taken, each process shares others."""
+    """The first ``count`` CPUs that this process can claim, then already claimed ones, spread over the processes."""
     mine: list[int] = []
     for cpu in cpus:
         if len(mine) < count and _take(cpu, root):
@@ -69,7 +68,7 @@ def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
 
 
 def _take(cpu: int, root: Path) -> bool:
-    """Take the CPU for as long as this process lives, by a name that only one socket of this network can have."""
+    """Claim the CPU for the lifetime of this process, by an abstract socket name that only one socket can have."""
     name = f"\0torchperf {root} cpu {cpu}"
     if name not in _held:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -78,16 +77,16 @@ def _take(cpu: int, root: Path) -> bool:
         except OSError:
             holder.close()
             return False
-        holder.detach()  # open for as long as the process lives
+        holder.detach()  # keep the socket open until the process ends
         _held.add(name)
     return True
 
 
 def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:
-    """``cpus``, the quietest first.
+    """Sort ``cpus``, the quietest first.
 
-    One CPU a core comes before its siblings, NUMA node ``near`` before the others, one node before the next,
-    and within a node the machine's first core comes last, because interrupts and daemons live there.
+    One CPU per core comes before its siblings, NUMA node ``near`` before the others, and nodes are not interleaved.
+    The machine's first core comes last within its node, because interrupts and daemons run there.
     """
     nodes = {
         cpu: node
@@ -103,13 +102,13 @@ def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> 
 
 
 def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
-    """The CPUs of the same core, this one among them."""
+    """The CPUs of the same core, including this one."""
     listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
     return listed if cpu in listed else (cpu,)
 
 
 def _may_use(cpu: int) -> bool:
-    """Whether a container's CPU set lets this process onto ``cpu``: only trying tells."""
+    """Whether this process may run on ``cpu``. A container's CPU set can forbid it, which only an attempt reveals."""
     if sys.platform != "linux":
         return False
     before = os.sched_getaffinity(0)
@@ -122,9 +121,9 @@ def _may_use(cpu: int) -> bool:
 
 
 def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
-    """What can be done to the host, in this order.
+    """Yield the changes that can be made to the host, in order.
 
-    Each is found when its turn comes: once the siblings are off, the others concern the CPUs that are left.
+    Each is determined only when it is due: once SMT siblings are off, later changes concern only the remaining CPUs.
     """
     yield _smt(root)
     yield _governor(root)
@@ -148,7 +147,7 @@ def _governor(root: Path) -> TuningChange | TuningRefusal:
 
 
 def _turbo(root: Path) -> TuningChange | TuningRefusal:
-    """A boosted clock depends on temperature and on what the neighbouring cores do."""
+    """Turn turbo off: a boosted clock depends on temperature and on the load of neighbouring cores."""
     for name, off in (("intel_pstate/no_turbo", "1"), ("cpufreq/boost", "0")):
         if (root / CPUS / name).exists():
             return _written("turbo", "off", off, [root / CPUS / name])
@@ -164,7 +163,7 @@ def _idle_states(root: Path) -> TuningChange | TuningRefusal:
 
 
 def _written(name: str, value: str, content: str, files: Sequence[Path]) -> TuningChange:
-    """Write ``content`` to each of the files that hold something else."""
+    """A change that writes ``content`` to each of the files that contains something else."""
     changed = [path for path in files if text(path) != content]
 
     def apply() -> None:
@@ -175,12 +174,12 @@ def _written(name: str, value: str, content: str, files: Sequence[Path]) -> Tuni
 
 
 class CannotRestoreError(Exception):
-    """A state could not be brought back, so it must not be changed; the message says why."""
+    """A state that could not be restored, so it must not be changed; the message says why."""
 
 
 @dataclass(frozen=True)
 class RestorerAnswer:
-    """To a state: whether it is remembered (``ok``), and why not; at the end what has ``failed`` to come back."""
+    """An answer of the restorer: ``ok`` if a state is remembered, else ``why`` not; at the end, what ``failed``."""
 
     ok: bool = False
     why: str = ""
@@ -188,10 +187,9 @@ class RestorerAnswer:
 
 
 class Restorer:
-    """Remembers states of the machine; restores them when told, or when this process dies in any way.
+    """Remembers states of the machine and restores them on request, or when this process dies in any way.
 
-    It is a process in a session of its own, so that neither Ctrl-C nor the end of a cancelled job reaches it
-    before its work is done.
+    It runs as a process in its own session, so that neither Ctrl-C nor the end of a cancelled job stops it early.
     """
 
     def __init__(self) -> None:
@@ -210,15 +208,15 @@ class Restorer:
         self._answers = True
 
     def remember(self, state: Mapping[str, str]) -> None:
-        """Remember one state, as the restorer's page describes it; raises :class:`CannotRestoreError`."""
+        """Remember one state, given as :mod:`restorer` describes; raises :class:`CannotRestoreError`."""
         answer = self._ask(state) if self._answers else None
-        # An answer that comes too late would be taken for that to the next question.
+        # After a timeout, a late answer would be mistaken for that to the next request, so ask nothing more.
         self._answers = answer is not None
         if not (answer and answer.ok):
             raise CannotRestoreError(answer.why if answer else SILENT)
 
     def restore(self) -> None:
-        """Bring every state back; raises :class:`NotRestoredError` for what stayed changed."""
+        """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
         self._input.close()
         answer = self._receive()
         while answer and answer.failed is None:
@@ -238,11 +236,11 @@ class Restorer:
         return self._receive()
 
     def _receive(self) -> RestorerAnswer | None:
-        """One answer; None if none comes in time."""
+        """Return one answer, or None if none arrives in time."""
         import msgspec
 
         deadline = time.monotonic() + ANSWER_SECONDS
-        poller = select.poll()  # unlike select(), whatever the number of the file is
+        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
         poller.register(self._output, select.POLLIN)
         while b"\n" not in self._received:
             left = max(deadline - time.monotonic(), 0)
@@ -258,7 +256,7 @@ class Restorer:
 
 @contextmanager
 def restoring() -> Iterator[Restorer]:
-    """A restorer for the length of the block; at its end everything comes back."""
+    """A restorer for the duration of the block; every state is restored at its end."""
     restorer = Restorer()
     try:
         yield restorer
@@ -268,7 +266,7 @@ def restoring() -> Iterator[Restorer]:
 
 @dataclass(frozen=True)
 class TuningReport:
-    """What was set, by name (``governor`` → ``performance``), and what was not, with the reason."""
+    """The settings that were ``applied`` (``governor`` → ``performance``), and those ``refused``, with reasons."""
 
     applied: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -276,11 +274,10 @@ class TuningReport:
 
 @contextmanager
 def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
-    """Tune the host and ``device`` for the length of the block.
+    """Tune the host and ``device`` for the duration of the block.
 
-    A process of its own restores everything when the block ends, and when this process dies, be it by
-    SIGKILL. Take the fingerprint inside the block. Raises
-    :class:`torchperf_ci.machine.tuning.NotRestoredError` at the end if something stayed changed.
+    A separate process restores everything when the block ends, or when this process dies, even by SIGKILL. Take the
+    fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed.
     """
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -295,7 +292,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
 
 
 def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningRefusal:
-    """Make the change, if it can be taken back and is allowed."""
+    """Make the change, if it is allowed and can be undone."""
     try:
         for state in change.undo:
             restorer.remember(state)

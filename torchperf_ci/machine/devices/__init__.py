@@ -1,4 +1,4 @@
-"""One device backend a file. All of it also loads where there is only torch and the standard library."""
+"""Device backends, one kind per file. They load with only torch and the standard library installed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 DEVICE_TYPES = ("cuda", "xpu", "mps", "cpu")
-"""The device types of torch that have a backend here, in the order in which ``auto`` prefers them."""
+"""The torch device types that have a backend here, in the order of preference of ``auto``."""
 
 
 def device(torch_type: str, hip: bool = False, seen: TorchGpu | None = None) -> Device:
-    """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) tells ROCm from CUDA.
+    """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) selects ROCm over CUDA.
 
-    ``seen`` is which GPU torch uses; without it, the vendor's tools are asked for the first that torch should see.
+    ``seen`` is the GPU that torch uses; without it, the vendor's tools find the first GPU that torch should see.
 
-    Raises :class:`ValueError` for a type that has no backend.
+    Raises :class:`ValueError` for a type without a backend.
     """
-    from torchperf_ci.machine.devices.interface import UNKNOWN_GPU  # the command line needs the names alone
+    from torchperf_ci.machine.devices.interface import UNKNOWN_GPU  # the command line needs only the names
 
     seen = seen or UNKNOWN_GPU
     if torch_type == "cuda" and hip:
@@ -46,7 +46,7 @@ def device(torch_type: str, hip: bool = False, seen: TorchGpu | None = None) -> 
 
 
 def installed(torch_type: str) -> Device:
-    """The backend where no torch can be asked: ROCm's for ``cuda`` where its tools alone find a GPU."""
+    """The backend if torch cannot be asked: for ``cuda``, ROCm's if only its tools find a GPU."""
     if torch_type == "cuda":
         rocm = device("cuda", hip=True)
         if not device("cuda").identity().gpu_count and rocm.identity().gpu_count:

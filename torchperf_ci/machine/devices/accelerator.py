@@ -1,4 +1,4 @@
-"""What accelerators share: memory and events by torch, and a GPU as its vendor's library shows it."""
+"""What accelerators share: memory and timing through torch, and the interface to a vendor's library."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def visible_indices(choice: str | None, uuids: Sequence[str]) -> list[int]:
-    """Indices into ``uuids`` that ``choice``, a list like ``CUDA_VISIBLE_DEVICES``, leaves visible, in order.
+    """The indices into ``uuids`` that are visible under ``choice``, a list like ``CUDA_VISIBLE_DEVICES``, in its order.
 
-    ``None`` is an unset variable: all are visible. An entry is an index or the beginning of a UUID; the list
-    ends at the first entry that is neither (CUDA C++ Programming Guide, "CUDA Environment Variables").
+    ``None`` is an unset variable: all are visible. An entry is an index or the beginning of a UUID; the list ends at
+    the first entry that is neither (CUDA C++ Programming Guide, "CUDA Environment Variables").
     """
     if choice is None:
         return list(range(len(uuids)))
@@ -51,14 +51,14 @@ def _index(entry: str, uuids: Sequence[str]) -> int | None:
 
 MILLISECOND = 1e-3
 SHORTEST = 1e-6
-"""Seconds; two events half a microsecond apart, which is what they resolve, may read the same."""
+"""In seconds. Events resolve half a microsecond, so two events closer than that may read the same."""
 
 
 class Accelerator(Device):
-    """A device with a module of its own in torch (``torch.cuda``), and with events that time reliably.
+    """A device with its own module in torch (``torch.cuda``), and with events that time reliably.
 
-    An H100 at its power limit finds its clock within a second, around which it then swings with a period of 1.0 to
-    1.2 s: the median of half a period is 3% off, that of a whole one less than 1% (``benchmarks/sustained.py``).
+    An H100 at its power limit settles within a second; its clock then oscillates with a period of 1.0 to 1.2 s. The
+    median over half a period is 3% off, over a whole one less than 1% (``benchmarks/sustained.py``).
     """
 
     timing = Timing(load=1.0, total=1.2)
@@ -70,7 +70,7 @@ class Accelerator(Device):
         return int(self._torch.memory_allocated())
 
     def reset_peak_memory(self) -> None:
-        """Hand cached blocks back, so that what is held afterwards is what is used from now on."""
+        """Release cached blocks, so that what is held afterwards is used from now on."""
         self._torch.empty_cache()
         self._torch.reset_peak_memory_stats()
 
@@ -81,7 +81,7 @@ class Accelerator(Device):
         return int(self._torch.max_memory_reserved())
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
-        """Seconds of each step on the device's own clock: events made beforehand, one wait at the end."""
+        """Seconds of each step by the device's own clock; events are created beforehand, with one wait at the end."""
         import torch
 
         pairs = [
@@ -97,18 +97,18 @@ class Accelerator(Device):
 
     @property
     def _torch(self) -> Any:
-        """``torch.cuda`` or its like: ``torch.accelerator`` tells of memory from torch 2.9 on only."""
+        """``torch.cuda`` or its equivalent; ``torch.accelerator`` reports memory only from torch 2.9 on."""
         import torch
 
         return getattr(torch, self.torch_type)
 
 
 MIG = " MIG "
-"""In CUDA's name of a slice: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
+"""Part of CUDA's name of a MIG slice, such as ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
 
 
 class VendorGpu(ABC):
-    """One GPU as its vendor's library shows it. A reading that is not offered is None, empty, or left out."""
+    """One GPU as its vendor's library shows it. A value that it does not offer is None, empty, or left out."""
 
     def __init__(self, library: Any, handle: Any) -> None:
         self._library, self._handle = library, handle
@@ -116,37 +116,37 @@ class VendorGpu(ABC):
     @property
     @abstractmethod
     def uuid(self) -> str:
-        """The GPU's own identifier."""
+        """The GPU's UUID."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The hardware's full name."""
+        """The full name of the hardware."""
 
     @property
     @abstractmethod
     def driver(self) -> str:
-        """The driver's version."""
+        """The version of the driver."""
 
     @property
     @abstractmethod
     def driver_branch(self) -> str:
-        """What of the driver's version tells drivers apart that differ in speed: no patch for security."""
+        """The part of the driver's version that can affect speed, without security patches."""
 
     @property
     @abstractmethod
     def settings(self) -> Mapping[str, str]:
-        """Switches that change its speed, and outlive a process: limits, modes, partitions."""
+        """Settings that affect the GPU's speed and outlive a process: limits, modes, partitions."""
 
     @property
     @abstractmethod
     def pci_address(self) -> str:
-        """Where it sits, as Linux writes it (``0000:3b:00.0``); empty if unknown."""
+        """The PCI address as Linux writes it (``0000:3b:00.0``); empty if unknown."""
 
     @property
     @abstractmethod
     def memory_mib(self) -> int:
-        """Its memory; 0 if unknown."""
+        """The GPU's memory in MiB; 0 if unknown."""
 
     @abstractmethod
     def clocks(self) -> Mapping[str, str]:
@@ -178,9 +178,9 @@ class VendorGpu(ABC):
 
 
 class ManagedGpu(Accelerator):
-    """A device whose parent side is a vendor's library; without it, the device still measures, and says so.
+    """A device that is managed through a vendor's library. Without the library it still measures, and reports that.
 
-    ``kind`` is the device name of the records, ``vendor`` who made it.
+    ``kind`` is the name of the device in records, ``vendor`` its maker.
     """
 
     kind: str
@@ -191,7 +191,7 @@ class ManagedGpu(Accelerator):
 
     @abstractmethod
     def visible_gpus(self) -> list[VendorGpu]:
-        """One or more GPUs that torch sees, first the one it uses; raises :class:`VendorToolError`."""
+        """The GPUs that torch sees, at least one, starting with the one it uses; raises :class:`VendorToolError`."""
 
     def identity(self) -> DeviceIdentity:
         gpus, problem = self._found
@@ -246,7 +246,7 @@ class ManagedGpu(Accelerator):
 
     @cached_property
     def _found(self) -> tuple[list[VendorGpu], str]:
-        """The visible GPUs, or none and the reason."""
+        """The visible GPUs and ``""``, or none and the reason."""
         try:
             return self.visible_gpus(), ""
         except VendorToolError as error:

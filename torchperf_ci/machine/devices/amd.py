@@ -1,4 +1,4 @@
-"""AMD GPUs, which torch also calls ``cuda``, through AMD SMI, the library under amd-smi."""
+"""AMD GPUs, which torch also calls ``cuda``, through AMD SMI, the library behind amd-smi."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MICROJOULE = 1e-6
 MICROWATT = 1e-6
 SUSTAINED_SHARE = 0.9
-"""Of the highest clock; which clock holds under load is not published. An MI300X (2100 MHz) gets 1890."""
+"""Share of the maximum clock to limit to, as the sustainable clock is not published: 1890 of an MI300X's 2100 MHz."""
 
 # Flags of amdsmi_get_violation_status.
 VOIDING = {
@@ -43,13 +43,13 @@ VOIDING = {
 WARNING = {"active_ppt_pwr": "package power limit"}
 
 SOCKET_POWER = ("current_socket_power", "average_socket_power")
-"""Keys of amdsmi_get_power_info, in watts: the first of MI300 and later, the second of those before."""
+"""Keys of amdsmi_get_power_info, in watts: the first for MI300 and later, the second for earlier GPUs."""
 NO_WATTS = 0xFFFF
-"""What is not supported is told as the largest number of 16 or of 32 bits, or as "N/A"."""
+"""Unsupported values are reported as the largest 16-bit or 32-bit number, or as "N/A"."""
 
 
 class AmdGpu(VendorGpu):
-    """One GPU, by its AMD SMI handle. The library writes "N/A" for what it cannot read."""
+    """One GPU, given by its AMD SMI handle. The library returns "N/A" for values that it cannot read."""
 
     @property
     def uuid(self) -> str:
@@ -65,12 +65,12 @@ class AmdGpu(VendorGpu):
 
     @property
     def driver_branch(self) -> str:
-        """``6.12`` of ``6.12.12``."""
+        """``6.12`` from ``6.12.12``."""
         return ".".join(self.driver.split(".")[:2])
 
     @property
     def serial(self) -> str:
-        """What ROCm's own variables call it: ``GPU-`` and the chip's serial number (ROCm, "GPU isolation")."""
+        """The GPU's name in ROCm's variables: ``GPU-`` and the chip's serial number (ROCm, "GPU isolation")."""
         serial = str(self._fact("amdsmi_get_gpu_asic_info", "asic_serial") or "")
         return f"GPU-{serial.lower().removeprefix('0x')}"
 
@@ -119,7 +119,7 @@ class AmdGpu(VendorGpu):
         return ThrottleCounters(float(total), voiding, next(iter(power.values()), None))
 
     def reading(self) -> GpuReading:
-        """Without reasons: asking for them takes the library a tenth of a second."""
+        """A reading without throttling reasons: querying those takes the library a tenth of a second."""
         power = self._read("amdsmi_get_power_info") or {}
         told = [power.get(key, "N/A") for key in SOCKET_POWER]
         watts = [value for value in told if value != "N/A" and value < NO_WATTS]
@@ -152,7 +152,7 @@ class AmdGpu(VendorGpu):
         )
 
     def changes(self) -> tuple[TuningChange, ...]:
-        """Performance determinism: a soft limit on the clock, below its peak."""
+        """Performance determinism: a soft limit on the clock, below its maximum."""
         highest = self._fact("amdsmi_get_clock_info", "max_clk", self._library.AmdSmiClkType.GFX)
         if highest is None:
             return ()
@@ -185,10 +185,10 @@ class AmdGpu(VendorGpu):
 
 
 def visible_amd_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
-    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
+    """The GPU that torch has ``seen``, or else all GPUs that torch should see, starting with the one it should use.
 
-    Raises :class:`VendorToolError` if there is none. ``ROCR_VISIBLE_DEVICES`` chooses from the machine's GPUs,
-    ``HIP_VISIBLE_DEVICES`` (or, for HIP the same, ``CUDA_VISIBLE_DEVICES``) from what that leaves.
+    Raises :class:`VendorToolError` if there is none. ``ROCR_VISIBLE_DEVICES`` selects from the machine's GPUs;
+    ``HIP_VISIBLE_DEVICES`` (or its synonym for HIP, ``CUDA_VISIBLE_DEVICES``) selects from those.
     """
     amdsmi = _library()
     try:
@@ -209,17 +209,17 @@ def visible_amd_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
 
 
 def _place(pci: str) -> str:
-    """Of an address, what torch knows: it leaves out the function, which numbers the partitions of a card."""
+    """The part of a PCI address that torch knows. It omits the function, which numbers the partitions of a card."""
     return pci.rpartition(".")[0]
 
 
 def _library() -> Any:
-    """The ``amdsmi`` module that comes with ROCm, initialised; it stays so for the process's life."""
+    """The ``amdsmi`` module that comes with ROCm, initialised for the lifetime of the process."""
     try:
         with redirect_stdout(StringIO()):
             import amdsmi
     except (ImportError, KeyError, OSError):
-        # Where the shared library is missing, the package prints so, and raises KeyError from its own loader.
+        # If the shared library is missing, the package prints that and its loader raises KeyError.
         msg = "the Python package amdsmi of ROCm is not installed, or does not find its library"
         raise VendorToolError(msg) from None
     try:
@@ -256,14 +256,14 @@ class Rocm(ManagedGpu):
         return visible_amd_gpus(self._seen)
 
     def identity(self) -> DeviceIdentity:
-        """Named as the PyTorch benchmark infrastructure does, after ``rocminfo``."""
+        """The identity with the name from ``rocminfo``, as the PyTorch benchmark infrastructure has it."""
         identity = super().identity()
         name = marketing_name(_rocminfo())
         return replace(identity, type=name) if name else identity
 
 
 def marketing_name(rocminfo: str) -> str:
-    """The last marketing name that ``rocminfo`` prints: CPUs come first. Empty if there is none."""
+    """The last marketing name that ``rocminfo`` prints, because CPUs come first; empty if there is none."""
     names = re.findall(r"^\s*Marketing Name:[ \t]*(\S.*?)\s*$", rocminfo, re.MULTILINE)
     return names[-1] if names else ""
 
@@ -271,7 +271,7 @@ def marketing_name(rocminfo: str) -> str:
 def _rocminfo() -> str:
     try:
         return subprocess.run(
-            ["rocminfo"],  # noqa: S607  # it has no fixed place; PATH knows it
+            ["rocminfo"],  # noqa: S607  # it has no fixed location, so search PATH
             capture_output=True,
             text=True,
             timeout=ROCMINFO_SECONDS,

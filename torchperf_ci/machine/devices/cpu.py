@@ -1,4 +1,4 @@
-"""The host's own processor: its name and cores, its energy, and the device made of it."""
+"""The host's CPU as a device: its model and cores, and its energy counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DECORATION = ("Intel(R)", "(R)", "(TM)", "CPU", "Processor")
 
 @dataclass(frozen=True)
 class Processor:
-    """``cores`` are physical and switched on, ``threads`` are the CPUs that the system schedules on."""
+    """``cores`` counts physical cores that are online, ``threads`` the CPUs that the system schedules on."""
 
     model: str
     cores: int
@@ -36,9 +36,10 @@ class Processor:
 
     @property
     def type(self) -> str:
-        """``Xeon_Platinum_8488C_48c``, as the PyTorch benchmark infrastructure writes it.
+        """The model and number of cores, such as ``Xeon_Platinum_8488C_48c``.
 
-        It does so on x86 only; elsewhere it keeps the vendor alone, which would mix unlike machines.
+        This is the format of the PyTorch benchmark infrastructure on x86. On other CPUs it records only the vendor,
+        which would mix different machines.
         """
         name = self.model
         for word in DECORATION:
@@ -61,7 +62,7 @@ def read_processor(root: Path = Path("/")) -> Processor:
 
 
 def cpuinfo(root: Path) -> dict[str, str]:
-    """The first processor of ``/proc/cpuinfo``."""
+    """The fields of the first processor in ``/proc/cpuinfo``."""
     first = text(root / "proc/cpuinfo").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
@@ -73,7 +74,7 @@ def _core(root: Path, cpu: int) -> tuple[str, str]:
 
 
 def _lscpu_model(root: Path) -> str:
-    """The model's name where the kernel gives numbers only (Arm): ``lscpu`` has the table of names."""
+    """The model name from ``lscpu``, for CPUs where the kernel reports only numbers (Arm)."""
     output = _output(["/usr/bin/lscpu", "--json", "--sysroot", str(root)])
     rows = json.loads(output)["lscpu"] if output else []
     names = [str(row["data"]) for row in _flat(rows) if row["field"] == "Model name:"]
@@ -81,7 +82,7 @@ def _lscpu_model(root: Path) -> str:
 
 
 def _flat(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Newer versions nest the model below its vendor."""
+    """All rows, nested ones included: newer versions of ``lscpu`` nest the model below its vendor."""
     return [
         row
         for parent in rows
@@ -98,7 +99,7 @@ def _apple() -> Processor:
 
 
 def sysctl(name: str) -> str:
-    """A value of macOS's kernel; empty if there is none."""
+    """A value from macOS's ``sysctl``; empty if it has none."""
     return _output(["/usr/sbin/sysctl", "-n", name]).strip()
 
 
@@ -118,11 +119,11 @@ def _output(command: list[str]) -> str:
 
 MICROJOULE = 1e-6
 PACKAGES = "sys/class/powercap/intel-rapl:?"
-"""One colon is a package, or ``psys``, which holds the packages and more; two are a part of one."""
+"""Power zones: a name with one colon is a package or ``psys``, which includes the packages; two colons are a part."""
 
 
 class Rapl:
-    """Counters that wrap around (after minutes under load), unwrapped from reading to reading."""
+    """RAPL energy counters, which wrap around after minutes under load, made continuous across readings."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -130,7 +131,7 @@ class Rapl:
         self._used = 0
 
     def joules(self) -> float | None:
-        """Energy since some fixed moment; None where no counter may be read (often only root may)."""
+        """Energy in joules since the first reading; None if no counter is readable (often only root may read them)."""
         readings = {
             package: energy
             for package in sorted(self._root.glob(PACKAGES))
@@ -151,7 +152,7 @@ ARM = ("aarch64", "arm64")
 
 
 class Cpu(Device):
-    """A CPU. Its work is done when the call returns, and its memory is the process's."""
+    """A CPU. Its work is finished when the call returns, and its memory is that of the process."""
 
     torch_type = "cpu"
 
@@ -160,7 +161,7 @@ class Cpu(Device):
         self._rapl = Rapl(root)
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: CPU work is finished when the call returns."""
 
     def memory_allocated(self) -> int:
         return host_memory.allocated()
@@ -185,7 +186,7 @@ class Cpu(Device):
         return DeviceIdentity(name, read_processor(self._root).type)
 
     def clocks(self) -> Mapping[str, str]:
-        """The mean over the CPUs, where frequency scaling tells it."""
+        """The mean clock of the CPUs, if frequency scaling reports it."""
         khz = [number(path) for path in cpu_files(self._root, "cpufreq/scaling_cur_freq")]
         known = [value for value in khz if value is not None]
         return {"cpu_mhz": f"{fmean(known) / KHZ_PER_MHZ:.0f}"} if known else {}

@@ -1,4 +1,4 @@
-"""Memory of processes on the host, in bytes: the worker's own, and another's as the parent sees it."""
+"""Host memory of processes in bytes: of this worker, and of another process as its parent sees it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COMMAND_SECONDS = 10.0
 
 
 def allocated() -> int:
-    """Resident set of this process."""
+    """The resident set of this process."""
     return resident(os.getpid())
 
 
 def resident(pid: int) -> int:
-    """Resident set of process ``pid``; 0 if it is gone."""
+    """The resident set of process ``pid``; 0 if it is gone."""
     if sys.platform != "linux":
         return _resident_by_ps(pid)
     try:
@@ -31,14 +31,14 @@ def resident(pid: int) -> int:
 
 
 def reset_peak() -> None:
-    """Start a new peak window, where :func:`peak_method` says that the system can."""
+    """Start a new peak window, if the system can (see :func:`peak_method`)."""
     if _resettable():
         # proc_pid_clear_refs(5): 5 resets the peak resident set size (VmHWM).
         (SELF / "clear_refs").write_text("5")
 
 
 def peak() -> int:
-    """Largest resident set of this process since :func:`reset_peak`, or since it started."""
+    """The largest resident set of this process since :func:`reset_peak`, or since it started."""
     if _resettable():
         return _kib((SELF / "status").read_text(), "VmHWM") * KIB
     # getrusage(2): kibibytes on Linux, bytes on macOS.
@@ -47,12 +47,12 @@ def peak() -> int:
 
 
 def peak_method() -> str:
-    """``VmHWM`` counts from :func:`reset_peak`; ``ru_maxrss`` counts from the start of the process."""
+    """``VmHWM`` if :func:`reset_peak` works, or ``ru_maxrss``, which counts from the start of the process."""
     return "VmHWM" if _resettable() else "ru_maxrss"
 
 
 def available() -> int:
-    """Memory that new work can have without swapping; 0 if the system does not say."""
+    """Memory available to new work without swapping; 0 if the system does not say."""
     if sys.platform != "linux":
         return 0
     return _kib(MEMINFO.read_text(), "MemAvailable") * KIB

@@ -1,4 +1,4 @@
-"""What every kind of device answers."""
+"""The interface of all devices, and the data classes it uses."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Throttling:
-    """Reasons for a lowered clock, in the device's words: those that void a sample, and those that warn.
+    """Reasons why the clock is lowered, in the device's words: those that void a sample, and those that only warn.
 
-    ``known`` is whether the device tells them.
+    ``known`` is whether the device reports them.
     """
 
     voiding: tuple[str, ...] = ()
@@ -25,8 +25,10 @@ class Throttling:
 
 @dataclass(frozen=True)
 class ThrottleCounters:
-    """For how long a GPU's clock has been held down since some fixed moment: by reasons that void a sample, and by its
-    power limit (None where it does not count). ``total`` is all of that time, in the same unit.
+    """How long a GPU's clock has been throttled since some fixed moment.
+
+    ``voiding`` counts by reasons that void a sample, ``power`` the time at the power limit (None if not counted).
+    ``total`` is the whole time, in the same unit.
     """
 
     total: float
@@ -36,9 +38,10 @@ class ThrottleCounters:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """What a GPU shows at one ``moment`` (of the monotonic clock) of its work; None where it does not say.
+    """One reading of a GPU at a ``moment`` of the monotonic clock; None where the GPU does not report a value.
 
-    MHz, watts, °C and joules since some fixed moment; ``processes`` is how many compute on it.
+    The units are MHz, watts, °C, and joules since some fixed moment; ``processes`` is the number of processes that
+    compute on the GPU.
     """
 
     moment: float
@@ -52,12 +55,12 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class Timing:
-    """How steps are to be timed, in seconds: on a CPU only that a sample lasts at least ``sample``, so that reading the
-    clock (some 50 ns) stays below 0.01% of it.
+    """How to time steps, in seconds.
 
-    A device that lowers its clock under load shows only then what it can keep up: it is kept busy for ``load`` and
-    until it has settled, and sampled for ``total`` at least, without a pause in between. In ``batches`` are timed the
-    steps of a device that can only be waited for: one sample is one batch.
+    A sample lasts at least ``sample``, so that on a CPU reading the clock (some 50 ns) takes less than 0.01% of it. A
+    device that lowers its clock under load is kept busy for ``load`` and until its clock settles, then sampled for at
+    least ``total`` without a pause. With ``batches``, single steps cannot be timed, and each sample is one batch of
+    steps.
     """
 
     sample: float = 0.002
@@ -68,10 +71,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class TorchGpu:
-    """The GPU as torch sees it, in the environment under test: the first of ``count``.
+    """The GPU as torch sees it in the environment under test: the first of ``count``.
 
-    Only torch knows which one that is, and whether it is a part of one: a MIG slice has a ``name`` and a memory of its
-    own. ``uuid`` is as torch writes it, without the vendor's prefix, ``pci`` as Linux does. Empty: torch did not say.
+    Only torch knows which GPU this is, and whether it is a MIG slice, which has a ``name`` and a memory of its own.
+    ``uuid`` is as torch writes it, without the vendor's prefix; ``pci`` is as Linux writes it. Empty if torch did not
+    say.
     """
 
     name: str = ""
@@ -82,18 +86,17 @@ class TorchGpu:
 
 
 UNKNOWN_GPU = TorchGpu()
-"""Where no torch was asked."""
+"""Used where torch was not asked."""
 
 
 @dataclass(frozen=True)
 class DeviceIdentity:
-    """What a device is called in a record's ``runners``.
+    """How a device is named in a record's ``runners``.
 
-    ``name`` is the device kind that queries filter on (``cuda``, ``rocm``, ``cpu``, ``arm64-cpu``, …) and
-    ``type`` the hardware (``NVIDIA H100 80GB HBM3``). ``gpu_memory_mib`` is per GPU; 0 where there is none,
-    or where it is the host's. ``driver`` is a version, empty where there is none, and ``driver_branch`` what of
-    it tells drivers apart that differ in speed. ``settings`` are switches of the device that change its speed.
-    ``facts`` hold what else is worth recording.
+    ``name`` is the kind of device that queries filter on (``cuda``, ``rocm``, ``cpu``, ``arm64-cpu``, …) and ``type``
+    the hardware (``NVIDIA H100 80GB HBM3``). ``gpu_memory_mib`` is per GPU; 0 without a GPU, or if it uses the host's
+    memory. ``driver`` is a version or empty, and ``driver_branch`` is the part of it that can affect speed.
+    ``settings`` are switches of the device that affect its speed. ``facts`` hold what else is worth recording.
     """
 
     name: str
@@ -108,10 +111,10 @@ class DeviceIdentity:
 
 @dataclass(frozen=True)
 class GpuCondition:
-    """What the vendor's tools say about a GPU's fitness to be measured; None where they do not say.
+    """What the vendor's tools say about whether a GPU is fit for measuring; None where they do not say.
 
-    ``problem`` is the reason why nothing can be said at all. Temperatures are in °C; ``processes`` are the
-    ids of the processes that compute on it now.
+    ``problem`` is the reason if they can say nothing at all. Temperatures are in °C; ``processes`` are the ids of the
+    processes that compute on the GPU now.
     """
 
     problem: str = ""
@@ -123,7 +126,7 @@ class GpuCondition:
 
 @dataclass(frozen=True)
 class TuningChange:
-    """One way to make the machine steadier, and how to take it back.
+    """One change that makes the machine steadier, and how to undo it.
 
     ``undo`` lists the states that the restorer remembers before ``apply`` is called (see
     :mod:`torchperf_ci.machine.restorer`), in the order of change. ``apply`` raises :class:`OSError` or
@@ -138,22 +141,22 @@ class TuningChange:
 
 @dataclass(frozen=True)
 class TuningRefusal:
-    """A change that this machine does not have a switch for."""
+    """A change that is not possible on this machine, and why."""
 
     name: str
     why: str
 
 
 class VendorToolError(Exception):
-    """A vendor's library or tool is missing, or says no; the message is the reason in its own words."""
+    """A vendor's library or tool is missing or reports an error; the message is the reason in its own words."""
 
 
 class Device(ABC):
     """One kind of device.
 
-    The first group of methods runs in the worker and uses the torch under test; the second runs in the parent
-    and uses the vendor's own tools, never torch. A backend imports either of them on use only. Where there
-    are several GPUs, the one meant is the first that torch sees.
+    The methods up to :meth:`time_steps` run in the worker and use the torch under test. The others run in the parent
+    and use the vendor's own tools, never torch. A backend imports either of them only on use. If there are several
+    GPUs, the first that torch sees is meant.
     """
 
     torch_type: str
@@ -161,11 +164,11 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until the device has done all work given to it."""
+        """Wait until the device has finished all work given to it."""
 
     @abstractmethod
     def memory_allocated(self) -> int:
-        """Bytes of device memory now in use by this process."""
+        """Bytes of device memory that this process uses now."""
 
     @abstractmethod
     def reset_peak_memory(self) -> None:
@@ -173,14 +176,14 @@ class Device(ABC):
 
     @abstractmethod
     def peak_memory(self) -> int:
-        """Largest number of bytes in use since :meth:`reset_peak_memory`."""
+        """The largest number of bytes in use since :meth:`reset_peak_memory`."""
 
     def peak_held_memory(self) -> int:
-        """The same of bytes in use or kept ready: what is replayed as a graph works in memory that stays its own."""
+        """Like :meth:`peak_memory`, but including reserved memory: CUDA graphs keep memory of their own for replay."""
         return self.peak_memory()
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
-        """Seconds of each of ``count`` steps; here, where none can be timed alone, only their mean."""
+        """Seconds of each of ``count`` steps; here, only their mean, because single steps cannot be timed."""
         self.synchronize()
         start = time.perf_counter()
         for _ in range(count):
@@ -190,32 +193,32 @@ class Device(ABC):
 
     @abstractmethod
     def identity(self) -> DeviceIdentity:
-        """Name and hardware, as the vendor's tools give them."""
+        """The device's name and hardware, as the vendor's tools report them."""
 
     def clocks(self) -> Mapping[str, str]:
-        """Current and highest clocks, in MHz, as facts for the record; empty where they cannot be read."""
+        """Current and maximum clocks in MHz, as facts for the record; empty if they cannot be read."""
         return {}
 
     def throttling(self) -> Throttling:
-        """What holds the clock down right now."""
+        """The reasons why the clock is throttled right now."""
         return Throttling()
 
     def throttle_counters(self) -> ThrottleCounters | None:
-        """How long the clock has been held down; None where nothing counts it."""
+        """How long the clock has been throttled; None if nothing counts it."""
         return None
 
     def reading(self) -> GpuReading | None:
-        """What can be read every tenth of a second while it works; None for a device that is not read so."""
+        """What can be sampled every tenth of a second during work; None for a device that is not sampled."""
         return None
 
     def energy_joules(self) -> float | None:
-        """A counter of energy used by the device, in joules; None where there is none."""
+        """The device's energy counter in joules; None if it has none."""
         return None
 
     def condition(self) -> GpuCondition | None:
-        """Fitness to be measured; None for a device that is not a GPU with tools of its own."""
+        """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
         return None
 
     def changes(self) -> Sequence[TuningChange | TuningRefusal]:
-        """What tuning can do to this device."""
+        """The changes that tuning can make to this device."""
         return ()

@@ -7,10 +7,10 @@ from torchperf_ci.machine.devices.interface import Device, DeviceIdentity, Timin
 
 
 class Mps(Device):
-    """An Apple GPU through Metal. Its memory is the host's, and it has no tools of its own to ask or tune.
+    """An Apple GPU through Metal. It uses the host's memory, and there are no vendor tools to query or tune it.
 
-    Steps are timed as a batch: the events of torch 2.13 can hang or come out reversed (pytorch#162872). A batch of
-    0.1 s makes little of the waiting at its end, which takes some 0.3 ms.
+    Steps are timed in batches, because events in torch 2.13 can hang or return reversed times (pytorch#162872). In a
+    batch of 0.1 s, the synchronization at its end, some 0.3 ms, matters little.
     """
 
     torch_type = "mps"
@@ -27,17 +27,17 @@ class Mps(Device):
         return int(torch.mps.current_allocated_memory())
 
     def reset_peak_memory(self) -> None:
-        """Hand cached blocks back, so that what the driver holds afterwards is what is used from now on."""
+        """Release cached blocks, so that what the driver holds afterwards is used from now on."""
         import torch
 
         torch.mps.empty_cache()
 
     def peak_memory(self) -> int:
-        """What the driver holds for this process; the allocator keeps it all until the next reset."""
+        """The memory that the driver holds for this process; the allocator keeps all of it until the next reset."""
         import torch
 
         return int(torch.mps.driver_allocated_memory())
 
     def identity(self) -> DeviceIdentity:
-        """The chip's name, as in ``Apple M2``: it fixes the GPU but for the number of its cores."""
+        """The name of the chip, such as ``Apple M2``, which determines the GPU except for its number of cores."""
         return DeviceIdentity("mps", read_processor().model, gpu_count=1)

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, through NVML, the library under nvidia-smi."""
+"""NVIDIA GPUs through NVML, the library behind nvidia-smi."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ VOIDING = {
 }
 WARNING = {0x04: "software power cap"}
 
-# Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 brings them up to date every 0.1 s.
+# Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 updates them every 0.1 s.
 POWER_COUNTER = 74  # PERF_POLICY_POWER
-THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers that do not have the first two of the next ones
+THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers without the counters of thermal slowdown below
 VOIDING_COUNTERS = {
     269: "software thermal slowdown",  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
     270: "hardware thermal slowdown",  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
@@ -48,7 +48,7 @@ VOIDING_COUNTERS = {
 
 
 class NvidiaGpu(VendorGpu):
-    """One GPU, by its NVML handle."""
+    """One GPU, given by its NVML handle."""
 
     @property
     def uuid(self) -> str:
@@ -67,19 +67,19 @@ class NvidiaGpu(VendorGpu):
 
     @property
     def driver_branch(self) -> str:
-        """``580`` of ``580.159.04``: NVIDIA's releases within a branch mend faults and leave speed alone."""
+        """``580`` from ``580.159.04``: NVIDIA's releases within a branch fix bugs and do not affect speed."""
         return self.driver.partition(".")[0]
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """A slice's are its card's."""
+        """The GPU's settings; a MIG slice has those of its card."""
         if self._read("nvmlDeviceIsMigDeviceHandle"):
             card = self._library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
             return NvidiaGpu(self._library, card).settings
         milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
         kinds = (self._library.NVML_CLOCK_SM, self._library.NVML_CLOCK_MEM)
         clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
-        # Each as it is now, and as it will be after the next start.
+        # Each is a pair: the current mode, and the mode after the next reboot.
         modes = {"gpu_ecc": self._read("nvmlDeviceGetEccMode"), "gpu_mig": self._read("nvmlDeviceGetMigMode")}
         return {
             **({"gpu_power_limit": f"{milliwatts * MILLIWATT:g} W"} if milliwatts else {}),
@@ -108,7 +108,7 @@ class NvidiaGpu(VendorGpu):
 
     def throttling(self) -> Throttling:
         mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        if mask is None:  # its name before R535
+        if mask is None:  # the function's name before R535
             mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         if mask is None:
             return Throttling(known=False)
@@ -152,7 +152,7 @@ class NvidiaGpu(VendorGpu):
         )
 
     def _slowdown_temperature(self, temperature: int | None) -> int | None:
-        """As an H100 tells it; NVML's reference announces that newer GPUs will tell the way to it alone."""
+        """The temperature at which the GPU slows down; newer GPUs may report only the margin to it (NVML reference)."""
         kind = self._library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
         if limit is None and temperature is not None:
@@ -161,7 +161,7 @@ class NvidiaGpu(VendorGpu):
         return limit
 
     def changes(self) -> tuple[TuningChange, ...]:
-        """Keep the driver loaded, and the clock at the base clock, which the power limit can sustain."""
+        """Keep the driver loaded, and lock the clock to the base clock, which the power limit can sustain."""
         nvml = self._library
         base = nvml.NVML_CLOCK_LIMIT_ID_TDP
         return (
@@ -180,7 +180,7 @@ class NvidiaGpu(VendorGpu):
         )
 
     def _counters(self, *fields: int) -> dict[int, float]:
-        """Seconds by field, of those that this GPU has."""
+        """The counters that this GPU has, in seconds, by field."""
         values = self._read("nvmlDeviceGetFieldValues", list(fields)) or ()
         return {
             value.fieldId: value.value.ullVal * NANOSECOND
@@ -202,11 +202,11 @@ class NvidiaGpu(VendorGpu):
 
 
 def visible_nvidia_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
-    """The GPU that torch has ``seen``, or all that it should see, first the one it should use.
+    """The GPU that torch has ``seen``, or else all GPUs that torch should see, starting with the one it should use.
 
     Raises :class:`VendorToolError` if there is none. NVML counts in PCI order; CUDA counts the fastest first unless
-    ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ only where unlike GPUs share a machine. Of MIG instances, CUDA
-    sees only the first one listed.
+    ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ only if a machine has GPUs of different models. Of several MIG
+    instances, CUDA sees only the first in the list.
     """
     nvml = _library()
     if found := _by_uuid(nvml, seen.uuid):
@@ -226,7 +226,7 @@ def visible_nvidia_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
 
 
 def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
-    """By torch's identifier, which lacks the prefix that tells a card from a slice of one."""
+    """The GPU with torch's UUID, which lacks the prefix that distinguishes a card from a MIG slice."""
     for prefix in ("GPU-", "MIG-") if uuid else ():
         try:
             return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(prefix + uuid))
@@ -236,7 +236,7 @@ def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
 
 
 def _handles(nvml: Any) -> Iterator[Any]:
-    """Of all cards that this process may open; CUDA does not count the others, either."""
+    """Yield the handles of all cards that this process may open; CUDA ignores the others, too."""
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             yield nvml.nvmlDeviceGetHandleByIndex(index)
@@ -246,7 +246,7 @@ def _handles(nvml: Any) -> Iterator[Any]:
 
 
 def _library() -> Any:
-    """The ``pynvml`` module, initialised; it stays so for the process's life."""
+    """The ``pynvml`` module, initialised for the lifetime of the process."""
     try:
         import pynvml
     except ImportError:

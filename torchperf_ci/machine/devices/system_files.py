@@ -1,4 +1,4 @@
-"""Reading what Linux tells through files; ``root`` is ``/`` but in tests."""
+"""Read files in which Linux reports about the machine; ``root`` differs from ``/`` only in tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CPUS = Path("sys/devices/system/cpu")
 
 
 def text(path: Path) -> str:
-    """What the file holds, stripped; empty if it is absent or may not be read."""
+    """The content of the file, stripped; empty if it is missing or unreadable."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -16,7 +16,7 @@ def text(path: Path) -> str:
 
 
 def number(path: Path) -> int | None:
-    """The integer that the file holds, or None."""
+    """The integer in the file, or None."""
     try:
         return int(text(path))
     except ValueError:
@@ -34,10 +34,10 @@ def numbers(ranges: str) -> tuple[int, ...]:
 
 
 def online_cpus(root: Path) -> tuple[int, ...]:
-    """The CPUs that are switched on."""
+    """The CPUs that are online."""
     return numbers(text(root / CPUS / "online"))
 
 
 def cpu_files(root: Path, pattern: str) -> list[Path]:
-    """Every file ``pattern`` below the folders of the online CPUs, in the CPUs' order."""
+    """All files that match ``pattern`` in the folders of the online CPUs, in the order of CPUs."""
     return [path for cpu in online_cpus(root) for path in sorted((root / CPUS / f"cpu{cpu}").glob(pattern))]

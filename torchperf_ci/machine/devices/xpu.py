@@ -22,7 +22,7 @@ class Xpu(Accelerator):
         self._seen = seen
 
     def identity(self) -> DeviceIdentity:
-        """What torch has seen goes before what ``xpu-smi`` lists, which knows nothing of ``ZE_AFFINITY_MASK``."""
+        """The identity as torch sees it, completed by ``xpu-smi``, which does not respect ``ZE_AFFINITY_MASK``."""
         seen, devices = self._seen, _xpu_smi("discovery", "-j").get("device_list", [])
         name, unknown = seen.name, "unknown Intel GPU"
         if not devices:
@@ -43,15 +43,15 @@ class Xpu(Accelerator):
 
 
 def _whole(value: object) -> int:
-    """A number in a text; 0 for what is none, such as "N/A"."""
+    """The whole number in a text; 0 if it is not one, such as "N/A"."""
     return int(str(value)) if str(value).isdigit() else 0
 
 
 def _xpu_smi(*arguments: str) -> dict[str, Any]:
-    """What Intel's XPU Manager answers as JSON; empty if it is not there."""
+    """The JSON output of Intel's XPU Manager; empty if it is not installed."""
     try:
         answer = subprocess.run(
-            ["xpu-smi", *arguments],  # noqa: S607  # it has no fixed place; PATH knows it
+            ["xpu-smi", *arguments],  # noqa: S607  # it has no fixed location, so search PATH
             capture_output=True,
             text=True,
             timeout=XPU_SMI_SECONDS,
