@@ -1,1 +1,1 @@
-"""Environments under test: what people call a build, made into a Python that can be measured, and taken away again."""
+"""Environments under test: turn a Python, a wheel or a revision into a Python to measure, and remove it afterwards."""

@@ -1,4 +1,4 @@
-"""What somebody calls a build (a Python, a wheel, a revision), made into a Python that can be measured."""
+"""Make a Python that can be measured from a build specification: an interpreter, a wheel or a revision."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 TAIL_LINES = 40
-"""Of what a program printed, in the message that says that it failed."""
+"""The number of lines of a failed program's output in the error message."""
 
 
 def run_program(
     command: Sequence[str], what: str, seconds: float, *, cwd: Path, environ: Mapping[str, str]
 ) -> str:
-    """Run ``command`` to its end; what it printed, on both channels.
+    """Run ``command`` and return its output, standard output and standard error combined.
 
-    Raises :class:`EnvironmentUnderTestError` with the last lines of that.
+    Raises :class:`EnvironmentUnderTestError` with the last lines of the output.
     """
     with tempfile.TemporaryFile() as log:
         try:
@@ -50,7 +50,7 @@ def run_program(
 def _status(
     command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
 ) -> int | None:
-    """The exit code; None when the time was up."""
+    """The exit code; None after a timeout."""
     group = ProcessGroup(
         command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
     )
@@ -60,7 +60,7 @@ def _status(
     except subprocess.TimeoutExpired:
         pass
     finally:
-        # What a good build leaves running on purpose, such as the server of a compiler's cache, serves the next one.
+        # After a timeout, end daemons as well. Else keep them: the server of a compiler cache serves the next build.
         group.end(daemons=status is None)
     return status
 
@@ -78,7 +78,7 @@ MAKE_SECONDS = 120.0
 
 _VERSIONS = "Available versions:"
 
-# What would make a Python start as another one, or pip install to another place.
+# Variables that would make Python start differently, or make pip install to another place.
 _ELSEWHERE = (
     "PIP_DRY_RUN", "PIP_PREFIX", "PIP_PYTHON", "PIP_REQUIRE_VIRTUALENV", "PIP_ROOT", "PIP_TARGET", "PIP_USER",
     "PYTHONHOME", "PYTHONPATH",
@@ -86,7 +86,7 @@ _ELSEWHERE = (
 
 
 def make_venv(python: str, folder: Path) -> Path:
-    """Make a virtual environment of ``python`` in ``folder``; its interpreter."""
+    """Make a virtual environment of ``python`` in ``folder`` and return its interpreter."""
     command = [python, "-I", "-m", "venv", str(folder)]
     run_program(command, f"{python} -m venv", MAKE_SECONDS, cwd=folder.parent, environ=_clean_environ())
     return folder / "bin" / "python"
@@ -95,14 +95,14 @@ def make_venv(python: str, folder: Path) -> Path:
 def pip_install(
     python: Path, requirements: Sequence[str], seconds: float, options: Sequence[str] = ()
 ) -> None:
-    """Have pip install ``requirements`` with what they need, from wherever ``options`` and the user's settings say."""
+    """Install ``requirements`` and their dependencies with pip, from where ``options`` and the user's settings say."""
     _pip(python, ["install", "--progress-bar", "off", *options], requirements, seconds)
 
 
 def pip_versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
-    """The versions of ``package``, pre-releases too, that pip could install there; there is at least one.
+    """The versions of ``package`` that pip could install there, including pre-releases; at least one.
 
-    Raises :class:`EnvironmentUnderTestError` where there is none, or where they cannot be listed.
+    Raises :class:`EnvironmentUnderTestError` if there is none or if they cannot be listed.
     """
     listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
     found = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
@@ -110,7 +110,7 @@ def pip_versions(python: Path, package: str, seconds: float, options: Sequence[s
 
 
 def activated_environ(folder: Path) -> dict[str, str]:
-    """The environment variables of a shell in which the virtual environment is active."""
+    """Environment variables as in a shell in which the virtual environment is active."""
     path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
     return {**_clean_environ(), "PATH": path, "VIRTUAL_ENV": str(folder)}
 
@@ -128,7 +128,7 @@ def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seco
 
 @dataclass(frozen=True)
 class Interpreter:
-    """An interpreter that has what is to be measured, by its path. No link is followed: a venv's is one."""
+    """A Python that has everything to be measured. Its path is not resolved, because a venv's Python is a symlink."""
 
     path: Path
 
@@ -138,7 +138,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class WheelRequirement:
-    """What pip is to install: a requirement, or the path of a wheel."""
+    """What pip is to install: a requirement or the path of a wheel."""
 
     requirement: str
 
@@ -153,23 +153,23 @@ BuildSpec = Interpreter | WheelRequirement | Revision
 
 
 def is_path(given: str) -> bool:
-    """Whether it can be nothing but a path: no branch has a part that begins with a dot, or is called like a Python.
+    """Whether ``given`` can only be a path: no branch has a part that starts with a dot or is named like a Python.
 
-    What a repository holds, a stranger may have added: so a file in it must not stand for a commit of the same name.
+    A stranger may have added files to a repository, so a file must never stand in for a commit of the same name.
     """
     return given.startswith(("/", ".")) or "/." in given or bool(_PYTHON.search(given))
 
 
 def names_commit(given: str, repo: Path) -> bool:
-    """Whether a commit is meant, be it here or not: digits of one, or whatever else names one in ``repo``."""
+    """Whether ``given`` means a commit, known here or not: digits of a SHA, or anything that names one in ``repo``."""
     return not is_path(given) and bool(_DIGITS.fullmatch(given) or find_revision(given, repo)[0])
 
 
 def parse_build_spec(given: str, repo: Path) -> BuildSpec:
-    """What ``given`` stands for; raises :class:`UsageError` that says what it was taken for in vain.
+    """Parse a build specification; raises :class:`UsageError` that lists what was tried.
 
-    A path (:func:`is_path`) of a file that can be run is a Python, what ends with ``.whl`` or holds ``==`` a wheel, and
-    the rest a commit, branch or tag of the checkout ``repo``.
+    A path (:func:`is_path`) of an executable file is a Python, a name that ends with ``.whl`` or contains ``==`` a
+    wheel, and anything else a commit, branch or tag of the checkout ``repo``.
     """
     file = Path(given)
     can_be_run = file.is_file() and os.access(file, os.X_OK)
@@ -202,21 +202,22 @@ def _wheel(given: str) -> WheelRequirement:
 
 MOST_IN_A_NAME = 61
 MOST_IN_AN_ENVIRONMENT = 4093
-"""Characters that draws differ by."""
+"""Maximum padding in characters, of the folder's name and of the environment, by which draws differ."""
 PADDING = "TORCHPERF_PADDING"
-"""The variable that makes an environment larger."""
+"""The variable that pads the environment."""
 
 
 @dataclass(frozen=True)
 class Builder:
-    """How a build is made that is no Python yet.
+    """How to make a Python from a wheel or a revision.
 
-    ``python`` is the interpreter that revisions run on as they are, and that virtual environments are made with.
-    ``command`` is a shell line that installs a revision into one, for instance ``python -m pip install .``; ``seconds``
-    is how long it, or pip, may take.
+    ``python`` runs revisions that need no build and creates virtual environments. ``command`` is a shell command that
+    installs a revision into one, for instance ``python -m pip install .``; ``seconds`` is the time limit for it or
+    for pip.
 
-    What is compiled has speed by luck as well: of addresses, alignment, link order. A draw of another number is built
-    below a path of another length, in an environment of another size, and is told the number to do with it as it likes.
+    The speed of compiled code depends on luck, too: addresses, alignment, link order. Each draw is therefore built in
+    a path of another length and an environment of another size, and its number is passed to the command, which may
+    use it.
     """
 
     python: str
@@ -226,9 +227,9 @@ class Builder:
 
 @dataclass(frozen=True)
 class BuildEnvironment:
-    """A Python to be measured, folders to import from before all others, and what it is in words.
+    """A Python to be measured, folders that come first on its import path, and a description.
 
-    ``folder`` holds all that was made for it, ``worktree`` the files of its commit; None where there are none.
+    ``folder`` holds everything that was made for it, ``worktree`` the files of its commit; None if there are none.
     """
 
     python: str
@@ -240,11 +241,11 @@ class BuildEnvironment:
 
 @contextmanager
 def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterator[BuildEnvironment]:
-    """The environment of a build; what was made for it is gone after the block, however it ends.
+    """Open the environment of a build; everything made for it is removed after the block.
 
-    ``draw`` is 0 for the first build of a revision, and k for the k-th one beside it.
+    ``draw`` is 0 for the first build of a revision, and k for its k-th rebuild.
 
-    Raises :class:`EnvironmentUnderTestError` where it cannot be made.
+    Raises :class:`EnvironmentUnderTestError` if it cannot be made.
     """
     match spec:
         case Interpreter():
@@ -261,7 +262,10 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
 def open_wheels(
     requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
 ) -> Iterator[BuildEnvironment]:
-    """A new virtual environment with what pip installs; ``options`` are pip's. Raises as :func:`open_environment`."""
+    """A new virtual environment in which pip installs ``requirements``; raises like :func:`open_environment`.
+
+    ``options`` are passed to pip.
+    """
     with scratch_folder() as folder:
         interpreter = make_venv(python, folder / "env")
         pip_install(interpreter, requirements, seconds, options)
@@ -279,13 +283,13 @@ def _revision_environment(
 
 
 def import_roots(tree: Path) -> tuple[str, ...]:
-    """Where the packages of a repository lie: in ``src``, where there is one, or beside its project file."""
+    """The folders to import the repository's packages from: ``src`` if it exists, and the root."""
     source = tree / "src"
     return (str(source), str(tree)) if source.is_dir() else (str(tree),)
 
 
 def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw: int) -> None:
-    """Run the user's line in the worktree, with the virtual environment active."""
+    """Run the user's build command in the worktree, with the virtual environment active."""
     values = {"sha": revision.sha, "worktree": str(tree), "env": str(folder), "seed": str(draw)}
     command = builder.command or ""
     for name, value in values.items():
@@ -299,5 +303,5 @@ def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw:
 
 
 def _padding(draw: int, most: int) -> int:
-    """0 for the first build; numbers that differ from draw to draw, and do not grow with it."""
-    return draw * 619 % most  # a prime that divides neither
+    """0 for the first build; for others a number below ``most`` that differs from draw to draw without growing."""
+    return draw * 619 % most  # 619 is prime and divides neither limit

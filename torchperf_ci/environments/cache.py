@@ -1,4 +1,4 @@
-"""Environments that are made when they are first asked for, kept while there is room, and compared byte for byte."""
+"""Environments that are made on first use and kept while there is room, and the comparison of two builds' files."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 CHUNK = 2**28
-"""Bytes of a file that are looked at together; few files have more."""
+"""Bytes of a file that are read at a time; few files are larger."""
 
-# What says when something was compiled, or has digests of files with paths in them.
+# Files that contain compilation times, or digests of files that contain paths.
 _ABOUT = re.compile(r"\.pyc$|(^|/)RECORD$")
-# What is imported from the worktree itself, where the package was installed to be edited.
+# Files that are imported from the worktree if the package is an editable install.
 _COMPILED = re.compile(r"\.(so(\.[0-9.]+)?|dylib|pyd)$")
 
 
 def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
-    """Whether what was built for two environments differs by nothing but the path of the folder that it was built in.
+    """Whether the builds in two environments are identical but for the path of their build folders.
 
-    It is not known to be, where nothing was built.
+    False if nothing was built, because then it is not known.
     """
     files, others = _files(one), _files(other)
     if not files or {*files} != {*others}:
@@ -45,7 +45,7 @@ def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
 
 
 def _files(environment: BuildEnvironment) -> dict[str, Path]:
-    """What was installed, by its path in the environment, and what was compiled in place."""
+    """The installed files by their path in the environment, and libraries that were compiled in the worktree."""
     if environment.folder is None:
         return {}
     installed = _below(environment.folder / "env")
@@ -64,7 +64,7 @@ def _below(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _digest(path: Path, environment: BuildEnvironment) -> bytes:
-    """Of the file's bytes, the folder's path in them left out."""
+    """A digest of the file's bytes without the path of the build folder."""
     own = os.fsencode(environment.folder or "")
     digest = hashlib.blake2b()
     with path.open("rb") as file:
@@ -76,12 +76,14 @@ def _digest(path: Path, environment: BuildEnvironment) -> bytes:
 Build = TypeVar("Build", bound="Hashable")
 
 IN_USE = 3
-"""Of the environments, those asked for last, which are never given back: the two that are measured, and one more, most
-often the good one, which is needed again and again."""
+"""How many of the most recently used environments are never evicted.
+
+They are the two being measured, and one more, most often the good build, which is needed again and again.
+"""
 
 
 TRIES = 2
-"""Of a build that fails: some fail by chance, of a network or a full machine."""
+"""How often a failing build is tried: some fail by chance, because of the network or a full machine."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,11 @@ class _Held:
 
 
 class EnvironmentCache(Generic[Build]):
-    """The environments of many builds (commits, nightlies) until the block ends, however it ends.
+    """The environments of many builds (commits, nightlies), kept until the block ends.
 
-    ``opened`` makes one, for instance ``partial(environment.opened, builder=…)`` or ``Wheels(…).opened``; it is told
-    the number of the ``draw`` where that is not the first one. When all take more than ``limit`` bytes, those that were
-    not asked for longest are given back; it is half of what is free on the disk by default.
+    ``opened`` opens one, for instance ``partial(open_environment, builder=…)`` or ``CommitWheels(…).opened``; it is
+    passed the number of the ``draw`` unless that is 0. If all of them take more than ``limit`` bytes, by default half
+    of the free disk space, the least recently used ones are evicted.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class EnvironmentCache(Generic[Build]):
     ) -> None:
         self._opened = opened
         self._limit = shutil.disk_usage(tempfile.gettempdir()).free // 2 if limit is None else limit
-        self._held: dict[tuple[Build, int], _Held] = {}  # longest unused first
+        self._held: dict[tuple[Build, int], _Held] = {}  # least recently used first
         self._failures: dict[tuple[Build, int], list[str]] = defaultdict(list)
 
     def __enter__(self) -> EnvironmentCache[Build]:
@@ -119,10 +121,10 @@ class EnvironmentCache(Generic[Build]):
             self._held.clear()
 
     def get(self, build: Build, draw: int = 0) -> BuildEnvironment:
-        """The environment of a build, which stays at least until three others were asked for.
+        """The environment of a build; it is kept at least until three others have been requested.
 
-        ``draw`` is 0 for the first one that is made of it, and k for the k-th that is made anew. Raises
-        :class:`EnvironmentUnderTestError` where it cannot be made, which is tried by two calls and no third.
+        ``draw`` is 0 for the first build, and k for the k-th rebuild. Raises :class:`EnvironmentUnderTestError` if it
+        cannot be made; after two failures, further calls fail without another attempt.
         """
         key = (build, draw)
         failures = self._failures[key]
@@ -141,7 +143,7 @@ class EnvironmentCache(Generic[Build]):
         return self._held[key].environment
 
     def is_repeated(self, build: Build, draw: int) -> bool:
-        """Whether a draw that was just made installed nothing else than another one of the same build that is there."""
+        """Whether a draw that was just made is identical to another draw of the same build in the cache."""
         mine = self._held[build, draw].environment
         others = [held for (one, number), held in self._held.items() if one == build and number != draw]
         return any(same_contents(mine, held.environment) for held in others)

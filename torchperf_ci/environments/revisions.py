@@ -1,4 +1,4 @@
-"""Commits of the user's repository, and worktrees of them with their submodules, in folders that leave no trace."""
+"""Commits of the user's repository, their worktrees and submodules, and temporary folders that are always removed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _OWNER = "owner"
 
 @contextmanager
 def scratch_folder(longer: int = 0) -> Iterator[Path]:
-    """A new folder where temporary files go (``TMPDIR``), and gone after the block; ``longer`` is for its name.
+    """A new folder in the temporary directory (``TMPDIR``), removed after the block; ``longer`` lengthens its name.
 
-    Those of runs that were killed go first: builds are large, and a runner may live for years.
+    Folders that killed runs left behind are removed first: builds are large, and a runner may live for years.
     """
     _remove_leftovers(Path(tempfile.gettempdir()))
     prefix = PREFIX + "x" * longer
@@ -42,29 +42,29 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
 
 
 def disk_size(folder: Path) -> int:
-    """The bytes that all files below take on the disk; a file with several names counts once."""
+    """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
     found = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
     return 512 * sum({status.st_ino: status.st_blocks for status in found}.values())
 
 
 @contextmanager
 def _owning(folder: Path) -> Iterator[Path]:
-    """Hold a lock in the folder, which the kernel opens when this process ends, in whatever way."""
+    """Hold a lock in the folder, which the kernel releases when this process ends in any way."""
     unlocked = folder / "unlocked"
     with unlocked.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        unlocked.rename(folder / _OWNER)  # nobody sees it before it is locked
+        unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
         yield folder
 
 
 def _remove_leftovers(place: Path) -> None:
     for folder in place.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # where it is locked, or was removed by another process just now
+        with suppress(OSError):  # it is locked, or another process has just removed it
             _remove_leftover(folder)
 
 
 def _remove_leftover(folder: Path) -> None:
-    """Others write there, too: only a folder of this user's with a plain file in it is one of ours."""
+    """Remove the folder if it is one of ours: a folder of this user with an unlocked, regular owner file in it."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
@@ -77,36 +77,36 @@ _GITLINK = b"160000"
 
 
 def check_out_submodules(git: Git, known: Path) -> None:
-    """Fill the submodules of the worktree that ``git`` is in, and theirs; raises :class:`GitError`.
+    """Check out the submodules of the worktree that ``git`` is in, recursively; raises :class:`GitError`.
 
-    ``known`` has the repositories of those that the user's checkout has: what they hold is not fetched again. Nothing
-    is written there, nor into the user's configuration, as ``git submodule init`` would.
+    ``known`` contains the repositories of the submodules that the user's checkout has; their objects are not fetched
+    again. Nothing is written there, nor to the user's configuration, as ``git submodule init`` would do.
     """
-    # All are wanted, whichever the checkout has: an earlier commit may have had others.
+    # Activate all submodules, not only those of the checkout: an earlier commit may have had others.
     active = replace(git, settings=(*git.settings, ("submodule.active", ".")))
     names = _submodule_names(git)
     for path in _gitlinks(git):
         if path not in names:
-            continue  # a repository that was added by mistake: git does not know where it is from, either
+            continue  # a repository that was added by mistake: .gitmodules has no URL for it
         source = known / names[path]
         active("submodule", "update", "--quiet", "--checkout", *_clone_options(source), "--", path)
         check_out_submodules(replace(git, folder=git.folder / path), source / "modules")
 
 
 def _clone_options(source: Path) -> tuple[str, str]:
-    """How to get a submodule: git borrows objects only from a repository that lacks none."""
+    """Options that borrow the objects of ``source``, which must be complete, or else make a shallow clone."""
     whole = (source / "objects").is_dir() and not (source / "shallow").exists()
     return ("--reference", str(source)) if whole else ("--depth", "1")
 
 
 def _gitlinks(git: Git) -> list[str]:
-    """The paths at which the index has a commit of another repository."""
+    """The paths of submodules in the index."""
     entries = (entry.partition(b"\t") for entry in git("ls-files", "--stage", "-z").split(b"\0"))
     return [os.fsdecode(path) for about, _, path in entries if about.startswith(_GITLINK)]
 
 
 def _submodule_names(git: Git) -> Mapping[str, str]:
-    """Of the submodules, by their paths."""
+    """The names of the submodules by path."""
     if not (git.folder / ".gitmodules").is_file():
         return {}
     settings = git("config", "--file", ".gitmodules", "--list", "-z").split(b"\0")
@@ -120,17 +120,17 @@ def _submodule_names(git: Git) -> Mapping[str, str]:
 
 ASK_SECONDS = 30.0
 CHECKOUT_SECONDS = 600.0
-"""For the files of a large repository on a slow disk."""
+"""Time limit for checking out a large repository on a slow disk."""
 SUBMODULES_SECONDS = 1800.0
-"""For all that have to be fetched."""
+"""Time limit for fetching all submodules."""
 
-# A worktree of ours in its folder.
+# The path of one of our worktrees, in its scratch folder.
 _OURS = re.compile(r"/torchperf-[^/]+/torchperf-[0-9a-f]{10}$")
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit of the repository that ``repo`` is a checkout of."""
+    """A commit of the repository of the checkout ``repo``."""
 
     repo: Path
     sha: str
@@ -141,9 +141,9 @@ class Revision:
 
 
 def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
-    """The commit that a SHA, a branch or a tag of ``repo`` names, else why there is none.
+    """The commit that a SHA, a branch or a tag of ``repo`` names, or None and the reason why there is none.
 
-    A branch that was only fetched is found as well: on a runner, nothing but the commit under test is checked out.
+    Branches that were only fetched are found, too: on a runner, only the commit under test is checked out.
     """
     if why_not := why_no_checkout(repo):
         return None, why_not
@@ -151,7 +151,7 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     for candidate in (name, f"origin/{name}"):
         try:
             sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
-            # The two dashes: a file may be called like a commit.
+            # "--" because a file may have the same name as a commit.
             told = git("log", "-1", "--no-show-signature", "--format=%s", sha, "--")
             subject = told.decode(errors="replace").strip()
         except GitError as error:
@@ -162,7 +162,7 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
 
 
 def why_no_checkout(repo: Path) -> str:
-    """Why git has no commits of the folder; empty where it is in a checkout, or is a repository itself."""
+    """Why git finds no repository in the folder; empty if it is in a checkout or is itself a repository."""
     if not repo.is_dir():
         return f"there is no directory {repo.absolute()}"
     try:
@@ -175,10 +175,10 @@ def why_no_checkout(repo: Path) -> str:
 
 @contextmanager
 def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
-    """The files of a commit below ``folder``, which is one of :mod:`torchperf_ci.environments.revisions`.
+    """Check out a commit below ``folder``, which is a :func:`scratch_folder`, for the duration of the block.
 
-    Where the user's checkout has submodules, it has them as well. git forgets it when the block ends, however it ends.
-    Neither the checkout nor its index, stash and hooks are involved. Raises :class:`EnvironmentUnderTestError`.
+    It includes the submodules if the user's checkout has any. git forgets the worktree however the block ends. The
+    checkout, its index, stash and hooks are not involved. Raises :class:`EnvironmentUnderTestError`.
     """
     tree = folder / f"torchperf-{revision.sha[:10]}"
     _forget_leftovers(revision.repo)
@@ -190,15 +190,16 @@ def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
 
 
 def _forget(git: Git, tree: str) -> None:
-    # Twice: git locks a worktree while it makes it, and may have been interrupted just then.
+    # --force twice, to remove also a locked worktree: git may have been interrupted while creating it.
     with suppress(GitError):
         git("worktree", "remove", "--force", "--force", tree)
 
 
 def _forget_leftovers(repo: Path) -> None:
-    """Have git forget the worktrees of runs that were killed.
+    """Make git forget the worktrees of runs that were killed.
 
-    A run that goes on has the folder around its worktree from before git hears of it until after git has forgotten it.
+    The worktree of a running process is safe, because its scratch folder exists before git knows of the worktree and
+    until after git has forgotten it.
     """
     git = _git(repo, ASK_SECONDS)
     with suppress(GitError):
@@ -210,7 +211,7 @@ def _forget_leftovers(repo: Path) -> None:
 
 def _check_out(revision: Revision, tree: Path) -> None:
     try:
-        # In two steps, because the first one, which others must not find half done, then takes no time.
+        # Two steps, so that the first, which other processes must not see half done, takes almost no time.
         git = _git(revision.repo, ASK_SECONDS)
         git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
         _git(tree, CHECKOUT_SECONDS)("reset", "--hard", "--quiet")

@@ -1,6 +1,6 @@
-"""Wheels of commits and dated wheels: where they are, how they are installed, and which commits they were built from.
+"""Wheels of commits and nightly wheels: where to find them, how to install them, and which commits they come from.
 
-What is made of a commit's files is in :mod:`torchperf_ci.environments.build_environment`.
+Environments of revisions are in :mod:`torchperf_ci.environments.build_environment`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LISTING = Path(__file__).with_name("list_installed.py")
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed distribution. ``requested`` is whether pip was told its name, or came upon it as a dependency.
+    """An installed distribution. ``requested`` is whether pip was asked for it by name, and not as a dependency.
 
-    ``commit`` is the one that it says it was built from: ``git_version`` in the ``version.py`` of its package, as
-    PyTorch and its libraries have it; empty where it does not say.
+    ``commit`` is the one it says it was built from: ``git_version`` in the ``version.py`` of its package, as in
+    PyTorch and its libraries; empty if it does not say.
     """
 
     version: str
@@ -48,14 +48,14 @@ class Distribution:
 
 
 def installed_distributions(python: str) -> Mapping[str, Distribution]:
-    """The distributions that ``python`` has, by their normalised names; nothing of theirs is imported.
+    """The distributions installed in ``python``, by normalised name; none of them is imported.
 
     Raises :class:`EnvironmentUnderTestError`.
     """
     try:
         done = subprocess.run(
             [python, "-I", str(_LISTING)],
-            env=without_rights(os.environ),  # what is installed there may run when a Python starts
+            env=without_rights(os.environ),  # installed packages may run code when Python starts
             capture_output=True,
             timeout=LOOK_SECONDS,
             check=True,
@@ -69,7 +69,7 @@ def installed_distributions(python: str) -> Mapping[str, Distribution]:
 def changed_versions(
     old: Mapping[str, Distribution], new: Mapping[str, Distribution]
 ) -> Mapping[str, tuple[str | None, str | None]]:
-    """The distributions whose version differs, with both versions; None is for one that is not there."""
+    """The distributions whose versions differ, with both versions; None if it is not installed."""
     versions = {
         name: tuple(side[name].version if name in side else None for side in (old, new))
         for name in sorted({*old, *new})
@@ -78,17 +78,17 @@ def changed_versions(
 
 
 SHORT_SHA = 7
-"""Digits of ``{short_sha}``, and at least as many in the name of a wheel."""
+"""Digits of ``{short_sha}``, and the fewest that identify a commit in the name of a wheel."""
 
 
 @dataclass(frozen=True)
 class CommitWheels:
-    """Where the wheel of a commit is.
+    """Where to find the wheels of commits.
 
-    ``pattern`` is a directory, in which wheels bear at least 7 digits of their commits in their names, as in
+    ``pattern`` is a directory whose wheels have at least 7 digits of their commit in their names, as in
     ``torch-2.14.0a0+gitabc1234-cp312-cp312-linux_x86_64.whl``; or a URL, a path or a requirement such as
-    ``torch==2.14.0.dev0+git{short_sha}``, with ``{sha}`` or ``{short_sha}`` in it. Raises :class:`UsageError` for
-    anything else. ``python`` is what virtual environments are made with.
+    ``torch==2.14.0.dev0+git{short_sha}`` that contains ``{sha}`` or ``{short_sha}``. Raises :class:`UsageError` for
+    anything else. Virtual environments are made with ``python``.
     """
 
     pattern: str
@@ -107,9 +107,10 @@ class CommitWheels:
 
     @contextmanager
     def opened(self, revision: Revision) -> Iterator[BuildEnvironment]:
-        """The environment of a commit until the block ends.
+        """Open the environment of a commit for the block.
 
-        Raises :class:`EnvironmentUnderTestError` where it has no wheel, or one that says to be another commit's.
+        Raises :class:`EnvironmentUnderTestError` if it has no wheel, or if the wheel says it was built from another
+        commit.
         """
         wanted = [self._named(revision)] if self._by_name else self._lying_there(revision)
         options = () if self._by_name else ("--find-links", str(Path(self.pattern).absolute()))
@@ -118,7 +119,7 @@ class CommitWheels:
             yield environment
 
     def _named(self, revision: Revision) -> str:
-        """The pattern, filled in."""
+        """The pattern with the commit filled in."""
         sha = revision.sha
         found = self.pattern.replace("{sha}", sha).replace("{short_sha}", sha[:SHORT_SHA])
         if "://" in found or "==" in found:
@@ -129,7 +130,7 @@ class CommitWheels:
         return str(Path(found).absolute())
 
     def _lying_there(self, revision: Revision) -> list[str]:
-        """By name and version, not by path: one may lie there for each of several Pythons, and pip knows its own."""
+        """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python."""
         names = {
             file.name for file in Path(self.pattern).glob("*.whl") if _is_wheel_of(file.name, revision.sha)
         }
@@ -146,7 +147,7 @@ def _is_wheel_of(name: str, sha: str) -> bool:
 
 
 def _check_claims(python: str, revision: Revision) -> None:
-    """A wheel with the wrong name, or one of a name that is given again and again, must not speak for a commit."""
+    """Raise :class:`EnvironmentUnderTestError` if the wheel was built from another commit than its name says."""
     for name, distribution in installed_distributions(python).items():
         claim = distribution.commit
         if distribution.requested and claim and not revision.sha.startswith(claim):
@@ -162,7 +163,7 @@ _RELEASE = re.compile(r"\bnightly release \(([0-9a-f]{40})\)$")
 
 @dataclass(frozen=True)
 class Nightly:
-    """A dated wheel, such as ``torch==2.14.0.dev20261101+cpu``."""
+    """A nightly wheel, such as ``torch==2.14.0.dev20261101+cpu``."""
 
     package: str
     version: str
@@ -174,11 +175,11 @@ class Nightly:
 
 @dataclass(frozen=True)
 class Nightlies:
-    """Where the dated wheels of ``package`` are.
+    """Where to find the nightly wheels of ``package``.
 
-    ``source`` is a directory of wheels or the URL of an index, as ``pip --index-url`` takes it
-    (https://download.pytorch.org/whl/nightly/cpu); that of the package's own page there is understood as well. Raises
-    :class:`UsageError` for anything else. ``python`` is what virtual environments are made with.
+    ``source`` is a directory of wheels or the URL of an index as ``pip --index-url`` takes it
+    (https://download.pytorch.org/whl/nightly/cpu); the URL of the package's own page there also works. Raises
+    :class:`UsageError` for anything else. Virtual environments are made with ``python``.
     """
 
     source: str
@@ -192,11 +193,11 @@ class Nightlies:
             raise UsageError(msg)
 
     def listed(self) -> Sequence[Nightly]:
-        """The dated wheels that fit ``python``, oldest first; there is at least one.
+        """The nightlies that fit ``python``, oldest first; at least one.
 
-        It is pip that lists them: it knows what fits another Python than this one, and how the user reaches the index.
-        Raises :class:`EnvironmentUnderTestError` where the source cannot be read or has nothing that fits, and
-        :class:`UsageError` where it has several wheels a day.
+        pip lists them, because it knows what fits that Python and how the user reaches the index. Raises
+        :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit, and :class:`UsageError`
+        if it has several wheels of one day.
         """
         options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
@@ -208,7 +209,7 @@ class Nightlies:
 
     @contextmanager
     def opened(self, nightly: Nightly) -> Iterator[BuildEnvironment]:
-        """The environment of one of them until the block ends; raises :class:`EnvironmentUnderTestError`."""
+        """Open the environment of a nightly for the block; raises :class:`EnvironmentUnderTestError`."""
         wanted = str(nightly)
         with open_wheels([wanted], wanted, self.python, self.seconds, self._options) as environment:
             yield environment
@@ -229,7 +230,7 @@ class Nightlies:
 
     def _check(self, found: Sequence[Nightly]) -> None:
         if not found:
-            # An index of the user's settings has others, so that pip does not mind when this one does not answer.
+            # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
             msg = f"{self._shown} has no dated wheel of {self.package} that fits {self.python}, or cannot be reached"
             raise EnvironmentUnderTestError(msg)
         for day, count in Counter(nightly.date for nightly in found).items():
@@ -240,10 +241,11 @@ class Nightlies:
 
 
 def built_from(nightly: Nightly, python: str, repo: Path) -> Revision:
-    """The commit of ``repo`` whose files the nightly holds that ``python`` has installed.
+    """The commit of ``repo`` that the nightly installed in ``python`` was built from.
 
-    PyTorch's are built from a branch of their own, each commit of which names the one that it took its files from (its
-    own ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` where it is not known.
+    PyTorch builds nightlies from a separate branch, each of whose commits names the commit that its files come from
+    (PyTorch's ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` if it is
+    unknown.
     """
     found = installed_distributions(python).get(nightly.package)
     if not (found and found.commit):
