@@ -1,8 +1,8 @@
-"""The GitHub side of a job: outputs, summary, annotations, groups, masks, and text made safe for them.
+"""The interface to a GitHub Actions runner: outputs, summary, annotations, groups, masks, and escaping for them.
 
-Only this module speaks the runner's language. Outside a job nothing here prints or writes. Commands go to
-stderr, which the runner reads as it reads stdout, so that a command whose stdout is data can be piped. It reads each of
-the two by itself: what is said on one may be heard before what was said earlier on the other.
+No other module writes workflow commands. Outside of a job nothing here prints or writes. Commands go to stderr, which
+the runner reads just like stdout, so that stdout can be piped where it is data. The runner reads the two streams
+independently: a command on one may take effect before an earlier one on the other.
 
 Formats: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -31,25 +31,24 @@ ANNOTATION_LIMIT = 10
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
 _CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
 _OLD_COMMAND = re.compile(r"##(?=\[)")
-"""What the runner takes for a command wherever in a line it stands."""
+"""A workflow command in the old syntax, which the runner recognizes anywhere in a line."""
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
-"""What it takes for one at a line's beginning, spaces aside; a table may begin a line with any word of a cell."""
+"""A workflow command, which the runner recognizes at the start of a line; any word of a table cell may start one."""
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's general categories of what is not seen where it stands: controls, direction and width, halves of a pair,
-separators of lines."""
+"""Unicode's general categories of invisible characters: controls, formatting, lone surrogates, line separators."""
 _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
 _RIGHTS = re.compile(
     r"ACTIONS_.*|GITHUB_TOKEN|GH_TOKEN|GITHUB_ENTERPRISE_TOKEN|GH_ENTERPRISE_TOKEN|"
     r"UPLOADER_.*|TORCHPERF_STORE.*|TORCHPERF_TO|AWS_(?!REGION\Z|DEFAULT_REGION\Z).*"
 )
-"""Names of variables with which a job may ask for tokens, write, upload, or read the store."""
+"""Names of variables that allow a job to request tokens, write, upload, or read the store."""
 _CACHE_RIGHTS = re.compile(r"ACTIONS_(?!ID_TOKEN_).*")
-"""Of these, what a job hands on to compilers' caches (``ACTIONS_RUNTIME_TOKEN`` and what goes with it)."""
+"""Those among them that give compilers access to GitHub's cache, such as ``ACTIONS_RUNTIME_TOKEN``."""
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """A message on the run's page; with ``file`` (and ``line``, from 1) also beside a pull request's line."""
+    """A message on the run's page; with ``file`` (and ``line``, from 1) also next to that line of a pull request."""
 
     level: Level
     message: str
@@ -64,9 +63,9 @@ def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def without_rights(environ: Mapping[str, str], *, keep_caches: bool = False) -> dict[str, str]:
-    """``environ`` for code that is measured: without the job's tokens and passwords, and what steers its next steps.
+    """Return ``environ`` without the job's tokens, passwords and command files, for running measured code.
 
-    A build may ``keep_caches``: what it takes to reach a compiler's cache at GitHub.
+    ``keep_caches`` keeps what a build needs to reach a compiler cache at GitHub.
     """
 
     def is_right(name: str) -> bool:
@@ -78,22 +77,22 @@ def without_rights(environ: Mapping[str, str], *, keep_caches: bool = False) -> 
 
 
 def set_output(name: str, value: str) -> None:
-    """Hand ``value``, which may have many lines, to the following steps as this step's output ``name``."""
+    """Set this step's output ``name`` to ``value``, which may have several lines."""
     delimiter = _delimiter(value)
     _append("GITHUB_OUTPUT", f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
 
 
 def append_summary(markdown: str) -> None:
-    """Add to the step's part of the job summary, as much as fits (see :func:`fit_summary`)."""
+    """Append to the step's job summary, as much as fits (see :func:`fit_summary`)."""
     path = _file("GITHUB_STEP_SUMMARY")
     used = path.stat().st_size if path and path.exists() else 0
     _append("GITHUB_STEP_SUMMARY", fit_summary(markdown.rstrip("\n") + "\n\n", SUMMARY_LIMIT - used))
 
 
 def fit_summary(markdown: str, room: int) -> str:
-    """``markdown`` where it takes at most ``room`` bytes of UTF-8, else its first lines and a note on that.
+    """Return ``markdown`` if it has at most ``room`` bytes of UTF-8, else its first lines and a note about the rest.
 
-    Empty where not even the note fits.
+    Empty if not even the note fits.
     """
     encoded = markdown.encode(errors="replace")
     if len(encoded) <= room:
@@ -107,7 +106,7 @@ def fit_summary(markdown: str, room: int) -> str:
 
 @contextmanager
 def group(title: str) -> Iterator[None]:
-    """Fold what is printed inside under ``title`` in the job's log."""
+    """Fold the output of the block under ``title`` in the job's log."""
     _command("group", title)
     try:
         yield
@@ -117,9 +116,9 @@ def group(title: str) -> Iterator[None]:
 
 @contextmanager
 def literal(stream: TextIO | None = None) -> Iterator[None]:
-    """Have the runner show what is written inside as text, even what looks like one of its commands.
+    """Make the runner treat the output of the block as text, even where it looks like a workflow command.
 
-    That holds for ``stream`` alone (stderr by default). Where stdout is data it must not be that: :func:`inert_json`.
+    This applies to ``stream`` only (default: stderr). It must not be stdout if that is data; see :func:`inert_json`.
     """
     token = secrets.token_hex(16)
     _command("stop-commands", token, stream=stream)
@@ -130,13 +129,13 @@ def literal(stream: TextIO | None = None) -> Iterator[None]:
 
 
 def annotate(annotations: Iterable[Annotation]) -> None:
-    """Put annotations on the run's page: all that a step may have, so once (see :func:`fit_annotations`)."""
+    """Write annotations; call this once, since the number per step is limited (see :func:`fit_annotations`)."""
     for annotation in fit_annotations(annotations):
         _command(annotation.level, printable(annotation.message, keep="\r\n"), _properties(annotation))
 
 
 def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_LIMIT) -> Sequence[Annotation]:
-    """The worst ``limit`` annotations, worst first; where there are more, the last one counts the rest."""
+    """Return the worst ``limit`` annotations, worst first; if there are more, the last one counts the rest."""
     ranked = sorted(annotations, key=lambda annotation: _WORST_FIRST.index(annotation.level))
     if len(ranked) <= limit:
         return ranked
@@ -146,15 +145,15 @@ def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_L
 
 
 def mask(secret: str) -> None:
-    """Have the runner print ``***`` for ``secret``, and for each of its lines, from now on."""
+    """Make the runner print ``***`` instead of ``secret``, and of each of its lines, from now on."""
     if secret.strip():
         _command("add-mask", secret)
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""``text`` in which everything is seen: a control, as ESC or a turn of the direction, is written ``\x1b``.
+    r"""Return ``text`` with invisible characters, such as controls and direction changes, escaped as in ``\x1b``.
 
-    Escaped and not dropped, so that two names that differ look different. ``keep`` are characters that stay.
+    They are escaped instead of dropped, so that different names look different. Characters in ``keep`` stay.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -162,13 +161,13 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def one_line(value: object) -> str:
-    """``value`` as text that begins no line, and commands neither a runner nor a terminal."""
+    """Return ``value`` as one line of text that neither a runner nor a terminal takes for a command."""
     line = printable(str(value))
     return _NEW_COMMAND.sub(r"\1\\x3a", _OLD_COMMAND.sub(r"#\\x23", line))
 
 
 def inert_json(text: str) -> str:
-    """JSON that says the same as ``text``, and commands no runner: no line of it begins with ``::``."""
+    """Escape JSON text such that a runner takes nothing in it for a command; its meaning stays the same."""
     return _OLD_COMMAND.sub(r"#\\u0023", text)
 
 
@@ -207,13 +206,13 @@ def _escape_property(text: str) -> str:
 
 
 def _file(variable: str) -> Path | None:
-    """The file that the runner named in ``variable``; None outside a job, or where it names none."""
+    """Return the runner's command file named by ``variable``; None outside of a job, or if it is not set."""
     path = os.environ.get(variable, "")
     return Path(path) if in_actions() and path else None
 
 
 def _append(variable: str, text: str) -> None:
-    """Append to one of the runner's files; a failure (it is not there in a container) costs no results."""
+    """Append to one of the runner's command files; failing to do so (in some containers) must not lose results."""
     path = _file(variable)
     if path is None:
         return

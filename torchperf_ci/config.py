@@ -1,7 +1,7 @@
-"""``torchperf.yml``, the one file that a user writes: its keys, their defaults and its errors.
+"""The configuration file ``torchperf.yml``: its keys, defaults and errors.
 
-The dataclasses here are the only declaration of the keys: the reader, ``config.schema.json`` and the table in
-``docs/configuration.md`` are all made from them.
+The dataclasses here are the only declaration of the keys: the parser, ``config.schema.json`` and the table in
+``docs/configuration.md`` are derived from them.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class Upload:
 
     @property
     def destination(self) -> str | None:
-        """The one place, as ``torchperf upload --to`` takes it; None where records stay where they are."""
+        """The target in the form of ``torchperf upload --to``; None if records are not uploaded."""
         return self.to or self.lambda_ or (f"branch:{self.branch}" if self.branch else None)
 
 
 @dataclass(frozen=True)
 class Issues:
-    """The issues that are opened for confirmed regressions."""
+    """How issues are opened for confirmed regressions."""
 
     repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, the job's own.")
     labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get, beside `torchperf`.")
@@ -114,13 +114,13 @@ class Issues:
 
 
 def default_policy() -> dict[str, Rule]:
-    """The rule of each metric that torchperf itself measures."""
+    """Return the default rule of each metric that torchperf measures."""
     return {name: Rule(metric.direction) for name, metric in METRICS.items()}
 
 
 @dataclass(frozen=True)
 class Config:
-    """The whole file. ``Config()`` is what holds where there is none."""
+    """The whole file. ``Config()`` applies if there is no file."""
 
     version: int = key(Constant(1), 1, "The version of this format.")
     name: str = key(Text(), "torchperf", "The benchmark's name: `benchmark.name` of the records.")
@@ -145,7 +145,7 @@ class Config:
 
 
 def find(given: str | None) -> Config:
-    """The file given, else ``torchperf.yml`` where it is there, else the defaults. Raises as :func:`load` does."""
+    """Load the file ``given``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load`."""
     if given is None and not FILE.exists():
         return Config()
     return load(Path(given) if given else FILE)
@@ -169,7 +169,7 @@ def load(path: Path) -> Config:
 
 
 def _document(content: bytes, file: str) -> Node:
-    """The root node of the one YAML document."""
+    """Return the root node of the YAML document."""
     import yaml
 
     try:
@@ -193,7 +193,7 @@ def _document(content: bytes, file: str) -> Node:
 
 
 def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
-    """What is wrong between values that are right by themselves, with the keys to the place."""
+    """Yield contradictions between values that are each valid, with the keys that lead to them."""
     for name, suite in given.suites.items():
         for index, runner in enumerate(suite.runners):
             if runner not in given.runners:

@@ -1,8 +1,7 @@
-"""The kinds of value that ``torchperf.yml`` holds: each reads a YAML node, and says what JSON Schema calls
-it.
+"""The kinds of values in ``torchperf.yml``: each reads a YAML node, and gives its JSON Schema.
 
-Nodes rather than loaded values are read, because only they know their lines and repeated keys; and nothing
-that a tag names is ever built.
+Nodes are read instead of loaded values, because only nodes have line numbers and repeated keys. Besides, YAML tags
+never construct anything this way.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ _TRUE = ("true", "yes", "on")
 _PERCENT = r"^[0-9]{1,2}(\.[0-9]+)?%$"
 
 JsonSchema = dict[str, object]
-"""What is written into a file of JSON Schema."""
+"""A JSON Schema."""
 
 Steps = tuple[str | int, ...]
-"""The keys and indices that lead to a value."""
+"""The keys and indices that lead to a value from the root."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: the file, the keys that lead to it, and the lines of all that was read before."""
+    """The position of a value: the file, the keys that lead to it, and the lines of all values read so far."""
 
     file: str
     steps: Steps = ()
     lines: dict[Steps, int] = field(default_factory=dict)
 
     def at(self, step: str | int, node: Node) -> Place:
-        """The place of ``node`` below this one; its line is remembered for checks between values."""
+        """Return the position of ``node`` below this one, and record its line for checks between values."""
         steps = (*self.steps, step)
         self.lines[steps] = line_of(node)
         return dataclasses.replace(self, steps=steps)
 
     def error(self, node: Node, problem: str) -> ConfigError:
-        """What is wrong with ``node``, as an error with its line."""
+        """Return an error about ``node`` with its line."""
         name = ".".join(map(str, self.steps))
         return ConfigError(self.file, line_of(node), f"{name}: {problem}" if name else problem)
 
@@ -61,7 +60,7 @@ class Kind(Protocol):
 
 @dataclass(frozen=True)
 class Text:
-    """A string; with a ``pattern``, one of the form that ``form`` describes."""
+    """A string that matches ``pattern``; ``form`` describes the pattern in messages."""
 
     pattern: str = r"\S"
     form: str = "text"
@@ -87,7 +86,7 @@ class Choice:
 
     def read(self, node: Node, place: Place) -> str:
         if not _is(node, "str") or node.value not in self.options:
-            near = resembling(str(node.value), self.options, 0.7)  # gpu is no slip of the pen for xpu
+            near = resembling(str(node.value), self.options, 0.7)  # gpu is not a typo of xpu
             raise place.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
         return str(node.value)
 
@@ -110,7 +109,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number from ``minimum`` up."""
+    """A whole number of at least ``minimum``."""
 
     minimum: int
 
@@ -126,7 +125,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Constant:
-    """The one number that is allowed."""
+    """The only number that is allowed."""
 
     value: int
 
@@ -141,7 +140,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Share:
-    """A share from 0 up to 1: a percentage such as ``3%``, or the number itself, 0.03."""
+    """A share from 0 to below 1, as a percentage such as ``3%`` or a number such as 0.03."""
 
     def read(self, node: Node, place: Place) -> float:
         share = None
@@ -160,7 +159,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Many:
-    """A list of values of one kind, at least one."""
+    """A nonempty list of values of one kind."""
 
     item: Kind
 
@@ -208,18 +207,18 @@ class Named:
 
 
 def key(kind: Kind, default: Any, meaning: str) -> Any:
-    """Declare a dataclass field as a key of the file; a callable ``default`` makes a new one each time."""
+    """Declare a dataclass field as a key of the file; a callable ``default`` is called for each new value."""
     factory: Callable[[], Any] = default if callable(default) else lambda: default
     return field(default_factory=factory, metadata={"kind": kind, "meaning": meaning})
 
 
 def key_name(item: dataclasses.Field[Any]) -> str:
-    """The key in the file; a field whose key is a word of Python's ends with an underscore."""
+    """Return the key in the file; fields named like a Python keyword have an underscore appended."""
     return item.name.removesuffix("_")
 
 
 def line_of(node: Node) -> int:
-    """The line where ``node`` begins, from 1."""
+    """Return the line where ``node`` begins, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
@@ -229,7 +228,7 @@ def _key_schema(item: dataclasses.Field[Any]) -> JsonSchema:
 
 
 def _pairs(node: Node, place: Place) -> list[tuple[str, Node, Node]]:
-    """The keys and values of a mapping; a key without a value (``quick:``) is an empty one."""
+    """Return the keys and values of a mapping; null, as in ``quick:``, is an empty mapping."""
     if _is(node, "null"):
         return []
     if _form(node) != "mapping":
@@ -264,12 +263,12 @@ def _shown(node: Node) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one that it resembles, or all of them."""
+    """Return the end of a message about an unknown name: the known name most like it, or all known names."""
     known = list(known)
     return resembling(name, known, 0.5) or f"; known: {', '.join(known)}"
 
 
 def resembling(name: str, known: Iterable[str], cutoff: float) -> str:
-    """The same where the message lists the known ones by itself: empty where none resembles it."""
+    """Return a suggestion of the known name most like ``name``; empty if none is similar enough."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""

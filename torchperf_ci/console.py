@@ -1,4 +1,4 @@
-"""What people read on a terminal: one table, one progress bar, one way to say a line, and documents."""
+"""Terminal output: lines, tables, documents and progress bars."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 
 WIDTH = 200
-"""Of what no terminal limits, such as a job's log."""
+"""Columns where there is no terminal, such as in a job's log."""
 UNLIMITED = 10_000
-"""For programs, which cut and sort lines."""
+"""Columns for output that programs process."""
 _GAPS = (2, 1)
-"""Columns of the terminal between those of a table: the second where room is short."""
+"""Spaces between the columns of a table; the second value is used where space is short."""
 _INDENT = "    "
 _NARROWEST_PROSE = 30
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 def say(*lines: str, out: TextIO | None = None) -> None:
-    """Write each line, to stderr where no stream is given; none of it commands a runner or a terminal."""
+    """Write lines, by default to stderr; nothing in them is taken for a command by a runner or a terminal."""
     stream = out or sys.stderr
     with literal(stream):
         stream.writelines(f"{one_line(line)}\n" for line in lines)
@@ -57,21 +57,21 @@ def say(*lines: str, out: TextIO | None = None) -> None:
 
 
 def is_terminal(out: TextIO) -> bool:
-    """Whether somebody watches what is written; a job's log is no terminal even where it looks like one."""
+    """Whether a person is watching; a job's log does not count, even if it looks like a terminal."""
     return out.isatty() and not in_actions()
 
 
 def width_of(out: TextIO) -> int:
-    """Columns of the terminal that ``out`` is, else :data:`WIDTH`."""
+    """Return the width of the terminal ``out``, or :data:`WIDTH` if it is not a terminal."""
     from rich.console import Console
 
     return Console(file=out).width if is_terminal(out) else WIDTH
 
 
 class Progress:
-    """How far a long command has come, on stderr: a bar on a terminal, and in a log one line after each step.
+    """Shows the progress of a long command on stderr: a bar on a terminal, else a line after each step.
 
-    ``total`` are the steps, or the seconds that they may take if it is ``timed``.
+    ``total`` is the number of steps or, if ``timed``, the seconds that all of them may take.
     """
 
     def __init__(self, total: float, *, timed: bool = False) -> None:
@@ -80,22 +80,22 @@ class Progress:
         self._bar = _bar(total, timed=timed) if is_terminal(sys.stderr) else None
 
     def begins(self, step: object) -> None:
-        """A step begins: a log has its line when it has ended."""
+        """Show that a step begins; a log gets its line at the end of the step."""
         self._step = one_line(step)
         if self._bar:
             self._move(self._bar, self._step)
 
     def reaches(self, phase: str) -> None:
-        """The step has come so far; only a terminal shows it."""
+        """Show the phase that the current step has reached, on a terminal only."""
         if self._bar:
             self._move(self._bar, f"{self._step}: {phase}")
 
     def ended(
         self, said: str, done: int = 0, standing: str = "", *, failed: bool = False, log: Sequence[str] = ()
     ) -> None:
-        """``done`` steps are behind us, and ``said`` tells of the last one; ``standing`` is how all of it stands.
+        """Show that ``done`` steps are done; ``said`` describes the last one, ``standing`` the overall state.
 
-        Where it ``failed``, its line stays on the terminal as well, and below it the lines of its ``log``.
+        If it ``failed``, its line and the lines of its ``log`` stay visible on the terminal, too.
         """
         spent = time.monotonic() - self._start
         if self._bar:
@@ -113,7 +113,7 @@ class Progress:
                 say(line)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._bar:
             self._bar.stop()
 
@@ -123,7 +123,7 @@ class Progress:
 
 
 def _bar(total: float, *, timed: bool) -> rich.progress.Progress:
-    """On stderr: something that moves all the time, a bar, how long it takes, and below it what goes on, uncut."""
+    """Start a progress bar on stderr, with a spinner, elapsed and remaining time, and the full description below."""
     from rich import progress
     from rich.console import Console
     from rich.text import Text
@@ -150,12 +150,12 @@ def _bar(total: float, *, timed: bool) -> rich.progress.Progress:
 
 
 _ESTIMATE_SECONDS = 600.0
-"""Over which the time that is left is estimated: steps take very unlike times."""
+"""Period over which the remaining time is estimated: long, because steps differ a lot in length."""
 
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """While something takes its time, a terminal shows what, and something that moves; a log shows nothing."""
+    """Show a spinner with ``text`` on a terminal during the block; a log shows nothing."""
     if not is_terminal(sys.stderr):
         yield
         return
@@ -167,7 +167,7 @@ def waiting(text: str) -> Iterator[None]:
 
 
 def print_line(text: str, out: TextIO, style: str = "") -> None:
-    """Print a line that the terminal may wrap."""
+    """Print a line without wrapping it; the terminal may do so."""
     from rich.text import Text
 
     _print(Text(one_line(text), style=style), out)
@@ -181,11 +181,11 @@ def print_table(
     styles: Mapping[str, str] | None = None,
     width: int | None = None,
 ) -> None:
-    """Print rows so that no number, word or name is cut at any width.
+    """Print a table such that no number, word or name is truncated, whatever the width.
 
-    Columns without a cell are left out. Where the table is too wide, what all rows have in common is said once above
-    it; where that does not do, each row becomes a paragraph. ``styles`` are rich's, by the text of a cell. At most one
-    column is prose.
+    Empty columns are left out. If the table is too wide, values that all rows share are printed once above it; if it is
+    still too wide, each row becomes a paragraph. ``styles`` are those of rich, by the text of a cell. At most one
+    column may be prose.
     """
     texts = [[one_line(cell) for cell in row] for row in rows]
     if not texts:
@@ -207,7 +207,7 @@ def print_table(
 
 
 def _print(what: RenderableType, out: TextIO) -> None:
-    """Nothing is cut: the terminal itself wraps a line that is too long. Raises what ``out`` raises."""
+    """Print without truncating; the terminal wraps lines that are too long. Raises what ``out`` raises."""
     from rich.console import Console
 
     console = Console(file=out, width=UNLIMITED, highlight=False)
@@ -225,7 +225,7 @@ def _only(
 def _said_once(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, out: TextIO
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
-    """Take out the columns, the first one apart, that say the same in each of several rows."""
+    """Print the columns that are equal in all rows, except the first column, and remove them from the table."""
     common = [
         place
         for place, column in enumerate(columns)
@@ -242,7 +242,7 @@ def _said_once(
 def _layout(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[int, Sequence[int]] | None:
-    """The gap, and the width of each column; None where ``width`` does not do. Heads may take several lines."""
+    """Return the gap and the width of each column; None if the table does not fit. Heads may take several lines."""
     from rich.cells import cell_len
 
     prose = [column.kind == "prose" for column in columns]
@@ -284,7 +284,7 @@ def _print_grid(
 def _paragraph(
     columns: Sequence[Column], row: Sequence[str], width: int, styles: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Words first, then numbers with their heads, as many in a line as fit; prose in lines of its own."""
+    """Yield a row as lines: as many cells per line as fit, numbers with their heads, and prose on lines of its own."""
     from rich.text import Text
 
     line = Text()
@@ -306,16 +306,16 @@ def _paragraph(
 
 
 MOST_ROWS = 100
-"""Rows of a table or a list."""
+"""Most rows of a table or a list."""
 _STYLES: Mapping[str, str] = {"bad": "bold red", "warning": "yellow", "good": "green"}
 
 
 def print_document(
     document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MOST_ROWS
 ) -> None:
-    """Print all but the title, which a verb says last, on stderr. Nothing in it is a command to a runner.
+    """Print everything but the title, which commands print last, on stderr. A runner takes none of it for a command.
 
-    Tables and lists have ``most`` rows; ``rest`` says where to find what is left out.
+    Tables and lists have at most ``most`` rows; ``rest`` says where to find the others.
     """
     with literal(out):
         _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
@@ -394,6 +394,6 @@ def _begins_a_part(block: Block) -> bool:
 
 
 def _styles(table: Table) -> dict[str, str]:
-    """Colours by the text of a cell."""
+    """Return the styles of toned words, by their text."""
     toned = [part for row in table.rows for cell in row for part in pieces(cell) if isinstance(part, Toned)]
     return {part.text: _STYLES[part.tone] for part in toned}

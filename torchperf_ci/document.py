@@ -1,6 +1,6 @@
-"""What a command says, as data: made once, and shown on a terminal, as GitHub's Markdown, and as a page of HTML.
+"""The output of a command as data: built once, rendered for the terminal, as GitHub Markdown, and as an HTML page.
 
-A verb makes one :class:`Document` of what it found out, and hands it to ``console.print_document``,
+A command builds one :class:`Document` from its results, and passes it to ``console.print_document``,
 ``markdown.to_markdown`` and ``page.page``::
 
     Document(
@@ -13,17 +13,17 @@ A verb makes one :class:`Document` of what it found out, and hands it to ``conso
         ],
     )
 
-Three rules make that work:
+Three rules:
 
-- **A string is text, wherever it comes from.** Each renderer makes it harmless in its own language, so nobody else
-  escapes anything. What is more than text is one of the pieces ``Bold``, ``Code``, ``Link``, ``Mention``, ``Toned`` and
-  ``Unbroken``; several pieces in a row are a tuple: see :data:`Words`.
-- **What is empty is not shown**, with its title: a note without lines, a table without rows, a fold with nothing in it.
-  So no caller asks first.
-- **Give all rows.** A renderer shows as many as have room, and says how many it left out. ``most`` is for lists of
-  which nobody wants to read more.
+- **A string is plain text, wherever it comes from.** Each renderer escapes it for its own format, so callers never
+  escape anything. Formatted text consists of ``Bold``, ``Code``, ``Link``, ``Mention``, ``Toned`` and ``Unbroken``;
+  several pieces in a row are a tuple, see :data:`Words`.
+- **Empty blocks are not shown**, nor are their titles: a note without lines, a table without rows, a fold without
+  content. So callers need not check first.
+- **Pass all rows.** A renderer shows as many as fit, and says how many it left out. ``most`` is for lists that nobody
+  reads beyond that length.
 
-A fold is open on a terminal. What only pages or only terminals should show goes into ``Only``.
+A fold is open on a terminal. Blocks for pages only, or for terminals only, go into ``Only``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1000
-"""Rows of one table or list: nobody reads more, and a program reads the files."""
+"""Most rows of one table or list: nobody reads more, and programs read the files."""
 
 
 @dataclass
@@ -48,14 +48,14 @@ class Bold:
 
 @dataclass
 class Code:
-    """A command, a name of a file or an option, in the middle of a sentence."""
+    """A command, file name or option within a sentence."""
 
     text: str
 
 
 @dataclass
 class Link:
-    """Text that leads to ``url``; plain text where that is no address of the web."""
+    """Text that links to ``url``; plain text if that is not a web address."""
 
     text: str | Code
     url: str
@@ -63,14 +63,14 @@ class Link:
 
 @dataclass
 class Mention:
-    """A person whom GitHub notifies. Every other ``@name`` notifies nobody."""
+    """A person whom GitHub should notify; any other ``@name`` notifies nobody."""
 
     login: str
 
 
 @dataclass
 class Toned:
-    """A word that is good or bad news: with a mark on a page, in colour on a terminal."""
+    """A word that is good or bad news: marked by an emoji on a page, by color on a terminal."""
 
     text: str
     tone: Literal["bad", "warning", "good"]
@@ -90,14 +90,14 @@ Words: TypeAlias = Piece | tuple[Piece, ...]
 
 @dataclass
 class Heading:
-    """What the blocks below are about."""
+    """A heading for the blocks below it."""
 
     words: Words
 
 
 @dataclass
 class Paragraph:
-    """Some sentences; in ``small`` print where only few will read them."""
+    """A paragraph; in ``small`` print if only a few people will read it."""
 
     words: Words
     small: bool = False
@@ -105,14 +105,14 @@ class Paragraph:
 
 @dataclass
 class Note:
-    """What a reader must know before believing the rest, one remark a line."""
+    """Remarks that a reader must know before trusting the rest, one per line."""
 
     lines: Sequence[Words]
 
 
 @dataclass
 class Bullets:
-    """A list without order."""
+    """An unordered list."""
 
     items: Sequence[Words]
     most: int = MOST
@@ -120,14 +120,14 @@ class Bullets:
 
 @dataclass
 class Commands:
-    """Lines to copy into a shell, or what a program said: shown to the letter."""
+    """Lines to copy into a shell, or the output of a program, shown verbatim."""
 
     lines: Sequence[str]
 
 
 @dataclass
 class Column:
-    """One column of a table. Only ``prose`` is wrapped, between words; nothing is ever cut."""
+    """One column of a table. Only ``prose`` is wrapped, between words; nothing is ever truncated."""
 
     head: str
     kind: Literal["text", "number", "prose"] = "text"
@@ -135,7 +135,7 @@ class Column:
 
 @dataclass
 class Table:
-    """Rows with one cell for each column, below a ``title``."""
+    """Rows with one cell per column, below a ``title``."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Words]]
@@ -143,7 +143,7 @@ class Table:
     most: int = MOST
 
     def without_empty_columns(self) -> Table:
-        """The same less the columns that hold nothing."""
+        """Return the table without its empty columns."""
         kept = [place for place in range(len(self.columns)) if any(row[place] for row in self.rows)]
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.columns[place] for place in kept], rows, self.title, self.most)
@@ -151,10 +151,10 @@ class Table:
 
 @dataclass
 class Chart:
-    """What ``each`` run or pair measured of one series: ``values``, oldest first, and the ``levels`` that they lie on.
+    """The ``values`` that ``each`` run or pair measured of one series, oldest first, and their ``levels``.
 
-    There are as many levels as values, or none where they are not known. ``days`` says from when to when the values
-    were measured, empty where that is not known.
+    There are as many levels as values, or none if they are unknown. ``days`` is the period in which the values were
+    measured, empty if unknown.
     """
 
     title: str
@@ -166,22 +166,22 @@ class Chart:
 
     @property
     def along(self) -> str:
-        """What lies beside each other."""
+        """Label of the x axis."""
         return f"{self.each}s {self.days}".rstrip()
 
     @property
     def origin(self) -> str:
-        """Where the axis ends."""
+        """What 0 on the x axis stands for."""
         return "the newest is 0" if self.each == "run" else "the last is 0"
 
     @property
     def legend(self) -> str:
-        """Which line is which; empty where there is one."""
+        """Explanation of the lines; empty if there is only one."""
         return f"Blue: each {self.each}. Red: the level before and after." if self.levels else ""
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest number that the picture has room for."""
+        """The range of the y axis."""
         numbers = (*self.values, *self.levels)
         low, high = min(numbers), max(numbers)
         margin = (high - low or abs(high) or 1.0) * 0.1
@@ -190,7 +190,7 @@ class Chart:
 
 @dataclass
 class Folded:
-    """Blocks behind a title that opens them; on a terminal they are open."""
+    """Blocks that are folded behind a title; on a terminal they are open."""
 
     title: Words
     blocks: Sequence[Block]
@@ -198,7 +198,7 @@ class Folded:
 
 @dataclass
 class Replaceable:
-    """Blocks between two hidden lines, by which a later run finds them on a page and puts others in their place."""
+    """Blocks between two hidden markers, so that a later run can find and replace them."""
 
     name: str
     blocks: Sequence[Block]
@@ -206,14 +206,14 @@ class Replaceable:
 
 @dataclass
 class Hidden:
-    """What only a program reads in the source of a page: one line without ``--``, ``<`` and ``>``."""
+    """Data for programs, hidden in the source of a page: one line without ``--``, ``<`` and ``>``."""
 
     text: str
 
 
 @dataclass
 class Only:
-    """Blocks for pages alone (Markdown and HTML), or for terminals alone."""
+    """Blocks for pages only (Markdown and HTML), or for terminals only."""
 
     medium: Literal["page", "terminal"]
     blocks: Sequence[Block]
@@ -226,20 +226,20 @@ Block: TypeAlias = (
 
 @dataclass
 class Document:
-    """A title, which is a sentence on how it ended, and what there is to say beside it."""
+    """A title, which is a sentence about the result, and the blocks below it."""
 
     title: Words
     blocks: Sequence[Block] = ()
 
 
 def facts(facts: Mapping[str, str]) -> Table:
-    """A table of what is known, without what is empty."""
+    """Return a table of facts and their values, without the empty ones."""
     rows = [(name, value) for name, value in facts.items() if value]
     return Table((Column("fact"), Column("value", "prose")), rows)
 
 
 def shown_on(medium: Literal["page", "terminal"], blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks for one medium, without what is empty."""
+    """Yield the nonempty blocks for one medium."""
     for block in blocks:
         match block:
             case Only():
@@ -256,17 +256,17 @@ def shown_on(medium: Literal["page", "terminal"], blocks: Sequence[Block]) -> It
 
 
 def pieces(words: Words) -> tuple[Piece, ...]:
-    """A line as its pieces."""
+    """Return a line as a tuple of pieces."""
     return words if isinstance(words, tuple) else (words,)
 
 
 def text_of(words: Words) -> str:
-    """A line as text alone."""
+    """Return a line as plain text."""
     return "".join(_text(piece) for piece in pieces(words))
 
 
 def short(text: str, length: int) -> str:
-    """``text``, if need be cut to ``length`` characters."""
+    """Return ``text``, truncated to ``length`` characters if necessary."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -299,12 +299,12 @@ def _text(piece: Piece) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Roughly how long: ``40 s``, ``12 min``, ``3.5 h``."""
+    """Format a duration roughly: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 case``, ``2 cases``; ``plural`` where it is not the noun with an s."""
+    """Return ``1 case``, ``2 cases``; ``plural`` if it is not the noun with an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

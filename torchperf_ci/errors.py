@@ -1,4 +1,4 @@
-"""Every error that a user can meet: one class a failure, each with its exit code and what to do about it."""
+"""Every error that a user can meet: one class per kind of failure, each with its exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TOLD = 12
-"""Names that a message tells at most."""
+"""Most names that a message lists."""
 
 
 class TorchperfError(Exception):
@@ -25,7 +25,7 @@ class UsageError(TorchperfError):
 class UnknownNameError(UsageError):
     """A name that is not among the known ones; the message offers the nearest.
 
-    Where none is near, few are told, and of many the number, and what lists them (``listed_by``, a command).
+    If none is near, the message lists the known names; if these are many, only the command ``listed_by`` that does.
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
@@ -74,37 +74,37 @@ class ResumeError(TorchperfError):
 
 
 class WorkloadsFailedError(TorchperfError):
-    """Some workloads failed; everything else is measured and kept."""
+    """Some workloads failed; everything else was measured and saved."""
 
     exit_code = 3
 
 
 class NotRestoredError(TorchperfError):
-    """Something that tuning changed on the machine did not come back; the message names it."""
+    """A setting that tuning changed could not be restored; the message names it."""
 
     exit_code = 3
 
 
 class RecordsRefusedError(TorchperfError):
-    """Some records are not valid and were set aside; the rest is delivered."""
+    """Some records are not valid and were set aside; the rest was delivered."""
 
     exit_code = 3
 
 
 class ConflictError(TorchperfError):
-    """Different content is already kept under a key; it was not overwritten."""
+    """Other content already exists under a key; it was not overwritten."""
 
     exit_code = 3
 
 
 class NotDeliveredError(TorchperfError):
-    """A place could not be reached or refused within the deadline; what was to be sent is spooled."""
+    """A place could not be reached, or refused; what was to be sent is in the spool."""
 
     exit_code = 4
 
 
 class CredentialsError(NotDeliveredError):
-    """No credentials could be had for a place, or they are refused."""
+    """Credentials for a place are missing or were refused."""
 
 
 class PlaceUnreadableError(TorchperfError):
@@ -112,11 +112,11 @@ class PlaceUnreadableError(TorchperfError):
 
 
 class PlaceForbiddenError(PlaceUnreadableError):
-    """The credentials in use may not read a place."""
+    """The credentials in use have no permission to read a place."""
 
 
 class UnfitObjectError(PlaceUnreadableError):
-    """One object of a place is none that is read: it is a link, or too large. The others are as good as ever."""
+    """One object of a place cannot be used, because it is a link or too large; the others are not affected."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}")
@@ -124,20 +124,20 @@ class UnfitObjectError(PlaceUnreadableError):
 
 
 class UnsafeKeyError(UsageError):
-    """The key of an object is no relative path of safe characters."""
+    """The key of an object is not a relative path of safe characters."""
 
 
 class StoreError(TorchperfError):
-    """The store cannot be opened, or refuses what was asked of it."""
+    """The store cannot be opened, or refuses a statement."""
 
 
 class StoreUnreachableError(NotDeliveredError):
-    """The store did not answer within its deadline, or another process holds it; nothing in it is half done."""
+    """The store did not answer within the deadline, or another process holds it; no change is left half done."""
 
 
 class VerdictsError(TorchperfError):
-    """A file of verdicts cannot be read or is none, or its directory cannot be made."""
+    """A verdicts file is unreadable or malformed, or its directory cannot be created."""
 
 
 class CulpritsError(TorchperfError):
-    """A file of culprits cannot be read or is none, or its directory cannot be made."""
+    """A culprits file is unreadable or malformed, or its directory cannot be created."""

@@ -1,6 +1,6 @@
-"""Which commit was measured, and by which run: what a checkout, or a job of GitHub Actions, knows of it.
+"""Which commit was measured, and by which run, as far as a checkout or a job of GitHub Actions knows.
 
-``run`` writes what is known into its records; ``upload`` completes the records that do not say it themselves.
+``run`` writes this into its records; ``upload`` completes records that lack it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BRANCHES = "refs/heads/"
 
 
 class UnknownIdentityError(Exception):
-    """Neither the checkout, nor the job or GitHub's API tells it; the message is the reason."""
+    """Neither the checkout nor the job nor GitHub's API has the identity; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class MeasuredCommit:
     """A commit on a branch of a repository (``owner/name``).
 
-    ``date`` is when it was committed (Unix seconds), where that is to be the time of its records.
+    ``date`` is the commit time (Unix seconds), if that is to be the timestamp of the records.
     """
 
     repo: str
@@ -51,10 +51,10 @@ class JobIdentity:
 
 
 def identity_fields(checkout: str | None, environ: Mapping[str, str]) -> dict[str, str | int]:
-    """The fields of a record that a measurement can fill in by itself; what is not known is left out.
+    """Return the fields of a record that the measurement itself can fill in; unknown ones are left out.
 
-    The commit is that of the ``checkout``, else the job's; the run is the job's. Raises :class:`UsageError` for a
-    checkout that does not tell its commit.
+    The commit is that of ``checkout``, else the job's; the run is the job's. Raises :class:`UsageError` for a checkout
+    whose commit cannot be determined.
     """
     fields = fields_of_job(environ)
     if checkout:
@@ -69,7 +69,7 @@ def identity_fields(checkout: str | None, environ: Mapping[str, str]) -> dict[st
 
 
 def fields_of_job(environ: Mapping[str, str]) -> dict[str, str | int]:
-    """What the job's environment says of its commit and its run; empty outside of a job."""
+    """Return the commit and run given by the job's environment; empty outside of a job."""
     fields: dict[str, str | int] = {}
     if in_actions(environ):
         with suppress(UnknownIdentityError):
@@ -87,7 +87,7 @@ def _commit_fields(commit: MeasuredCommit) -> dict[str, str | int]:
 
 
 def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
-    """A pull request's own head, not the merge commit that its job checks out.
+    """Return the job's commit; for a pull request its head, not the merge commit that is checked out.
 
     Raises :class:`UnknownIdentityError`.
     """
@@ -102,18 +102,18 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
 
 
 def base_branch(environ: Mapping[str, str]) -> str:
-    """The branch that the job's pull request goes to; empty where it runs for none."""
+    """Return the base branch of the job's pull request; empty if it has none."""
     return environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
 
 
 def branch_of_job(environ: Mapping[str, str]) -> str:
-    """The branch that the job runs on; empty outside of a job, and for a tag or a pull request."""
+    """Return the branch that the job runs on; empty outside of a job, and for tags and pull requests."""
     ref = environ.get("GITHUB_REF", "") if in_actions(environ) else ""
     return ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else ""
 
 
 def run_url(environ: Mapping[str, str]) -> str:
-    """The page of the run that this is; empty outside of a job."""
+    """Return the URL of this job's workflow run; empty outside of a job."""
     run = environ.get("GITHUB_RUN_ID", "")
     return (
         f"{github_server(environ)}/{environ.get('GITHUB_REPOSITORY', '')}/actions/runs/{run}" if run else ""
@@ -122,7 +122,7 @@ def run_url(environ: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class EventRepository:
-    """A repository, where an event names one."""
+    """A repository in an event."""
 
     id: int = 0
     full_name: str = ""
@@ -130,7 +130,7 @@ class EventRepository:
 
 @dataclass(frozen=True)
 class EventHead:
-    """The head of a pull request; a fork that is gone has no ``repo``."""
+    """The head of a pull request; ``repo`` is None if its fork was deleted."""
 
     ref: str
     sha: str
@@ -147,14 +147,14 @@ class EventPullRequest:
 
 @dataclass(frozen=True)
 class EventBase:
-    """Where a pull request goes to."""
+    """The base of a pull request."""
 
     repo: EventRepository
 
 
 @dataclass(frozen=True)
 class PullRequestOfRun:
-    """A pull request in a run's list."""
+    """A pull request in the list of a workflow run."""
 
     number: int
     base: EventBase
@@ -162,7 +162,7 @@ class PullRequestOfRun:
 
 @dataclass(frozen=True)
 class EventRun:
-    """The run at whose end a ``workflow_run`` begins."""
+    """The workflow run whose completion triggered a ``workflow_run`` event."""
 
     head_sha: str
     html_url: str
@@ -174,7 +174,7 @@ class EventRun:
 
 @dataclass(frozen=True)
 class GitHubEvent:
-    """What we ask of the event that a job runs for, by its names in GitHub's webhooks."""
+    """The parts of a job's event that torchperf uses, named as in GitHub's webhooks."""
 
     repository: EventRepository = EventRepository()
     pull_request: EventPullRequest | None = None
@@ -182,7 +182,7 @@ class GitHubEvent:
 
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
-    """The event that the job runs for; an empty one outside of a job. Raises :class:`UnknownIdentityError`."""
+    """Read the job's event; outside of a job it is empty. Raises :class:`UnknownIdentityError`."""
     import msgspec
 
     path = environ.get("GITHUB_EVENT_PATH")
@@ -199,7 +199,7 @@ def read_event(environ: Mapping[str, str]) -> GitHubEvent:
 
 
 def job_number(environ: Mapping[str, str], variable: str) -> int:
-    """A number that every job has in a ``variable``; raises :class:`UnknownIdentityError`."""
+    """Return a number from an environment variable of the job. Raises :class:`UnknownIdentityError`."""
     value = environ.get(variable, "")
     if not value.isdecimal():
         reason = f"the job's {variable} is {value!r}, not a number"
@@ -208,13 +208,13 @@ def job_number(environ: Mapping[str, str], variable: str) -> int:
 
 
 _JOBS_SECONDS = 20.0
-"""Most of them that GitHub may take to list the jobs of this run."""
+"""Most seconds to wait for GitHub's list of the jobs of this run."""
 
 
 def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIdentity:
-    """The job that runs on this runner now, in this attempt of this run.
+    """Return the job that is running on this runner, in this attempt of this workflow run.
 
-    Needs a token that may read actions. Raises :class:`UnknownIdentityError`.
+    This needs a token with ``actions: read``. Raises :class:`UnknownIdentityError`.
     """
     if not environ.get("GITHUB_TOKEN"):
         reason = "there is no GITHUB_TOKEN to ask GitHub with"
@@ -231,7 +231,7 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     if not jobs:
         reason = f"GitHub lists no job on the runner {runner!r} in attempt {attempt} of this run"
         raise UnknownIdentityError(reason)
-    # A self-hosted runner may have had several jobs of this run, one after the other.
+    # A self-hosted runner may have run several jobs of this workflow run one after the other.
     latest = max(jobs, key=lambda job: job.started_at)
     return JobIdentity(latest.id, latest.name)
 
@@ -240,13 +240,13 @@ _GIT_SECONDS = 60.0
 _PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
 _REMOTES = (
     re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
-    # A port of ssh's is none of its pages'.
+    # The port of ssh is not part of the page's address.
     re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
 )
 
 
 def read_checkout(folder: Path) -> MeasuredCommit:
-    """Ask git about ``folder``; raises :class:`UnknownIdentityError` where it cannot tell everything."""
+    """Identify the commit checked out in ``folder``. Raises :class:`UnknownIdentityError` if anything is missing."""
     if not folder.is_dir():
         reason = f"{folder}: there is no such directory; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason)
@@ -270,7 +270,7 @@ def read_checkout(folder: Path) -> MeasuredCommit:
 
 
 def origin_page(folder: Path) -> str:
-    """The page of the repository that ``origin`` is, without credentials; empty where there is none."""
+    """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
     try:
         return page_of(_origin(Git(folder, Deadline.after(_GIT_SECONDS))))
     except GitError:
@@ -278,13 +278,13 @@ def origin_page(folder: Path) -> str:
 
 
 def page_of(remote: str) -> str:
-    """The page that a remote's URL belongs to, without credentials; empty where that is on no server."""
+    """Return the web page for a remote's URL, without credentials; empty if it is not on a server."""
     found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
     return f"https://{found['host']}/{found['path']}" if found else ""
 
 
 def repository_name(url: str) -> str:
-    """``owner/name`` of a remote such as ``https://host/owner/name.git`` or ``git@host:owner/name``, or empty."""
+    """Return ``owner/name`` from a URL such as ``https://host/owner/name.git`` or ``git@host:owner/name``, or empty."""
     try:
         path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
     except ValueError:
@@ -294,17 +294,17 @@ def repository_name(url: str) -> str:
 
 
 def _origin(git: Git) -> str:
-    """Its URL, or empty. Raises :class:`GitError`."""
+    """Return the URL of ``origin``; empty if there is none. Raises :class:`GitError`."""
     remotes = git("remote").decode(errors="replace").split()
     return git("remote", "get-url", "origin").decode(errors="replace").strip() if "origin" in remotes else ""
 
 
 def _checked_out_branch(git: Git) -> str:
-    """The branch; of a detached HEAD, as CI checks out, the default branch or another that holds it; else empty."""
+    """Return the current branch; for a detached HEAD, as in CI, a branch that contains it, else empty."""
     current = git("branch", "--show-current").decode(errors="replace").strip()
     if current:
         return current
-    # What the symbolic references point at, a remote's default branch, comes first.
+    # Targets of symbolic references sort first: these are the remotes' default branches.
     form = "--format=%(if)%(symref)%(then)0 %(symref)%(else)1 %(refname)%(end)"
     listed = git("for-each-ref", "--contains=HEAD", form, "refs/heads", "refs/remotes").decode(
         errors="replace"

@@ -1,7 +1,7 @@
-"""The JSON files between stations, written whole or not at all; and journals, whose every line is kept at once.
+"""Read and write JSON files atomically and checked against their schema, and journals line by line.
 
-A file that is read may be a stranger's, say from the job of a pull request: nothing in it is believed before it has
-been checked against its schema.
+A file may come from a stranger, such as the job of a pull request, so nothing in it is trusted before it has been
+checked against its schema.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TOLD = 200
-"""Characters that a message quotes of a file, or of a place in it."""
+"""Most characters of a file's content, or of a JSON path, that a message quotes."""
 
 
 class _UnfitError(Exception):
-    """What is wrong with a file's content."""
+    """The content of a file is not valid; the message says why."""
 
 
 @dataclass(frozen=True)
 class JsonFormat:
-    """A kind of file: its published schema, the newest version that is read, and the error that a bad one raises."""
+    """A kind of file: its published schema, the newest version that is supported, and the error for a bad file."""
 
     schema_file: Path
     version: int
@@ -52,9 +52,9 @@ class JsonFormat:
         return loaded
 
     def write(self, path: Path, text: str) -> None:
-        """Write ``text`` to ``path``, whole or not at all, and make the directories that it lacks.
+        """Write ``text`` to ``path`` atomically, creating missing directories.
 
-        Raises ``error`` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
+        Raises ``error`` if a directory cannot be created, and :class:`OutputDirectoryError` for the file itself.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,9 +64,9 @@ class JsonFormat:
         replace_file(path, text)
 
     def read(self, path: Path, size_limit: int) -> Any:
-        """The content of ``path`` in JSON's own types, after it was checked.
+        """Read and check ``path``, and return its content as JSON values.
 
-        Raises ``error``, which says where in the file and what is wrong; so it does for more than ``size_limit`` bytes.
+        Raises ``error``, which says what is wrong and where, also for more than ``size_limit`` bytes.
         """
         try:
             content = _content(path, size_limit)
@@ -79,7 +79,7 @@ class JsonFormat:
         return self.parse(str(path), content)
 
     def parse(self, name: str, content: bytes) -> Any:
-        """The same of what a file called ``name`` held. Raises ``error``."""
+        """Check the content of a file called ``name``, and return it as JSON values. Raises ``error``."""
         try:
             members = _parsed(content)
             self._check(members)
@@ -109,20 +109,20 @@ class JsonFormat:
 
 
 def json_text(members: Mapping[str, object]) -> str:
-    """A whole file: one member a line, and one line an item where the member is an array.
+    """Return the text of a file: one member per line, and arrays with one item per line.
 
-    Dataclasses become objects. A number that is not finite becomes null, and so does the open end of an effect.
+    Dataclasses become objects. Numbers that are not finite become null, and so does the open end of an effect.
     """
     lines = ",\n".join(f" {_json_line(name)}: {_member(value)}" for name, value in _plain(members).items())
-    # A name that came from a file system may hold what is no Unicode.
+    # Names from a file system may not be valid Unicode.
     return f"{{\n{lines}\n}}\n".encode("utf-8", "replace").decode("utf-8")
 
 
 def typed(members: object, kind: type[_T]) -> _T:
-    """The dataclass ``kind`` that an object of a file stands for.
+    """Convert an object of a file to the dataclass ``kind``.
 
-    Members that it does not know are passed over, and so are those that are null. Raises :class:`ValueError`, which
-    says where one has another type.
+    Unknown members, and those that are null, are ignored. Raises :class:`ValueError`, which says which member has the
+    wrong type.
     """
     import msgspec
 
@@ -147,9 +147,11 @@ def _json_line(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` in JSON's own types, with null in place of every number that JSON cannot hold."""
+    """Convert ``value`` to JSON values, with null for every number that JSON cannot hold."""
     if isinstance(value, Effect):
-        return _plain({**vars(value), "low": value.low or None})  # a ratio is open below at 0
+        return _plain(
+            {**vars(value), "low": value.low or None}
+        )  # a lower bound of 0 means that the interval is open
     if is_dataclass(value):
         return _plain(vars(value))
     if isinstance(value, Mapping):
@@ -171,7 +173,7 @@ def _content(path: Path, size_limit: int) -> bytes:
 def _parsed(content: bytes) -> Any:
     try:
         members = json.loads(content, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
-        json.dumps(members, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(members, ensure_ascii=False).encode()  # raises for lone surrogates
     except ValueError as error:
         msg = f"is no JSON that can be used: {str(error)[:_TOLD]}"
         raise _UnfitError(msg) from error
@@ -194,7 +196,7 @@ JournalEntry = dict[str, Any]
 
 
 class OtherPlanError(ResumeError):
-    """A sound journal of another plan; ``changed`` are the entries of it that differ."""
+    """A valid journal of another plan; ``changed`` are the entries of the plan that differ."""
 
     def __init__(self, message: str, changed: Sequence[str]) -> None:
         super().__init__(message)
@@ -202,19 +204,19 @@ class OtherPlanError(ResumeError):
 
 
 def append_entry(file: IO[bytes], entry: Mapping[str, object]) -> None:
-    """Add a line, and return when it is on the disk. ``file`` must be open for appending."""
+    """Append a line and flush it to disk. ``file`` must be open for appending."""
     file.write(_entry_line(entry))
     file.flush()
     os.fsync(file.fileno())
 
 
 def read_entries(file: IO[bytes], plan: Mapping[str, object], otherwise: str) -> list[JournalEntry]:
-    """What was appended below ``plan``; in a file that is empty, or torn in its first line, the plan is put first.
+    """Return the entries of a journal; if it is empty, or its first line is incomplete, begin it with ``plan``.
 
-    The last line may be torn. What it was to tell was then never acted upon, so it is dropped.
+    An incomplete last line is dropped: nothing was done before it was complete.
 
-    ``file`` must be open for reading and appending. Raises :class:`ResumeError`, which ends in ``otherwise``, for
-    another plan (:class:`OtherPlanError`) and for what is no journal; the file is left as it is then.
+    ``file`` must be open for reading and appending. Raises :class:`OtherPlanError` for another plan, and
+    :class:`ResumeError` for a file that is not a journal; its message ends with ``otherwise``. The file is then unchanged.
     """
     file.seek(0)
     content = file.read()

@@ -1,6 +1,6 @@
-"""Documents in GitHub's Markdown, as much of them as a given number of bytes holds.
+"""Render documents as GitHub Markdown, shortened to a given number of bytes.
 
-Whatever a string of a document holds, it is shown as that text: no markup, no mention, no reference, nothing unseen.
+Every string of a document is shown as plain text: without markup, mentions, references or invisible characters.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Block, Piece, Words
 
 WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
-"""The addresses that a document may link to."""
+"""URLs that a document may link to."""
 LOGIN = re.compile(r"[A-Za-z0-9][\w-]{0,38}", re.ASCII)
 
 _EACH = 10
-"""Rows that every list has before any has more."""
+"""Rows that every list gets before any list gets more."""
 _MOST_OF_A_COMMAND = 2000
 _NO_ROOM = "There is no room here for the details: they are in the files."
 MARKS: Mapping[str, str] = {"bad": "❌", "warning": "⚠️", "good": "🟢"}
-"""What stands before a word of this tone on a page."""
+"""The emoji before a word of this tone."""
 _SPECIAL = re.compile(
     r"[\\`*_~|<>&\[\]$@#]"  # markup, cells, HTML, mathematics, mentions, references
     r"|:(?=//|[\w+-]+:)"  # of an address, of an emoji
@@ -59,9 +59,9 @@ _SPECIAL = re.compile(
     re.IGNORECASE,
 )
 _BEGINNING = re.compile(r"[-+](?=[-+\s]|$)|(?<=\d)[.)](?=\s|$)")
-"""What may make a list or a rule of a line that begins with it, or with a number before it."""
+"""What can turn a line that starts with it, or with a number and it, into a list or a rule."""
 _NOTHING = "<!-- -->"
-"""What ends a mention, a reference and a list, and is not seen."""
+"""Invisible text that ends a mention, a reference or a list."""
 _LOOK = """---
 config:
   xyChart: {width: 800, height: 320}
@@ -69,15 +69,15 @@ config:
     xyChart: {plotColorPalette: "#4493f8, #d1242f"}
 ---
 """
-"""Colours that are seen on white and on black: those of GitHub's own theme make the first line pale."""
+"""Colors that are visible on white and on black; GitHub's own theme draws the first line too pale."""
 _DIGITS = 6
 _NAME_LENGTH = 120
 
 
 def to_markdown(document: Document, room: int | None = None) -> str:
-    """The document in at most ``room`` bytes of UTF-8, which must be some hundreds.
+    """Render a document in at most ``room`` bytes of UTF-8, which should be at least some hundred.
 
-    Tables and lists lose their last rows, and say how many, until the whole fits: those that are read last, first.
+    Until it fits, tables and lists lose their last rows, beginning with the last list, and say how many.
     """
     blocks = list(shown_on("page", document.blocks))
     lengths = list(_lengths(blocks))
@@ -91,7 +91,7 @@ def to_markdown(document: Document, room: int | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """``text`` as Markdown that shows just that, on one line."""
+    """Escape ``text`` such that Markdown shows it literally, on one line."""
     return _SPECIAL.sub(_reference, printable(re.sub(r"\s+", " ", text)))
 
 
@@ -101,7 +101,7 @@ def _whole(title: Words, blocks: Sequence[Block], shares: Iterator[int]) -> str:
 
 
 def _without_details(document: Document, room: int) -> str:
-    """What programs read, the beginning of the title, and that there is no room for more."""
+    """Return the hidden data, the beginning of the title, and a note that there is no room for more."""
     hidden = [block for block in document.blocks if isinstance(block, Hidden)]
     title = text_of(document.title)
 
@@ -112,7 +112,7 @@ def _without_details(document: Document, room: int) -> str:
 
 
 def _lengths(blocks: Sequence[Block]) -> Iterator[int]:
-    """How many rows each list has, in the order in which they are rendered."""
+    """Yield the number of rows of each list, in the order of rendering."""
     for block in blocks:
         match block:
             case Note():
@@ -126,7 +126,7 @@ def _lengths(blocks: Sequence[Block]) -> Iterator[int]:
 
 
 def _shares(lengths: Sequence[int], rows: int) -> list[int]:
-    """How many of all ``rows`` each list gets: some for every one, then the first ones as many as they have."""
+    """Distribute ``rows`` over the lists: first some to each, then the rest in the order of the lists."""
     shares = [0] * len(lengths)
     for most in (_EACH, max(lengths, default=0)):
         for index, length in enumerate(lengths):
@@ -140,7 +140,7 @@ def _blocks(blocks: Sequence[Block], shares: Iterator[int]) -> Iterator[str]:
     above: Block | None = None
     for block in blocks:
         if isinstance(block, Commands) and isinstance(above, Bullets):
-            yield _NOTHING  # else they would belong to the last item
+            yield _NOTHING  # otherwise the commands would belong to the last item
         yield _block(block, shares)
         above = block
 
@@ -178,7 +178,7 @@ def _block(block: Block, shares: Iterator[int]) -> str:
 
 
 def _commands(lines: Iterable[str]) -> str:
-    """Commands as indented code: shown to the letter, with the lines that a quoted word has, and none can end it."""
+    """Return commands as indented code, which is shown verbatim, may have line breaks, and cannot be closed by them."""
     return "\n".join(
         f"    {one_line(line)}"
         for command in lines
@@ -199,7 +199,7 @@ def _first(lines: Sequence[str], most: int, begin: str) -> list[str]:
 
 
 def _more(hidden: int, begin: str = "") -> list[str]:
-    """How many are left out, where any are, in a line that starts with ``begin``."""
+    """Return a line that says how many rows are left out, if any; it starts with ``begin``."""
     return [f"{begin}…and {hidden} more, left out here"] if hidden > 0 else []
 
 
@@ -208,7 +208,7 @@ def _line(words: Words) -> str:
 
 
 def _beginning(line: str) -> str:
-    """A line of text that begins no list and is no rule."""
+    """Escape the beginning of a line that would make it a list or a rule."""
     number = len(line) - len(line.lstrip("0123456789"))
     found = _BEGINNING.match(line, number)
     return f"{line[:number]}&#{ord(line[number])};{line[number + 1 :]}" if found else line
@@ -251,7 +251,7 @@ def _reference(found: re.Match[str]) -> str:
 
 
 def _mermaid(chart: Chart) -> str:
-    """What GitHub draws by itself: https://mermaid.js.org/syntax/xyChart.html"""
+    """Return a Mermaid chart, which GitHub draws: https://mermaid.js.org/syntax/xyChart.html"""
     low, high = chart.bounds
     lines = (
         f"{_LOOK}xychart-beta",
@@ -270,26 +270,26 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Without an exponent, which the chart's language does not know."""
+    """Format a number without an exponent, which Mermaid does not support."""
     decimals = _DIGITS - 1 - floor(log10(abs(value))) if value else 0
     return f"{value:.{max(min(decimals, 20), 0)}f}"
 
 
 def _in_chart(text: str) -> str:
-    """What means nothing in the chart's language, between quotation marks or elsewhere."""
+    """Return ``text`` without characters that have a meaning in Mermaid, even within quotation marks."""
     kept = " ".join(re.sub(r"[^\w./()+ -]", " ", text, flags=re.ASCII).split())
     return short(kept, _NAME_LENGTH) or "value"
 
 
 def fitted(document: Callable[[int], str], room: int, most: int) -> str | None:
-    """The document with as many rows, at most ``most``, as ``room`` bytes of UTF-8 hold; None where not even 0 do.
+    """Return the document with as many rows, up to ``most``, as fit into ``room`` bytes of UTF-8; None if 0 do not.
 
-    ``document`` is called with a number of rows, of which each takes room.
+    ``document`` is called with the number of rows, and its size must grow with it.
     """
     fitting = bisect_right(range(most + 1), room, key=lambda rows: size(document(rows)))
     return document(fitting - 1) if fitting else None
 
 
 def size(text: str) -> int:
-    """Bytes of UTF-8."""
+    """Return the size of ``text`` in bytes of UTF-8."""
     return len(text.encode("utf-8", "replace"))
