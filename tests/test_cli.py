@@ -29,7 +29,7 @@ def torchperf(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
     # Wide enough that help never wraps at the width of somebody's terminal.
     env = {**os.environ, "COLUMNS": "100", **environ}
     command = [sys.executable, "-m", "torchperf_ci", *argv]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+    return subprocess.run(command, capture_output=True, encoding="utf-8", env=env, timeout=120)
 
 
 @pytest.mark.parametrize("command", ["", *(command.name for command in cli.COMMANDS)])
@@ -46,6 +46,20 @@ def test_the_help_is_the_stored_one(command: str) -> None:
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
 def test_every_help_has_an_example(command: str) -> None:
     assert re.search(rf"example:\n  torchperf {command}", torchperf(*command.split(), "--help").stdout)
+
+
+@pytest.mark.parametrize("command", ["", "watch", "check"])
+def test_help_fits_a_terminal_of_80_columns(command: str) -> None:
+    shown = torchperf(*command.split(), "--help", COLUMNS="80").stdout
+    told = shown.partition("example:")[0]  # a command is one line, to be copied
+    assert max(map(len, told.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("arguments", [["query", "--help"], ["doctor"]])
+def test_a_terminal_that_is_not_utf_8_breaks_nothing(arguments: list[str]) -> None:
+    done = torchperf(*arguments, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.isascii()
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)

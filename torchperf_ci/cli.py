@@ -8,10 +8,12 @@ import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
 from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
+from torchperf_ci.help_text import EPILOG, HelpFormatter
 from torchperf_ci.interruption import Stopped, nobody_reads, print_nothing_more, stoppable
 from torchperf_ci.options import Option, options_of, read, sections_of
 
@@ -28,17 +30,6 @@ _MISSING = {
     "numpy": "pip install torchperf-ci; in a workflow use actions/setup: actions/upload has only what uploads need",
 }
 """Packages without which a command cannot begin, and how they come to be there."""
-EPILOG = """\
-exit codes:
-  0   done, nothing wrong
-  1   a regression is confirmed; of doctor --strict, a check does not pass
-  2   the call or the configuration is wrong
-  3   some workloads or records failed or were refused, or init left files that were there; the rest is done and kept
-  4   not delivered: spooled, and can be resumed
-  5   inconclusive
-  70  a bug of torchperf
-  130 stopped by Ctrl-C, 143 by SIGTERM: what is kept, and the call that goes on, are printed
-"""
 
 
 @dataclass(frozen=True)
@@ -87,6 +78,7 @@ def _named(place: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
+    _write_utf8()
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
     try:
@@ -100,6 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(f"what is printed cannot be written: {error.strerror}")
         print_nothing_more()
         return code
+
+
+def _write_utf8() -> None:
+    """Whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -200,12 +199,11 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """All commands, and the options of the one that is named."""
-    formatter = argparse.RawDescriptionHelpFormatter
     parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
         epilog=EPILOG,
-        formatter_class=formatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -220,7 +218,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             help=command.help,
             description=command.help,
             epilog=f"example:\n  {command.example}",
-            formatter_class=formatter,
+            formatter_class=HelpFormatter,
         )
         if command.is_named_by(argv):
             for heading, options in sections_of(command.options_class).items():

@@ -183,7 +183,8 @@ def _git_setting(name: str) -> str:
         done = subprocess.run(
             ["git", "config", "--get", name],  # noqa: S607  # whichever git the user has
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=_GIT_DEADLINE,
             check=False,
         )

@@ -1,0 +1,36 @@
+"""How ``--help`` is laid out, and what it ends with."""
+
+from __future__ import annotations
+
+import argparse
+from textwrap import fill
+
+EPILOG = """\
+exit codes:
+  0   done, nothing wrong
+  1   a regression is confirmed; of doctor --strict, a check does not pass
+  2   the call or the configuration is wrong
+  3   some workloads or records failed or were refused, or init left files that were there; the rest is done and kept
+  4   not delivered: spooled, and can be resumed
+  5   inconclusive
+  70  a bug of torchperf
+  130 stopped by Ctrl-C, 143 by SIGTERM: what is kept, and the call that goes on, are printed
+"""
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Keeps the lines of a description, wraps those that are too long, and leaves commands whole, to be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(_wrapped(indent + line, width) for line in text.splitlines())
+
+
+def _wrapped(line: str, width: int) -> str:
+    if line.startswith("  torchperf"):
+        return line
+    return fill(
+        line, width, subsequent_indent=_HANGING if line.startswith(" ") else "", break_on_hyphens=False
+    )
+
+
+_HANGING = " " * len("  130 ")
