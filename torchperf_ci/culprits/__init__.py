@@ -1,1 +1,1 @@
-"""``culprits.json``, the file between ``bisect`` and ``report``: what it holds, how it is read, written and shown."""
+"""``culprits.json``, the file that ``bisect`` writes and ``report`` reads: its contents, format and presentation."""

@@ -1,4 +1,4 @@
-"""Which commits made something slower, how that is known, and its file, ``culprits.json``."""
+"""The data classes of ``culprits.json``, which commits made something slower and on what evidence, and its I/O."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OperatorKind = Literal["operator", "kernel", "phase"]
 
 @dataclass(frozen=True)
 class SeriesEffect:
-    """What a culprit did to one series: new over old in the metric's own direction, and what that rests on.
+    """What a culprit did to one series: new over old in the metric's own direction, and the measurements behind it.
 
-    ``log_ratios`` holds ln(new/old) of each pair of measurements, and ``effect`` follows from them alone.
+    ``log_ratios`` holds ln(new/old) of each pair of measurements, and ``effect`` is computed from them alone.
     """
 
     name: str
@@ -29,7 +29,7 @@ class SeriesEffect:
 
 @dataclass(frozen=True)
 class DependencyChange:
-    """A dependency that came with another version, or was not there before (``old`` is empty), or went."""
+    """A dependency whose version changed. ``old`` is empty if it was added, ``new`` if it was removed."""
 
     name: str
     old: str
@@ -38,7 +38,7 @@ class DependencyChange:
 
 @dataclass(frozen=True)
 class OperatorCost:
-    """What one operator, kernel or phase of a step takes: its own ms a step and calls a step; None where it is not."""
+    """The cost of one operator, kernel or phase per step: its self time in ms and its calls; None if absent."""
 
     name: str
     kind: OperatorKind
@@ -50,11 +50,11 @@ class OperatorCost:
 
 @dataclass(frozen=True)
 class ProfileChange:
-    """What moved inside a step of ``probe``, by profiles of the culprit and of what was before it.
+    """What changed inside a step of ``probe``, from profiles of the culprit and of the build before it.
 
-    ``moved`` are those that changed by more than profiles of one build differ by, the largest change of time first,
-    then those that are only called more or less often. ``graph_breaks`` are the reasons of those that are new.
-    ``files`` are paths relative to ``culprits.json``, ``commands`` shell lines that look further.
+    ``moved`` are the rows that changed by more than profiles of the same build differ, the largest change of time
+    first, then those whose number of calls changed. ``graph_breaks`` are the reasons of new graph breaks. ``files``
+    are paths relative to ``culprits.json``, ``commands`` are shell commands to look further.
     """
 
     probe: str
@@ -66,13 +66,13 @@ class ProfileChange:
 
 @dataclass(frozen=True)
 class Culprit:
-    """A proven step between two neighbours: one commit, or a ``set`` of which none but the last could be measured.
+    """A proven step between two neighboring builds: one commit, or a ``set`` of which only the last could be measured.
 
-    ``commit`` is None where the set has several. ``posterior`` is how sure it is, between 0 and 1. ``effect`` is that
-    of the series which shows it best. ``author``, ``date`` (ISO 8601), ``subject`` and ``pull_request`` are the
-    commit's, and ``url`` is where it can be looked at. ``moved`` are the dependencies that changed at the same step.
-    ``inside`` is what profiles of both sides showed, where they were taken. ``builds`` counts the builds of what was
-    before it and of its own that it was proven on; None where nothing is built, or nobody says.
+    ``commit`` is None if the set has several commits. ``posterior`` is the probability of the culprit, between 0 and
+    1. ``effect`` is that on the series which shows it best. ``author``, ``date`` (ISO 8601), ``subject``,
+    ``pull_request`` and ``url`` describe the commit. ``moved`` are the dependencies that changed in the same step.
+    ``inside`` is what profiles of both sides showed, if they were taken. ``builds`` counts the builds before it and
+    of it on which it was proven; None if nothing is built, or if unknown.
     """
 
     commit: str | None
@@ -92,7 +92,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A commit that may have done it, and how likely that is."""
+    """A commit that may be the culprit, and its probability."""
 
     commit: str
     posterior: float
@@ -101,7 +101,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class SkippedCommit:
-    """A commit that could not be measured."""
+    """A commit that could not be measured, and why."""
 
     commit: str
     why: str
@@ -109,10 +109,11 @@ class SkippedCommit:
 
 @dataclass(frozen=True)
 class PairMeasurement:
-    """One pair of builds measured in turn: ln(head/base) of each series, here always positive where head is worse.
+    """One pair of builds measured in turn: ln(head/base) of each series, always positive where head is worse.
 
-    ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate``, ``verify`` or ``control``, ``seconds``
-    what it took. ``draws`` says which builds of the two it was taken of: 0 is the first, k the k-th made anew.
+    ``base`` and ``head`` are commits, ``purpose`` is ``confirm``, ``locate``, ``verify`` or ``control``, and
+    ``seconds`` is the duration. ``draws`` says which builds of the two commits were measured: 0 is the first, k the
+    k-th rebuild.
     """
 
     probe: str
@@ -126,7 +127,7 @@ class PairMeasurement:
 
 @dataclass(frozen=True)
 class MachineTime:
-    """Seconds that a machine spent."""
+    """Seconds of machine time."""
 
     measuring: float = 0.0
     building: float = 0.0
@@ -134,9 +135,9 @@ class MachineTime:
 
 @dataclass(frozen=True)
 class BuildSpread:
-    """What luck makes of a build: ``spread``, the standard deviation of ln(time) among builds of one and the same code.
+    """How much builds of the same code differ by luck: ``spread`` is the standard deviation of ln(time) between them.
 
-    ``source`` says whence that is known: ``rebuilds`` that were made here, ``history``, or what is ``expected`` of any.
+    ``source`` says how that is known: ``rebuilds`` made here, ``history``, or the value ``expected`` of any project.
     """
 
     spread: float
@@ -145,16 +146,17 @@ class BuildSpread:
 
 @dataclass(frozen=True)
 class Bisection:
-    """A whole ``culprits.json``: what a bisection between the commits ``good`` and ``bad`` came to.
+    """The contents of ``culprits.json``: the result of a bisection between the commits ``good`` and ``bad``.
 
     ``why`` is one sentence: for ``inconclusive`` what it would take to conclude, for ``not-reproduced`` what was seen
-    and which effect would have been. ``credible`` is what is left of the suspects where no one commit could be proven,
-    ``confirmed`` the effect of ``bad`` against ``good`` by series, ``moved`` what changed beside the code.
+    and which effect would have been detected. ``credible`` are the remaining suspects if no single commit could be
+    proven, ``confirmed`` is the effect of ``bad`` against ``good`` by series, ``moved`` is what changed apart from
+    the code.
 
-    ``repo`` is the repository's URL, without credentials, ``machine`` the machine in words, and ``notes`` are what a
-    reader must know beside. ``command`` is the command line that repeats all of this in a clone of the repository, in
-    its ``folder``, with the version ``torch`` in the Python that is active, where that is not part of what is built.
-    ``luck`` is what builds differ by although nothing has changed; None where nothing is built, or nobody says.
+    ``repo`` is the repository's URL, without credentials, ``machine`` a description of the machine, and ``notes`` are
+    remarks for the reader. ``command`` is the command line that repeats the bisection in a clone of the repository,
+    in its ``folder``; the active Python needs version ``torch``, unless torch is part of what is built. ``luck`` is
+    how much builds of the same code differ; None if nothing is built, or if unknown.
     """
 
     status: BisectionStatus
@@ -181,10 +183,10 @@ class Bisection:
 
 VERSION = 1
 SIZE_LIMIT = 64 * 2**20
-"""Bytes of a file that is read; 1,000 measurements of 100 series take less than 10 MiB."""
+"""Maximum size in bytes of a file that is read; 1,000 measurements of 100 series take less than 10 MiB."""
 
 QUOTE_LENGTH = 200
-"""Characters of a message that quotes what is in a file."""
+"""Maximum length of an error message that quotes a file."""
 
 CULPRITS_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError
@@ -192,25 +194,25 @@ CULPRITS_FORMAT = json_files.JsonFormat(
 
 
 def write_culprits(path: Path, location: Bisection) -> None:
-    """Write ``location`` to ``path``, whole or not at all, and make the directories that it lacks.
+    """Write ``location`` to ``path`` atomically, and create missing directories.
 
-    Raises :class:`CulpritsError` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
+    Raises :class:`CulpritsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
     """
     CULPRITS_FORMAT.write(path, culprits_json(location))
 
 
 def culprits_json(location: Bisection) -> str:
-    """The whole file: JSON with one culprit, one suspect, one measurement a line."""
+    """The contents of the file: JSON with one line per culprit, suspect and measurement."""
     return json_files.json_text({"version": VERSION, **vars(location)})
 
 
 def read_culprits(path: Path) -> Bisection:
-    """Read and check a file. Raises :class:`CulpritsError`, which says where in the file and what is wrong."""
+    """Read and validate a file. Raises :class:`CulpritsError`, which says where in the file and what is wrong."""
     return _bisection(CULPRITS_FORMAT.read(path, SIZE_LIMIT))
 
 
 def parse_culprits(name: str, text: str) -> Bisection:
-    """The same of the text of a file called ``name``."""
+    """Parse and validate the contents of a file called ``name``, like :func:`read_culprits`."""
     return _bisection(CULPRITS_FORMAT.parse(name, text.encode()))
 
 
@@ -220,13 +222,13 @@ def _bisection(members: Any) -> Bisection:
 
 
 def _culprit(item: Mapping[str, Any]) -> Culprit:
-    """Somebody else's tool may know no more of a series than its name."""
+    """Parse a culprit. Files from other tools may give only the names of its series."""
     series = [{"name": one} if isinstance(one, str) else one for one in item["series"]]
     return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])
 
 
 def check_profile_change(item: Mapping[str, Any]) -> None:
-    """Raise :class:`ValueError` where such an object does not fit the schema of the file, and say how."""
+    """Raise :class:`ValueError`, with the reason, if the object does not match the schema of a profile change."""
     from jsonschema import Draft202012Validator
 
     part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": CULPRITS_FORMAT.schema["$defs"]})

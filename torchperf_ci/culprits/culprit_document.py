@@ -1,4 +1,4 @@
-"""What is said of a bisection: the document, a job's annotations and outputs."""
+"""Present a bisection: as a document, and as annotations, summary and outputs of a job."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 
 _MOST_CULPRITS = 20
-"""Of which a document tells; the file has all of them."""
+"""Maximum number of culprits in a document; the file has all of them."""
 _MOST_ATTACHED = 20
-"""Profiles, and commands that look at them."""
+"""Maximum number of profile files, and of commands that open them."""
 _STATUS_TEXTS: Mapping[BisectionStatus, str] = {
     "not-reproduced": "not reproduced",
     "environment": "the environment changed, not the code",
@@ -73,11 +73,11 @@ _MARKS: Mapping[BisectionStatus, str] = {
     "inconclusive": "⚠️",
 }
 _SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""The same step may have said something before."""
+"""Half of the limit, because the same step may have written to the summary before."""
 
 
 def bisection_headline(bisection: Bisection) -> str:
-    """One sentence on how it ended: plain text, which holds subjects and names from outside."""
+    """The result in one sentence of plain text; subjects and names in it come from outside and are not escaped."""
     if bisection.status == "found":
         return _found_text(bisection.culprits)
     said = ": ".join(part for part in (_STATUS_TEXTS[bisection.status], bisection.why) if part)
@@ -85,12 +85,12 @@ def bisection_headline(bisection: Bisection) -> str:
 
 
 def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
-    """All there is to say.
+    """The full document about a bisection.
 
-    Commits are linked where they are on the ``server`` that shows this: a file may come from a stranger, and must not
-    lead people elsewhere.
+    Commits are linked only if they are on ``server``, which shows the document: a file may come from a stranger, and
+    must not send people elsewhere.
     """
-    why = bisection.why if bisection.culprits else ""  # else it is in the headline
+    why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
     tables = evidence_tables(bisection)
     spent = [cost(bisection), *filter(None, [build_spread(bisection)])]
     return Document(
@@ -117,7 +117,7 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
 
 
 def bisection_annotations(bisection: Bisection) -> list[Annotation]:
-    """A warning for each culprit, a notice where there is none, and one for each note."""
+    """A warning for each culprit, or a notice if there is none, and a notice for each note."""
     notices = [*([] if bisection.culprits else [bisection_headline(bisection)]), *bisection.notes]
     return [
         *(
@@ -133,9 +133,9 @@ def bisection_annotations(bisection: Bisection) -> list[Annotation]:
 
 
 def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> None:
-    """Write ``culprits.json`` to ``out``; print the document, or the file; fill summary, annotations and outputs.
+    """Write ``culprits.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
-    Raises :class:`CulpritsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
+    Raises :class:`CulpritsError` or :class:`OutputDirectoryError` if ``out`` cannot be written.
     """
     write_culprits(out, bisection)
     document = bisection_document(bisection, github_server(os.environ))
@@ -161,7 +161,7 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
 
 
 def inside_blocks(culprit: Culprit) -> list[Block]:
-    """What profiles of both sides showed, and how to look at it more closely."""
+    """What profiles of both sides showed, and how to look further."""
     if culprit.inside is None:
         return []
     table, breaks = profile_table(culprit), culprit.inside.graph_breaks
@@ -175,7 +175,7 @@ def inside_blocks(culprit: Culprit) -> list[Block]:
 
 
 def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
-    """Links to the commit and to its pull request, in a pair of brackets, where they can be trusted."""
+    """Links to the commit and its pull request, in parentheses; empty unless the URL can be trusted."""
     page = rf"({re.escape(server)}/[\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
     found = re.fullmatch(page, culprit.url or "", re.ASCII)
     if not found or found[2] != culprit.commit:
@@ -186,7 +186,7 @@ def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
 
 
 def repeat_commands(bisection: Bisection) -> list[str]:
-    """The lines for a shell that repeat a bisection; none where nobody knows them."""
+    """The shell commands that repeat a bisection; empty if they are unknown."""
     if not bisection.command:
         return []
     return in_fresh_clone(bisection.folder, (bisection.good, bisection.bad), bisection.command)
@@ -213,7 +213,7 @@ def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
 
 
 def _look_further(inside: ProfileChange) -> list[Block]:
-    """The profiles that are attached, and the commands as they are typed."""
+    """The attached profiles, and the commands that open them."""
     files = ", ".join(inside.files[:_MOST_ATTACHED])
     hidden = len(inside.files) - _MOST_ATTACHED
     more = f", and {hidden} more" if hidden > 0 else ""

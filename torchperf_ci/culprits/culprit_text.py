@@ -1,4 +1,4 @@
-"""What a bisection came to, in words and as tables: plain text, not yet made safe for Markdown or a terminal."""
+"""Describe a bisection in sentences and tables of plain text, not yet escaped for Markdown or a terminal."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 NAME_LENGTH = 120
 TEXT_LENGTH = 300
-"""Characters of a name, and of a sentence, from outside."""
+"""Maximum lengths of names, and of sentences, that come from outside."""
 _LIST_LENGTH = 2000
 _SHA_LENGTH = 10
 _SHA = re.compile(r"[0-9a-f]{40,64}")
 _DAY_LENGTH = len("2026-11-01")
 _MOST_MOVED = 10
-"""Rows of what moved inside a culprit: the largest tell, and the profiles have the rest."""
+"""Maximum rows of a table of profile changes; the largest matter most, and the profiles have the rest."""
 
 
 def culprit_name(culprit: Culprit) -> str:
-    """The commit and its subject, or how many commits it is one of."""
+    """The commit and its subject, or the range of commits that the culprit is one of."""
     if culprit.commit is None:
         ends = f"{short_sha(culprit.set[0])} to {short_sha(culprit.set[-1])}"
         return f"one of {counted(len(culprit.set), 'commit')}, {ends}"
@@ -41,7 +41,7 @@ def culprit_name(culprit: Culprit) -> str:
 
 
 def byline(culprit: Culprit) -> str:
-    """Who, when, and how sure it is."""
+    """The author, date and pull request of the culprit, and how certain it is."""
     pull_request = f"pull request {culprit.pull_request}" if culprit.pull_request else ""
     author = f"by {short(culprit.author, NAME_LENGTH)}" if culprit.author else ""
     who = (author, culprit.date[:_DAY_LENGTH], pull_request)
@@ -49,7 +49,7 @@ def byline(culprit: Culprit) -> str:
 
 
 def details(culprit: Culprit) -> list[str]:
-    """Which commits it is one of, how many builds of it were seen, and what changed with it, as far as is known."""
+    """Sentences on the commits the culprit is one of, the builds that prove it, and the dependencies that changed."""
     one_of = ", ".join(map(short_sha, culprit.set)) if culprit.commit is None else ""
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
     return [
@@ -64,20 +64,20 @@ def details(culprit: Culprit) -> list[str]:
 
 
 def largest_effect(culprit: Culprit) -> str:
-    """The effect, and the series that shows it, where one is named."""
+    """The effect, and the name of the series that shows it, if known."""
     names = [one.name for one in culprit.series if one.effect == culprit.effect][:1]
     return " ".join([effect_text(culprit.effect), *(short(one, NAME_LENGTH) for one in names)])
 
 
 def question(location: Bisection) -> str:
-    """Between which commits, of what, and on which machine."""
+    """The bisected range, the repository, and the machine."""
     of = f" of {short(location.repo, TEXT_LENGTH)}" if location.repo else ""
     on = f" on {short(location.machine, TEXT_LENGTH)}" if location.machine else ""
     return f"Between {short_sha(location.good)} and {short_sha(location.bad)}{of}{on}"
 
 
 def cost(location: Bisection) -> str:
-    """What it cost."""
+    """The runs, builds and time that the bisection took."""
     cost = f"{counted(location.runs, 'run')}, {counted(location.builds, 'build')}"
     measuring, building = location.seconds.measuring, location.seconds.building
     if not (measuring or building):
@@ -86,7 +86,7 @@ def cost(location: Bisection) -> str:
 
 
 def build_spread(location: Bisection) -> str:
-    """What builds differ by although nothing has changed, and how that is known; empty where nothing is built."""
+    """How much builds of the same code differ, and how that is known; empty if nothing is built."""
     if location.luck is None:
         return ""
     known = {
@@ -107,19 +107,19 @@ def _proven_on(before: int, own: int) -> str:
 
 
 def versions(moved: DependencyChange) -> str:
-    """``3.5.0 → 3.6.0``, with a dash where it was not there."""
+    """``3.5.0 → 3.6.0``, with a dash for a side on which it is not installed."""
     return f"{moved.old or '–'} → {moved.new or '–'}"
 
 
 def probability(posterior: float) -> str:
-    """``99.7%``, and never that something is certain or impossible."""
+    """``99.7%``, but never 0% or 100%."""
     if posterior > 0.999:
         return ">99.9%"
     return f"{posterior:.1%}" if posterior >= 0.001 else "<0.1%"
 
 
 def short_sha(commit: str) -> str:
-    """As much of a commit's name as people need; what is bisected may be versions, which differ at their ends."""
+    """The first digits of a SHA; versions are not shortened so, because they differ at their ends."""
     return commit[:_SHA_LENGTH] if _SHA.fullmatch(commit) else short(commit, NAME_LENGTH)
 
 
@@ -128,18 +128,18 @@ def _took(seconds: float) -> str:
 
 
 def effects_table(culprit: Culprit) -> Table:
-    """What the culprit did to which series; the whole effect where nobody says to which."""
+    """The culprit's effect on each series, or its overall effect if no series are named."""
     return _effects_table([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
 
 
 def profile_table(culprit: Culprit) -> Table:
-    """What moved inside a step of the probe; no rows where nobody has looked, or nothing stands out."""
+    """What changed inside a step of the probe; without rows if there are no profiles or nothing stands out."""
     rows = [_operator_row(one) for one in culprit.inside.moved] if culprit.inside else []
     return _table(("change (ms)", "ms a step", "times a step", "kind", "name"), rows, most=_MOST_MOVED)
 
 
 def result_tables(bisection: Bisection) -> list[Table]:
-    """What everybody must see beside the culprits; nothing is empty."""
+    """The tables that everybody should see along with the culprits, without empty ones."""
     confirmed = () if bisection.culprits else bisection.confirmed.items()
     ranked = sorted(bisection.credible, key=lambda suspect: suspect.posterior, reverse=True)
     suspects = [
@@ -154,7 +154,7 @@ def result_tables(bisection: Bisection) -> list[Table]:
 
 
 def evidence_tables(bisection: Bisection) -> list[Table]:
-    """What those want who ask how it is known; nothing is empty."""
+    """The tables for readers who want to check the result, without empty ones."""
     confirmed = bisection.confirmed.items() if bisection.culprits else ()
     skipped = [(short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in bisection.skipped]
     return _filled(
@@ -173,7 +173,7 @@ def _filled(*tables: Table) -> list[Table]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", most: int = MOST) -> Table:
-    """The last column holds the longest texts."""
+    """A table whose last column holds the longest texts."""
     *names, last = heads
     return Table([*map(Column, names), Column(last, "prose")], rows, title, most)
 
@@ -203,7 +203,7 @@ def _operator_row(one: OperatorCost) -> tuple[str, ...]:
 
 
 def _three_digits(number: float | None) -> str:
-    """A dash where there is no number."""
+    """The number with three significant digits; a dash for None."""
     if number is None:
         return "–"
     return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
@@ -222,5 +222,5 @@ def _measurement_row(one: PairMeasurement) -> tuple[str, ...]:
 
 
 def _build_name(commit: str, draw: int) -> str:
-    """The commit, and which of the builds of it that were made anew."""
+    """The commit, with the number of its rebuild if it is one."""
     return f"{short_sha(commit)} #{draw}" if draw else short_sha(commit)
