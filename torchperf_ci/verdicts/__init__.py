@@ -1,1 +1,1 @@
-"""``verdicts.json``, the file between stations: what it holds, how it is read, written and shown."""
+"""``verdicts.json``, which ``check`` and ``compare`` write and ``bisect`` and ``report`` read, and its presentation."""

@@ -1,7 +1,7 @@
-"""What a verdict rests on: between which commits it changed, the points of a chart, what builds differ by.
+"""The evidence of a verdict: the commits between which it changed, the points of a chart, the spread of builds.
 
-A file of verdicts may come from anywhere. It is read here, once, and only what has the form of a commit, of a time, of
-a number is taken from it.
+A verdicts file is untrusted input. It is parsed here once, and only values with the form of a commit, a time or a
+number are kept.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 _COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
 LARGEST_NUMBER = 1e15
-"""What is larger cannot be drawn."""
+"""Larger numbers are ignored, because they cannot be drawn."""
 LUCKY = 0.01
-"""What luck makes more often than that is not ruled out."""
+"""If luck alone explains a change with more than this probability, luck is not ruled out."""
 
 
 @dataclass(frozen=True)
 class RangeEnd:
-    """What was measured: a ``commit`` of the repository whose job did, with one of PyTorch; empty where nobody says.
+    """What was measured: a ``commit`` of the repository whose job ran, and the commit of PyTorch; empty if unknown.
 
-    ``timestamp`` are Unix seconds, 0 where nobody says.
+    ``timestamp`` is in Unix seconds, 0 if unknown.
     """
 
     commit: str = ""
@@ -37,7 +37,7 @@ class RangeEnd:
 
     @property
     def name(self) -> str:
-        """The commit that tells it from others."""
+        """The commit that identifies this end."""
         return self.commit or self.torch
 
 
@@ -50,26 +50,26 @@ class CommitEnds(NamedTuple):
 
 @dataclass(frozen=True)
 class CommitRange:
-    """Between which points something changed."""
+    """The last point at the old level and the first point at the new level."""
 
     last_old: RangeEnd = RangeEnd()
     first_new: RangeEnd = RangeEnd()
 
     @property
     def range(self) -> CommitEnds | None:
-        """The first of :func:`commit_ends_of`; None where no repository has any."""
+        """The first range of :func:`commit_ends_of`; None if there is none."""
         return next(iter(commit_ends_of([self])), None)
 
     @property
     def own(self) -> CommitEnds | None:
-        """That of the repository whose job measured; None where nobody knows two different ends."""
+        """The range in the repository whose job measured; None unless two different ends are known."""
         good, bad = self.last_old.commit, self.first_new.commit
         return CommitEnds(good, bad) if good and bad and good != bad else None
 
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """What one run measured, at which commit, and when (Unix seconds, 0 where nobody says)."""
+    """The value that one run measured, its commit, and its time (Unix seconds, 0 if unknown)."""
 
     value: float
     commit: str = ""
@@ -78,8 +78,11 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class BuildLuck:
-    """``tau``, the standard deviation of builds of one code, between ``low`` and ``high`` (95%), and the ``chance``
-    that luck alone makes as much as the verdict tells of."""
+    """How much builds of the same code differ, and whether that explains a verdict.
+
+    ``tau`` is the standard deviation between builds, with its 95% interval from ``low`` to ``high``. ``chance`` is
+    the probability that luck alone makes as large a change as the verdict reports.
+    """
 
     tau: float
     low: float
@@ -88,7 +91,7 @@ class BuildLuck:
 
     @property
     def is_enough(self) -> bool:
-        """Whether luck could make it."""
+        """Whether luck alone could explain the change."""
         return self.chance > LUCKY
 
     def __str__(self) -> str:
@@ -98,10 +101,11 @@ class BuildLuck:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Between which ``commits`` it changed; the ``points`` of a chart, oldest first; how many runs in a row are
-    ``failing``, up to this one; the ``batch_size`` of the pairs; and the ``luck`` of builds.
+    """The evidence of a verdict.
 
-    ``others`` are the members of the file that nothing but people and other programs ask for.
+    ``commits`` are those between which it changed, ``points`` those of a chart, oldest first. ``failing`` is the
+    number of runs in a row that failed, up to this one, ``batch_size`` that of the pairs, and ``luck`` the spread of
+    builds. ``others`` are members of the file that only people and other programs use.
     """
 
     commits: CommitRange = CommitRange()
@@ -113,7 +117,7 @@ class Evidence:
 
     @property
     def members(self) -> Mapping[str, object]:
-        """As in a file, without what nobody knows."""
+        """The members as in a file, without those that are unknown."""
         known = {
             "batch_size": self.batch_size,
             "failing": self.failing,
@@ -126,7 +130,7 @@ class Evidence:
 
 
 def evidence_of(members: Mapping[str, Any]) -> Evidence:
-    """The evidence that an object of a file holds."""
+    """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
     size = members.get("batch_size")
     known = {"last_old", "first_new", "points", "failing", "batch_size", "luck"}
@@ -145,14 +149,14 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
 
 
 def measured_commit(commit: object, torch: object, timestamp: object) -> RangeEnd:
-    """Without what has not the form of a commit, or of a time."""
+    """A range end from untrusted values; those without the form of a commit or a time are ignored."""
     return RangeEnd(_commit(commit), _commit(torch), _time(timestamp))
 
 
 def commit_ends_of(ranges: Sequence[CommitRange]) -> tuple[CommitEnds, ...]:
-    """Between which commits all of it happened: of the repository whose job measured, and then of PyTorch.
+    """The commit range that contains all ``ranges``, for the repository whose job measured and then for PyTorch.
 
-    A repository of which no two different ends are known has none.
+    A repository without two different known ends is left out.
     """
     return tuple(dict.fromkeys(_ends_by_repository(ranges)))
 
@@ -179,7 +183,7 @@ def _measured_commit(members: Any) -> RangeEnd:
 
 
 def _build_luck(members: Any) -> BuildLuck | None:
-    """None where one of its numbers is no share."""
+    """Parse the spread of builds; None unless all its numbers are between 0 and 1."""
     if not isinstance(members, Mapping):
         return None
     numbers = [members.get(name) for name in ("tau", "low", "high", "chance")]

@@ -1,7 +1,7 @@
-"""The mark of judgements, and the sentence beside it, the same in every report: how many of what, and is that enough?
+"""The sign and the headline of judgements in every report: verdict counts, and whether enough was judged.
 
-Enough is at least half of the series, and at least half of those that are times: memory that stays the same says
-nothing of speed that nobody could tell.
+Enough means at least half of all series and at least half of the latencies: memory that stays the same says nothing
+about speed that could not be judged.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
     "new": ("new", "new"),
     "not-affected": ("not affected and not measured", "not affected and not measured"),
 }
-"""What a group is called after the number of its verdicts, one and several; those that matter most come first."""
+"""How each group is called after its count, in singular and plural; the most important groups come first."""
 
 
 def group_of(verdict: Verdict) -> VerdictGroup:
-    """The one group that a verdict is in."""
+    """The group that a verdict belongs to."""
     if verdict.candidate and not verdict.is_red:
         return "candidate"
     if verdict.verdict == "noisy" or verdict.verdict == "not-comparable":  # so that mypy narrows
@@ -56,7 +56,7 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 
 
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
-    """Every group in the order of :data:`COUNTED`, in each the largest change first."""
+    """The verdicts by group, in the order of :data:`COUNTED`; the largest changes come first in each group."""
     found: dict[VerdictGroup, list[Verdict]] = {group: [] for group in COUNTED}
     for verdict in sorted(verdicts, key=_size_of_change, reverse=True):
         found[group_of(verdict)].append(verdict)
@@ -64,7 +64,7 @@ def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
 
 
 def count_verdicts(verdicts: Iterable[Verdict]) -> str:
-    """Everything counted: ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty for nothing."""
+    """The counts of all groups, ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty if all are 0."""
     found = grouped(verdicts)
     return ", ".join(
         f"{len(found[group])} {many if len(found[group]) > 1 else one}"
@@ -100,9 +100,9 @@ _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Series that were ``judged`` and that were not. In a first run all is new, which is neither.
+    """How many series were ``judged`` and ``unjudged``. New series in a first run count as neither.
 
-    What a change cannot touch is neither as well; where it touches nothing, nothing had to be judged.
+    Series that a change cannot affect count as neither, too; if it affects none, that is enough.
     """
 
     judged: int
@@ -112,7 +112,7 @@ class Coverage:
 
 
 def coverage(judgement: Judgement) -> Coverage:
-    """That of one file."""
+    """The coverage of one verdicts file."""
     verdicts = to_judge(judgement)
     judged, is_first = _judged(verdicts), is_first_run(verdicts)
     left = [one for one in verdicts if not (is_first and one.verdict == "new")]
@@ -122,24 +122,24 @@ def coverage(judgement: Judgement) -> Coverage:
 
 
 def to_judge(judgement: Judgement) -> list[Verdict]:
-    """All but what the change cannot touch."""
+    """All verdicts except on series that the change cannot affect."""
     return [one for one in judgement.verdicts if one.verdict != "not-affected"]
 
 
 def is_first_run(verdicts: Sequence[Verdict]) -> bool:
-    """Whether there is no past of anything: all is new, but for what could not be measured."""
+    """Whether no series has any history: all are new, apart from those that could not be measured."""
     words = {one.verdict for one in verdicts}
     return "new" in words and words <= {"new", "missing"}
 
 
 def is_enough(judgements: Sequence[Judgement]) -> bool:
-    """Whether each file has enough that was judged, those of a first run apart; False where nothing else is there."""
+    """Whether enough was judged in each file that is not a first run; False if all of them are."""
     known = [one for one in map(coverage, judgements) if not one.is_first]
     return bool(known) and all(one.is_enough for one in known)
 
 
 def shortfall(judgement: Judgement) -> str:
-    """In one sentence how little was judged, and why; empty where it was enough, and in a first run."""
+    """One sentence on how little was judged, and why; empty if it was enough or this is a first run."""
     found, verdicts = coverage(judgement), to_judge(judgement)
     if found.is_enough or found.is_first or not verdicts:
         return ""
@@ -157,7 +157,7 @@ def what_it_takes(judgement: Judgement) -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """By word, the most common reason."""
+    """The most common reason for each verdict that is not a judgement."""
     found = {word: Counter(one.why for one in verdicts if one.verdict == word) for word in _OPEN}
     for word, reasons in sorted(found.items(), key=lambda item: item[1].total(), reverse=True):
         if reasons:
@@ -171,11 +171,11 @@ def _judged(verdicts: Sequence[Verdict]) -> int:
 
 GREEN, LITTLE = "✅", "⚪"
 FIRST_JUDGED = "sixth"
-"""The run before which five are known, which is what the gate wants to tell noise by."""
+"""The first run that is judged: the gate estimates noise from five earlier runs."""
 
 
 def sign(judgements: Sequence[Judgement]) -> str:
-    """❌ where something is red, ⚠️ where something looks worse, ✅ where enough was judged, else ⚪."""
+    """❌ if something is red, ⚠️ if something looks worse, ✅ if enough was judged, else ⚪."""
     found = grouped(_all_verdicts(judgements))
     if found["regressed"] or found["broken"]:
         return "❌"
@@ -185,7 +185,7 @@ def sign(judgements: Sequence[Judgement]) -> str:
 
 
 def headline(judgements: Sequence[Judgement]) -> str:
-    """One sentence that counts everything; where nothing stands out, it first says that little was judged if it was."""
+    """One sentence with all counts. If nothing stands out and little was judged, it starts by saying so."""
     verdicts = _all_verdicts(judgements)
     if not verdicts:
         return "nothing was judged"
@@ -195,7 +195,7 @@ def headline(judgements: Sequence[Judgement]) -> str:
 
 
 def new_series(judgement: Judgement) -> str:
-    """The one line on series that are new beside others; empty where there are none, and where it is the headline."""
+    """A line about new series among others; empty if there are none, or if the headline says it."""
     new = [one for one in judgement.verdicts if is_only_new(one, judgement)]
     if not new or coverage(judgement).is_first:
         return ""
@@ -204,9 +204,10 @@ def new_series(judgement: Judgement) -> str:
 
 
 def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:
-    """Whether there is nothing to say of a series but that it has no past yet.
+    """Whether there is nothing to say about a series but that it has no history yet.
 
-    One that fails at once has more, and so has one that ``compare`` could not measure, since base has no such workload.
+    There is more to say of a series that fails at once, or that ``compare`` could not measure because base has no
+    such workload.
     """
     is_measured = judgement.command == "check" or (judgement.command == "compare" and verdict.new is not None)
     return is_measured and verdict.verdict == "new" and not verdict.evidence.failing

@@ -1,4 +1,4 @@
-"""Command lines that measure a series again in a fresh clone of the repository, and what they need to be there."""
+"""Commands that measure a series again in a fresh clone of the repository, and their prerequisites."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 PYTHON_OPTION = ("--python", "python")
-"""The Python that is active, for whoever pastes the line: that of the machine which measured is not theirs."""
+"""Use the Python that is active where the command is pasted, not that of the measuring machine."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
 
 def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
-    """Compare two builds by one series."""
+    """The commands that compare two builds by one series."""
     chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *again.options, *series_options(series))
     return in_fresh_clone(again.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
 
 
 def run_lines(again: RepeatOptions, series: Series) -> list[str]:
-    """Measure one series by itself, at the commit that is checked out."""
+    """The commands that measure one series at the commit that is checked out."""
     options = _without_options(again.options, ("--build", "--min-effect"))
     return in_fresh_clone(
         again.folder, (), shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)])
@@ -40,7 +40,7 @@ def run_lines(again: RepeatOptions, series: Series) -> list[str]:
 
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
-    """``command``, after what makes a fresh clone have the commits among ``builds``."""
+    """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
     commits = list(dict.fromkeys(one for one in builds if _COMMIT.fullmatch(one)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
@@ -50,13 +50,13 @@ def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str
 
 
 def series_options(series: Series) -> list[str]:
-    """The options that choose a series' case."""
+    """The options that select the case of a series."""
     given = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
     return [word for name, value in given.items() if value for word in (f"--{name}", value)]
 
 
 def _without_options(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The words less those options, with their values."""
+    """The words without the options ``flags`` and their values."""
     flag, kept = "", []
     for word in words:
         flag = word if word.startswith("--") else flag
@@ -66,7 +66,7 @@ def _without_options(words: Sequence[str], flags: Sequence[str]) -> list[str]:
 
 
 def setup_needed(torch: str) -> tuple[Piece, ...]:
-    """What has to be there for the lines to run: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
+    """The prerequisites of the commands: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
     if not torch:
         return ("in a clone of the repository",)
     version = torch.partition("+")[0]
@@ -77,24 +77,24 @@ def setup_needed(torch: str) -> tuple[Piece, ...]:
 
 
 _FILES = ("suite", "config", "wheels")
-"""Options that may be paths of this machine."""
+"""Options that may contain paths of this machine."""
 
 _CONFIG = "torchperf.yml"
-"""What says which workloads there are, where no option does."""
+"""The file that defines the workloads unless an option does."""
 
 
 class PortableOptions(NamedTuple):
-    """Words of a command line, and the folder of the clone in which they hold; empty for the clone itself."""
+    """Words of a command line, and the folder of the clone to run it in; empty for the root of the clone."""
 
     words: tuple[str, ...]
     folder: str
 
 
 def portable_options(options: Mapping[str, object], names: Sequence[str]) -> PortableOptions:
-    """Those of the options ``names`` that are given, in this order.
+    """The options ``names`` that are set, in this order, with paths that are valid in a clone.
 
-    The clone is of the repository that is measured (``repo``), if it holds all files that are named, else of the one
-    that the call was made in. Of a file that is in neither only the name is left.
+    The clone is of the measured repository (``repo``) if all named files are in it, else of the repository that the
+    command was run in. A file in neither is reduced to its name.
     """
     here, given = Path.cwd(), Path(str(options.get("repo") or "."))
     measured = _root_of_checkout(given)
@@ -133,11 +133,11 @@ def _in_clone(path: Path, home: Path, folder: Path) -> str:
 
 
 def _root_of_checkout(folder: Path) -> Path:
-    """The checkout that a folder is in, or the folder itself."""
+    """The root of the checkout that the folder is in, or the folder itself."""
     start = _absolute(folder)
     return next((one for one in (start, *start.parents) if (one / ".git").exists()), start)
 
 
 def _absolute(path: str | Path) -> Path:
-    """Without ``..``, and without following links."""
+    """The absolute path without ``..``; symbolic links are not followed."""
     return Path(os.path.abspath(path))  # noqa: PTH100

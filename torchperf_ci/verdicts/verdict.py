@@ -1,4 +1,4 @@
-"""What is said of a series, and of all series together, and its file, ``verdicts.json``."""
+"""The data classes of ``verdicts.json``, the judgement of each series and of all series together, and its I/O."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ VerdictWord = Literal[
     "not-affected",
     "unchanged",
 ]
-"""Those that people want to see first come first."""
+"""The possible verdicts, the most important first."""
 RED_WORDS: tuple[VerdictWord, ...] = ("regressed", "broken")
-"""What makes a command exit with 1."""
+"""The verdicts that make a command exit with 1."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One series judged. ``old`` and ``new`` are in the metric's unit; the rest are shares of the old value.
+    """The verdict on one series. ``old`` and ``new`` are in the metric's unit; the rest are shares of the old value.
 
-    ``noise`` is the standard deviation between runs, ``detectable`` the smallest change that would have been seen.
-    ``candidate`` says that the series looks worse, and that there is no proof yet.
+    ``noise`` is the standard deviation between runs, ``detectable`` the smallest change that would have been
+    detected. ``candidate`` means that the series looks worse, but that this is not proven yet.
     """
 
     series: Series
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def is_red(self) -> bool:
-        """Whether it makes the command exit with 1."""
+        """Whether the verdict makes the command exit with 1."""
         return self.verdict in RED_WORDS
 
 
@@ -66,12 +66,12 @@ class SuiteMean:
 
 @dataclass(frozen=True)
 class RepeatOptions:
-    """How somebody else measures the same again, in a clone of the repository.
+    """How others can repeat the measurement in a clone of the repository.
 
-    ``base`` and ``head`` are what ``compare`` takes, empty where verdicts name the commits themselves. ``options`` are
-    the other words of the command line, without those that choose a series, and without any path of the machine that
-    measured. ``folder`` is where in the clone they hold, ``torch`` the version that the Python under test had, where
-    that is not part of what is built.
+    ``base`` and ``head`` are the arguments for ``compare``; empty if the verdicts name commits themselves.
+    ``options`` are the other words of the command line, without those that select a series and without paths of the
+    measuring machine. ``folder`` is the folder of the clone to run them in. ``torch`` is the version in the Python
+    under test, unless torch is part of what is built.
     """
 
     base: str = ""
@@ -83,11 +83,11 @@ class RepeatOptions:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A whole ``verdicts.json``.
+    """The contents of ``verdicts.json``.
 
-    ``command`` is the verb that judged (``check``, ``compare``); empty where somebody else's tool did and does not say.
-    ``base`` and ``head`` say in words what was set against what. ``notes`` are what a reader must know beside: records
-    refused, a control that failed, a budget that ended. ``again`` is None where nobody else can measure it.
+    ``command`` is the command that judged (``check``, ``compare``), or empty if another tool did and does not say.
+    ``base`` and ``head`` describe the two sides. ``notes`` are remarks for the reader: refused records, a failed
+    control, an exhausted budget. ``again`` is None if others cannot repeat the measurement.
     """
 
     command: str = ""
@@ -106,7 +106,7 @@ class Judgement:
 
 VERSION = 1
 SIZE_LIMIT = 64 * 2**20
-"""Bytes of a file that is read; 10,000 series with their evidence take less than 10 MiB."""
+"""Maximum size in bytes of a file that is read; 10,000 series with their evidence take less than 10 MiB."""
 
 VERDICTS_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("verdicts.schema.json"), VERSION, VerdictsError
@@ -114,30 +114,30 @@ VERDICTS_FORMAT = json_files.JsonFormat(
 
 
 def write_verdicts(path: Path, judgement: Judgement) -> None:
-    """Write ``judgement`` to ``path``, whole or not at all, and make the directories that it lacks.
+    """Write ``judgement`` to ``path`` atomically, and create missing directories.
 
-    Raises :class:`VerdictsError` where the directory cannot be made, :class:`OutputDirectoryError` for the file.
+    Raises :class:`VerdictsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
     """
     VERDICTS_FORMAT.write(path, verdicts_json(judgement))
 
 
 def verdicts_json(judgement: Judgement) -> str:
-    """The whole file: JSON with one verdict a line. A number that is not finite becomes null."""
+    """The contents of the file: JSON with one line per verdict. Numbers that are not finite become null."""
     members = {"version": VERSION, **vars(judgement)}
     verdicts = [
         {**vars(verdict), "evidence": verdict.evidence.members} for verdict in members.pop("verdicts")
     ]
-    return json_files.json_text({**members, "verdicts": verdicts})  # the longest comes last
+    return json_files.json_text({**members, "verdicts": verdicts})  # the longest member last
 
 
 def read_verdicts(path: Path) -> Judgement:
-    """Read and check a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
+    """Read and validate a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
     members = VERDICTS_FORMAT.read(path, SIZE_LIMIT)
     verdicts = [_verdict(item) for item in members["verdicts"]]
     return replace(json_files.typed({**members, "verdicts": []}, Judgement), verdicts=verdicts)
 
 
 def _verdict(item: Mapping[str, Any]) -> Verdict:
-    """Evidence has members that nobody knows beforehand, and what is none is passed over."""
+    """Parse a verdict. Its evidence may have members unknown here; invalid evidence is ignored."""
     verdict = json_files.typed({**item, "evidence": {}}, Verdict)
     return replace(verdict, evidence=evidence_of(item.get("evidence", {})))

@@ -1,4 +1,4 @@
-"""What is said of judgements: the document, with its table and the next step; a job's annotations and outputs."""
+"""Present judgements: as a document with tables and a next step, and as annotations and outputs of a job."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _COLUMNS = (
 _CASE = ("model", "mode", "dtype", "backend", "device", "arch", "benchmark", "repo")
 _NAME_LENGTH = 120
 _SENTENCE_LENGTH = 300
-"""Characters of a name, and of a sentence, from outside."""
+"""Maximum lengths of names, and of sentences, that come from outside."""
 _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
     "regressed": "bad",
     "broken": "bad",
@@ -88,13 +88,13 @@ _OUTPUTS: Mapping[str, VerdictGroup] = {
     "improved": "improved",
     "fixed": "fixed",
 }
-"""Outputs of a job's step that count a group."""
+"""The step outputs that count a group of verdicts."""
 _SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""The same step may have said something before."""
+"""Half of the limit, because the same step may have written to the summary before."""
 
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
-    """All there is to say of one file or several."""
+    """The full document about one or more verdicts files."""
     blocks: list[Block] = [Only("page", _next_step(judgements))]
     for judgement in judgements:
         if len(judgements) > 1:
@@ -104,7 +104,7 @@ def verdicts_document(judgements: Sequence[Judgement]) -> Document:
 
 
 def verdict_annotations(judgement: Judgement) -> list[Annotation]:
-    """An error for each red series, a warning for each that looks worse, a notice for each note."""
+    """An error for each red series, a warning for each candidate, a notice for each note."""
     found = grouped(judgement.verdicts)
     return [
         *(_annotation("error", verdict) for verdict in (*found["regressed"], *found["broken"])),
@@ -114,9 +114,9 @@ def verdict_annotations(judgement: Judgement) -> list[Annotation]:
 
 
 def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
-    """Write ``verdicts.json`` to ``out``; print the document, or the file; fill summary, annotations and outputs.
+    """Write ``verdicts.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
-    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` where ``out`` cannot be written.
+    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written.
     """
     write_verdicts(out, judgement)
     document = verdicts_document([judgement])
@@ -138,13 +138,13 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
 
 
 def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    """What all series have in common beside the model, by field: said once, it need not stand in each row."""
+    """The fields, other than the model, that all series have in common; they are shown once, and not in each row."""
     found = {name: {getattr(verdict.series, name) for verdict in verdicts} for name in _CASE[1:]}
     return {name: value for name, values in found.items() if len(values) == 1 for value in values if value}
 
 
 def verdict_cells(verdict: Verdict, shared: Iterable[str]) -> tuple[str, ...]:
-    """The cells of its row; ``shared`` are the fields of the series that are said elsewhere."""
+    """The cells of the verdict's row, without the fields in ``shared``, which are shown elsewhere."""
     return (
         "candidate" if group_of(verdict) == "candidate" else verdict.verdict,
         case_text(verdict.series, shared),
@@ -157,16 +157,16 @@ def verdict_cells(verdict: Verdict, shared: Iterable[str]) -> tuple[str, ...]:
 
 
 def case_text(series: Series, shared: Iterable[str] = ()) -> str:
-    """What tells the series from the others, the metric apart, without the fields that are said elsewhere."""
+    """The fields that identify the series, without the metric and the ``shared`` fields, which are shown elsewhere."""
     parts = (getattr(series, name) for name in _CASE if name not in shared)
     return short(" ".join(part for part in parts if part), _NAME_LENGTH)
 
 
 def levels_text(verdict: Verdict) -> str:
-    """``1.21 → 1.25 ms``; one side is empty where it has no number.
+    """``1.21 → 1.25 ms``; a dash for a side without a number.
 
-    The new level is the old one times the change, where there is one: each side's own median has what the machine did
-    meanwhile in it, which pairs do not have, and two answers side by side are none.
+    If there is an effect, the new level is the old one times the effect. The median of each side also contains drift
+    of the machine, which pairs cancel, and two different answers side by side would confuse.
     """
     if verdict.old is None and verdict.new is None:
         return ""
@@ -180,7 +180,7 @@ def levels_text(verdict: Verdict) -> str:
 
 
 def difference_text(verdict: Verdict) -> str:
-    """The effect where there is one, else the plain difference of what is counted; nothing for pass and fail."""
+    """The effect, or else the difference of two counts; empty for pass and fail."""
     if verdict.effect:
         return effect_text(verdict.effect)
     if verdict.old is None or verdict.new is None or verdict.verdict in ("broken", "fixed"):
@@ -190,7 +190,7 @@ def difference_text(verdict: Verdict) -> str:
 
 
 def effect_text(effect: Effect) -> str:
-    """``+3.1% (+2.4…+3.9)``: the ratio new/old less 1, and its interval."""
+    """``+3.1% (+2.4…+3.9)``: the ratio new/old minus 1, and its interval."""
     if effect.low <= 0 and effect.high == float("inf"):
         return f"{_percent(effect.ratio)}% (no interval)"
     high = "∞" if effect.high == float("inf") else _percent(effect.high)
@@ -212,7 +212,7 @@ def _percent(ratio: float) -> str:
 
 
 def _judgement_blocks(judgement: Judgement) -> list[Block]:
-    """A page begins with what matters, a terminal ends with it: what has scrolled away is not read."""
+    """The blocks of one file. Important parts come first on a page, but last on a terminal, which scrolls."""
     groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
     loud = [verdict for group in _LOUD for verdict in groups[group]]
     quiet = [one for group in _QUIET for one in groups[group] if not is_only_new(one, judgement)]
@@ -272,7 +272,7 @@ def _annotation(level: Level, verdict: Verdict) -> Annotation:
 
 
 def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
-    """Nothing where there is nothing to do. That there is nothing to do is only said of what is green."""
+    """The recommended next step, or nothing; only if the sign is green does it say that there is nothing to do."""
     groups = grouped(verdict for judgement in judgements for verdict in judgement.verdicts)
     for group, (what, then) in _STEPS.items():
         if groups[group]:
@@ -291,7 +291,7 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
 
 
 def _commands(verdict: Verdict, again: RepeatOptions) -> list[str]:
-    """The lines that measure it again; none where nobody knows between which commits."""
+    """The commands that measure the series again; empty if the commits are unknown."""
     ends = (again.base, again.head) if again.base and again.head else verdict.evidence.commits.own
     if verdict.verdict == "broken" and not (again.base and again.head):
         return run_lines(again, verdict.series)
