@@ -1,1 +1,1 @@
-"""Issues on GitHub: one for each cause, opened once, kept up to date, closed when it is over, opened again."""
+"""Issues on GitHub: one per cause, opened once, kept up to date, closed on recovery, and reopened on a relapse."""

@@ -1,4 +1,4 @@
-"""The title and the text of an issue: its verdict and the next step, one table, a chart, and the rest folded."""
+"""The title and body of an issue: the verdict and the next step, one table, a chart, and folded details."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IssueContext:
-    """``night`` is an ISO date, ``run_url`` the page of the run that reports, ``server`` the GitHub it is on.
+    """``night`` is an ISO date, ``run_url`` the page of the reporting run, ``server`` the GitHub server it is on.
 
-    ``author_login`` is that of the culprit's author where he or she is to be told; else nobody is.
+    ``author_login`` is the login of the culprit's author if the author is to be notified, else None.
     """
 
     night: str
@@ -72,7 +72,7 @@ _MARKUP = re.compile(r"[^\w\s./+%(),…−→-]")
 
 
 def issue_title(finding: IssueFinding) -> str:
-    """At most 120 characters without markup: the numbers that matter come first, since what is too long is cut."""
+    """At most 120 characters without markup; the important numbers come first, because long titles are cut."""
     if finding.document:
         return text_of(finding.document.title)
     if finding.kind == "broken":
@@ -94,7 +94,7 @@ def _since(finding: IssueFinding) -> str:
 
 
 def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> Document:
-    """All that an issue says, and what it remembers."""
+    """The full document of an issue, with its hidden memory."""
     if finding.document:
         return Document(finding.document.title, [hidden_memory(memory), *finding.document.blocks])
     chart = clearest_chart(finding.verdicts)
@@ -116,14 +116,14 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
 
 
 _LONGEST_SENTENCE, _LONGEST_DETAIL = 300, 600
-"""Characters of a text from outside."""
+"""Maximum lengths of texts from outside."""
 _MOST_WARNINGS = 5
 _CLOSES = "This issue closes itself when the numbers are back."
 _IF_MEANT = ("If this is meant: add the label ", Code(EXPECTED_LABEL), ".")
 
 
 def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:
-    """What happened, who did it, and the next step."""
+    """What happened, which commit caused it, and the next step."""
     if finding.culprit:
         yield from _opening_of_culprit(finding, finding.culprit, context)
     elif finding.kind == "broken":
@@ -181,7 +181,7 @@ def _to_reproduce(finding: IssueFinding) -> Sequence[Block]:
 
 
 def _environment(finding: IssueFinding) -> Table:
-    """What it was measured on, as far as that is known."""
+    """The machines, repositories and commits of the measurements, as far as they are known."""
     series = [row.series for row in finding.rows]
     facts = [
         *([("machine", finding.bisection.machine)] if finding.bisection else ()),
@@ -199,7 +199,7 @@ def _environment(finding: IssueFinding) -> Table:
 
 
 def _how_bisected(bisection: Bisection) -> Folded:
-    """Everything about a bisection that is not said first."""
+    """All details of a bisection that the opening omits."""
     why = bisection.why if bisection.culprits else ""
     sentences = (question(bisection), build_spread(bisection))
     return Folded(
@@ -214,7 +214,7 @@ def _how_bisected(bisection: Bisection) -> Folded:
 
 
 def _link_to_run(context: IssueContext) -> Sequence[Block]:
-    """Where the whole of it is, of which parts may be left out here."""
+    """A link to the run, whose files are complete; the issue may omit parts."""
     run: tuple[Piece, ...] = (
         "All of it is in the files of ",
         Link("the run that reports this", context.run_url),
@@ -224,23 +224,23 @@ def _link_to_run(context: IssueContext) -> Sequence[Block]:
 
 
 BODY_LIMIT = 65_536
-"""Characters that GitHub takes; as many bytes are always fewer."""
+"""GitHub's limit in characters, applied here to bytes, of which there are never fewer."""
 
 
 def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> str:
-    """The text of an issue, without its title."""
+    """The body of an issue in Markdown."""
     return to_markdown(Document("", issue_document(finding, memory, context).blocks), BODY_LIMIT)
 
 
 _TABLE_ROOM = 1000
-"""Bytes that a table is given even where there is no room for it."""
+"""The bytes a table may always take, even if the body is full."""
 _CUT_NOTE = "\n\n…and what else stood here had no room any more.\n"
 
 
 def renewed_body(text: str, memory: IssueMemory) -> str:
-    """``text``, which people may have edited, with the memory and the table of now.
+    """``text``, which people may have edited, with its memory and its table updated.
 
-    Where a marker is gone, the memory is put first and the table, if there are rows, appended.
+    If a marker was removed, the memory is put first, and the table, if it has rows, last.
     """
     text = _with_memory(text, memory)
     if memory.rows:
@@ -258,13 +258,13 @@ def _with_memory(text: str, memory: IssueMemory) -> str:
 
 
 def _around_table(text: str) -> tuple[str, str]:
-    """What stands before the table, and behind it."""
+    """The text before the table, and the text after it."""
     if table := TABLE_MARKERS.search(text):
         return text[: table.start()], text[table.end() :]
     return f"{text.rstrip()}\n\n", "\n"
 
 
 def _cut_to_fit(text: str) -> str:
-    """As much of the beginning, where the memory is, as there is room for."""
+    """The beginning of the text, which contains the memory, up to the limit."""
     room = BODY_LIMIT - size(_CUT_NOTE)
     return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") + _CUT_NOTE

@@ -1,4 +1,4 @@
-"""What an action says: the comment under an issue, which everybody who follows it is notified of, and its new text."""
+"""The new body of an issue for each action, and the comment that notifies its followers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IssueText:
-    """``title`` is empty where the issue keeps its own, ``comment`` where nobody needs to be notified."""
+    """``title`` is empty if the issue keeps its title, ``comment`` if nobody needs to be notified."""
 
     body: str
     title: str = ""
@@ -37,7 +37,7 @@ class IssueText:
 
 
 def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
-    """What to write."""
+    """The text to write for an action."""
     if action.what in ("open", "locate"):
         (finding, *_) = action.findings
         comment = located_comment(finding, context) if action.what == "locate" else ""
@@ -74,20 +74,20 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
 
 
 def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
-    """More series show the same."""
+    """Report that more series show the same change."""
     seen = Paragraph((f"Also seen in the night of {context.night}: ", Bold(what_got_worse(rows))))
     return _comment([seen, series_table(largest_first(rows), _MOST_ROWS)])
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
-    """The commit is known now."""
+    """Report that the responsible commit is now known."""
     who = _culprit_words(finding.culprit, context) if finding.culprit else ("see above",)
     renewed = ". The text above is rewritten with what is known now."
     return _comment([Paragraph(("The commit is found: ", *who, renewed))])
 
 
 def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context: IssueContext) -> str:
-    """Everything was back for some nights, which the memory has; ``now`` are the levels of tonight."""
+    """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
     nights = f"{len(memory.recovered)} nights in a row" if len(memory.recovered) > 1 else "the last night"
     what = "It passed again" if memory.kind == "broken" else "Back where it was"
     closed = "so this is closed. Should it come back, this is opened again."
@@ -98,7 +98,7 @@ def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context:
 def relapsed_comment(
     memory: IssueMemory, now: Mapping[Series, float], finding: IssueFinding | None, context: IssueContext
 ) -> str:
-    """It is there again; ``finding`` is tonight's, which may name another culprit."""
+    """Report that the change is back; ``finding`` is tonight's, which may name another culprit."""
     if finding and finding.document:
         return _comment([Paragraph(f"Again: {finding.why}. The text above is renewed.")])
     what = "It fails again" if memory.kind == "broken" else "It is back"
@@ -110,7 +110,7 @@ def relapsed_comment(
 
 
 def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
-    """Somebody has given it the label that says that it is meant."""
+    """Confirm that the change was accepted by label."""
     models = {row.series.model for row in memory.rows}
     benchmarks = f" ({len(models)} benchmarks)" if len(models) > 1 else ""
     reason = f"Accepted: {what_got_worse(memory.rows)}"
@@ -123,12 +123,12 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
 
 
 def duplicate_comment(number: int) -> str:
-    """Another issue is of the same."""
+    """Text of the comment on an issue that duplicates another one."""
     return f"The same as #{number}, which stays.\n"
 
 
 _MOST_ROWS = 20
-"""Rows of a table in a comment; the issue has all of them."""
+"""Maximum rows of a table in a comment; the issue has all of them."""
 
 
 def _comment(blocks: Iterable[Block]) -> str:

@@ -1,4 +1,4 @@
-"""What a night found that issues are about: one finding for each cause, from verdicts and bisections."""
+"""Turn verdicts and bisections of a night into findings, one for each cause that deserves an issue."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IssueFinding:
-    """What one issue would be about. ``fingerprint`` is of the cause, never of the run that found it.
+    """The subject of one issue. ``fingerprint`` identifies the cause, independent of the run that found it.
 
-    ``why`` says in one sentence why no commit is named, or what is broken. ``again`` is how its series are measured
-    again, where the file of their verdicts says so, and ``warnings`` are what was wrong while they were measured.
-    ``document`` is what the issue says, where that is not told from the rest.
+    ``why`` says in one sentence why no commit is named, or what is broken. ``again`` says how to measure its series
+    again, if the verdicts file does. ``warnings`` report disturbances of the measurement. ``document`` is the text of
+    the issue, if it is not composed from the other fields.
     """
 
     kind: IssueKind
@@ -45,16 +45,16 @@ class IssueFinding:
 
     @property
     def size(self) -> float:
-        """That of its largest change."""
+        """The size of its largest change."""
         return max((row.size for row in self.rows), default=0.0)
 
 
 FINGERPRINT_LENGTH = 16
-"""Hexadecimal digits: two of a million causes share a name once in ten million projects."""
+"""Hexadecimal digits; the probability of any collision among a million causes is 3e-8."""
 
 
 def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
-    """16 hexadecimal digits that are equal for the same cause, and hardly for another one."""
+    """16 hexadecimal digits that identify a cause."""
     named = "\0".join((kind, *parts)).encode("utf-8", "replace")
     return hashlib.sha256(named).hexdigest()[:FINGERPRINT_LENGTH]
 
@@ -62,11 +62,11 @@ def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
 def findings_of(
     judgements: Sequence[Judgement], bisections: Sequence[Bisection], night: str, broken_nights: int
 ) -> list[IssueFinding]:
-    """What there is to open issues about, the largest effect first and what is broken last.
+    """The findings of a night, the largest effect first and broken benchmarks last.
 
-    Each regressed series is in the findings of the culprits that are proven to have changed it; else in that of the one
-    culprit in its range; else in the one that has no culprit. A candidate is in those of the culprits that are proven
-    to have changed it, or in none. What has failed for ``broken_nights`` runs in a row is a finding of its own kind.
+    A regressed series belongs to the culprits proven to have changed it, else to the only culprit in its range, else
+    to a finding without a culprit. A candidate belongs to the culprits proven to have changed it, or to no finding.
+    Benchmarks that failed in ``broken_nights`` runs in a row are findings of their own kind.
     """
     worse = _worse(judgements)
     slow = _culprit_findings(worse, bisections, night)
@@ -79,14 +79,14 @@ def findings_of(
 
 
 def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
-    """What regressed or looks worse, one verdict for each series: several files may judge the same."""
+    """Regressions and candidates, one verdict per series, because several files may judge the same series."""
     verdicts = (verdict for judgement in judgements for verdict in judgement.verdicts)
     worse = [verdict for verdict in verdicts if verdict.verdict == "regressed" or verdict.candidate]
     return list({verdict.series: verdict for verdict in reversed(worse)}.values())[::-1]
 
 
 def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement]) -> IssueFinding:
-    """With what the files of its verdicts say of all their series."""
+    """The finding with the repeat options and warnings from the files of its verdicts."""
     series = {verdict.series for verdict in finding.verdicts}
     files = [file for file in judgements if any(verdict.series in series for verdict in file.verdicts)]
     notes = [
@@ -103,7 +103,7 @@ def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement])
 def _culprit_findings(
     worse: Sequence[Verdict], bisections: Sequence[Bisection], night: str
 ) -> list[IssueFinding]:
-    """A finding for each culprit, whichever machines proved it; the clearest of them stands for it."""
+    """One finding per culprit, whichever machines proved it, presented by the clearest of them."""
     by_fingerprint: dict[str, IssueFinding] = {}
     for bisection in bisections:
         for culprit in bisection.culprits:
@@ -148,12 +148,12 @@ def _culprit_finding(
 
 
 def _seen_row(verdict: Verdict, night: str) -> IssueRow:
-    """What history shows."""
+    """The row of a verdict, with numbers from history."""
     return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night)
 
 
 def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:
-    """Both as one, of which the larger effect tells; a row that is proven goes before one that is not."""
+    """The two findings as one, presented by the larger effect; proven rows replace unproven ones."""
     first, second = sorted((one, other), key=_proven_size, reverse=True)
     rows = {row.series: row for row in sorted((*second.rows, *first.rows), key=lambda row: row.proven)}
     verdicts = {verdict.series: verdict for verdict in (*second.verdicts, *first.verdicts)}
@@ -167,7 +167,7 @@ def _proven_size(finding: IssueFinding) -> float:
 def _names_series(
     culprit: Culprit, verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]
 ) -> bool:
-    """Whether a culprit names a series: on its own machine, or, if it regressed, on one that nobody bisected on."""
+    """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection."""
     name = _bisected_name(verdict.series)
     if all(change.name != name for change in culprit.series):
         return False
@@ -177,7 +177,7 @@ def _names_series(
 
 
 def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
-    """Whether a proven verdict that no culprit names can only be the work of the one culprit that its range has."""
+    """Whether a regression that no culprit names can only be due to the one culprit in its range."""
     if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
         return False
     named = {change.name for one in bisections for culprit in one.culprits for change in culprit.series}
@@ -187,7 +187,7 @@ def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: S
 def _rows_of_change(
     change: SeriesEffect, here: Sequence[Verdict], alike: Series | None, bisection: Bisection, night: str
 ) -> Iterator[IssueRow]:
-    """The rows whose effect is that of the pairs: those ``here``, on the machine that bisected, and no other.
+    """The rows with the effect from pairs: those ``here``, on the machine that bisected, and no others.
 
     ``alike`` is any series of the same culprit.
     """
@@ -200,7 +200,7 @@ def _rows_of_change(
 
 
 def _bisected_name(series: Series) -> str:
-    """What a bisection calls a series: the ratio to an anchor is measured as the latency that it moves with."""
+    """The name of the series in a bisection, which measures the ratio to an anchor as the underlying latency."""
     return str(replace(series, metric=bisected_as(series.metric) or series.metric))
 
 
@@ -209,7 +209,7 @@ _CASE_FIELDS = ("mode", "dtype", "backend", "device")
 
 
 def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Series:
-    """A series of which tonight's files have no verdict, out of its name; ``alike`` is one of the same culprit."""
+    """Parse the name of a series without a verdict tonight; ``alike`` is a series of the same culprit."""
     parts = _SERIES_NAME.fullmatch(name)
     words = parts["case"].split(" ") if parts else []
     machine = _MACHINE_WORDS.fullmatch(bisection.machine)
@@ -227,7 +227,7 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 
 
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
-    """The bisection of just the range of a verdict, in either repository, on its kind of machine."""
+    """The bisection of exactly the verdict's range, in either repository, on its kind of machine."""
     ranges = commit_ends_of([verdict.evidence.commits])
     fitting = (one for one in bisections if (one.good, one.bad) in ranges)
     return next((one for one in fitting if _ran_on_machine_of(one, verdict.series)), None)
@@ -237,7 +237,7 @@ _MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
 
 
 def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
-    """Whether the bisection ran on the kind of machine that a series is of; True where it does not say which."""
+    """Whether the bisection ran on the series' kind of machine; True if the bisection does not name its machine."""
     machine = _MACHINE_WORDS.fullmatch(bisection.machine)
     return machine is None or (machine["arch"], machine["device"]) == (series.arch, series.device)
 
@@ -245,7 +245,7 @@ def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
 def _unlocated_findings(
     regressed: Iterable[Verdict], bisections: Sequence[Bisection], night: str
 ) -> list[IssueFinding]:
-    """What no culprit explains, one finding for each range of commits on each kind of machine."""
+    """Regressions without a culprit, one finding per commit range and kind of machine."""
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
         series, commits = verdict.series, verdict.evidence.commits
@@ -276,13 +276,13 @@ def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
 
 
 def _luck(verdicts: Iterable[Verdict]) -> str:
-    """That it may be chance; empty where of any series that is not so, or not known."""
+    """A sentence that the change may be build luck; empty unless that is known for every series."""
     lucks = [verdict.evidence.luck for verdict in verdicts]
     return f"{str(lucks[0]).capitalize()}." if all(luck and luck.is_enough for luck in lucks) else ""
 
 
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
-    """The benchmarks that have failed for so many nights, each with all that it was run as."""
+    """The benchmarks that have failed in at least ``nights`` runs in a row, each with all its variants."""
     groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
     for verdict in (verdict for judgement in judgements for verdict in judgement.verdicts):
         if verdict.evidence.failing >= max(nights, 1):

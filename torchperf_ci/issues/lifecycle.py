@@ -1,4 +1,4 @@
-"""From tonight's findings and the issues that there are to what is to be done with them. Pure."""
+"""Plan what to do with the issues, given tonight's findings and the existing issues. Pure functions."""
 
 from __future__ import annotations
 
@@ -33,17 +33,26 @@ if TYPE_CHECKING:
 
 
 ActionKind = Literal["open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "remember"]
-"""A new issue; new evidence; a culprit for one that had none; a relapse; all is back; it is meant to be so; the same as
-another issue; nothing that people need to be told."""
+"""What to do with an issue.
+
+- ``open``: open a new issue
+- ``extend``: add new evidence
+- ``locate``: name the culprit of a regression that had none
+- ``reopen``: the change is back
+- ``recover``: close it, everything has recovered
+- ``accept``: close it, people have accepted the change
+- ``duplicate``: close it, another issue reports the same
+- ``remember``: update it without notifying anybody
+"""
 
 
 @dataclass(frozen=True)
 class IssueAction:
-    """What is to be done with ``issue``, or with a new one, which then remembers ``memory``.
+    """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
-    ``findings`` are tonight's that belong to it, the most telling first, ``rows`` those that it did not have before,
-    and ``verdicts`` tonight's of its series. ``other`` is the issue that says the same, ``over`` how it is known that
-    what the issue is about is over.
+    ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows, and
+    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates, and ``over`` says how it
+    is known that the cause is over.
     """
 
     what: ActionKind
@@ -58,10 +67,10 @@ class IssueAction:
 
 @dataclass(frozen=True)
 class IssuePlan:
-    """All that is to be done tonight, new regressions first.
+    """All actions of tonight, new regressions first.
 
-    ``about`` are the issues that tonight's findings belong to, ``left_over`` the findings that there is no room for,
-    and ``settled`` those of which people have decided, each with the issue in which they did.
+    ``about`` are the issues that tonight's findings belong to, ``left_over`` the findings beyond the nightly limit,
+    and ``settled`` those that people have decided on, each with the issue in which they did.
     """
 
     actions: tuple[IssueAction, ...] = ()
@@ -77,10 +86,11 @@ def plan_actions(
     rules: IssueRules,
     over: Mapping[str, Words] = MappingProxyType({}),
 ) -> IssuePlan:
-    """What to do. The same night again, after all of it was done, is nothing to do.
+    """Plan the actions. Planning the same night again, after all of them were done, yields none.
 
-    ``findings`` come with the largest effect first, ``known`` by number: of those that tell of the same cause the
-    oldest open one is kept. ``over`` says, by fingerprint, of causes without series how it is known that they are over.
+    ``findings`` are sorted by effect, largest first, ``known`` by number; of several issues about one cause, the
+    oldest open one is kept. ``over`` maps the fingerprints of causes without series that are over to a text that says
+    how this is known.
     """
     tonight = _by_series(verdicts)
     issues = [issue for issue in known if issue.memory.kind in rules.kinds]
@@ -109,7 +119,7 @@ def _by_series(verdicts: Iterable[Verdict]) -> Mapping[Series, Sequence[Verdict]
 
 
 def _with_new_memories(issues: Iterable[TrackedIssue], actions: Iterable[IssueAction]) -> list[TrackedIssue]:
-    """The issues as they will be."""
+    """The issues as they will be after the actions."""
     memories = {action.issue.number: action.memory for action in actions if action.issue}
     return [replace(issue, memory=memories.get(issue.number, issue.memory)) for issue in issues]
 
@@ -124,12 +134,12 @@ def _opened_on(night: str, issues: Iterable[TrackedIssue]) -> int:
 
 
 def _open(finding: IssueFinding, rules: IssueRules) -> IssueAction:
-    """A new issue."""
+    """Open a new issue."""
     return IssueAction("open", _storable(remember_finding(None, finding, rules.night)), findings=(finding,))
 
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:
-    """Somebody who may has said that it is meant to be so: the level of tonight, or the last one known, is."""
+    """Accept the change, as people asked by label: tonight's level, or the last known one, becomes the norm."""
     rows = tuple(_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
     memory = replace(issue.memory, rows=rows, recovered=(), accepted=True)
     return IssueAction("accept", _storable(memory), issue)
@@ -143,9 +153,9 @@ def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
 def _duplicates(
     issues: Iterable[TrackedIssue], matches: Sequence[IssueMatch], night: str
 ) -> Iterator[IssueAction]:
-    """Open issues without a culprit, all of whose series are explained by one that is told in another issue.
+    """Open issues without a culprit whose series are all explained by a culprit in another issue.
 
-    Those that have told something tonight wait for the next night: the same night again must find nothing to do.
+    Issues that were updated tonight wait for the next night, so that repeating a night finds nothing to do.
     """
     matched = {match.issue.number for match in matches if match.issue}
     culprits = [match for match in matches if match.word == "known" and match.finding.kind == "culprit"]
@@ -175,7 +185,7 @@ def _updates(
 
 
 def _apart(actions: Iterable[IssueAction], issues: Iterable[TrackedIssue]) -> list[IssueAction]:
-    """An issue that is opened again leaves those of its causes behind that others have taken over meanwhile."""
+    """Remove from reopened issues the fingerprints that other open issues have taken over in the meantime."""
     taken = {name for issue in issues if issue.is_open for name in issue.memory.fingerprints}
     apart = []
     for action in actions:
@@ -194,10 +204,10 @@ def _update(
     rules: IssueRules,
     over: Mapping[str, Words],
 ) -> IssueAction | None:
-    """What tonight means for an issue that nobody has accepted; ``findings`` are those that belong to it."""
+    """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
     if rules.night < max((before.reported, *before.recovered)) or (is_over(issue, rules) and not findings):
-        return None  # a night that is told again after later ones says nothing new
+        return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda finding: finding.kind != "culprit"))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
     why_over = next((over[name] for name in memory.fingerprints if name in over), "")
@@ -224,9 +234,10 @@ def _action_kind(
 
 
 def _all_back(memory: IssueMemory) -> bool:
-    """Whether each row was back when it was last measured; one without levels counts where none has any.
+    """Whether each row had recovered when it was last measured; rows without levels count only if no row has levels.
 
-    An earlier version has judged throughputs beside their latencies: no verdict says any more that they are back.
+    Throughputs that restate a latency are ignored: an earlier version judged both, and now no verdict can say that
+    such a row has recovered.
     """
     again = restating(row.series for row in memory.rows)
     rows = [row for row in memory.rows if row.series not in again]
@@ -237,7 +248,7 @@ def _all_back(memory: IssueMemory) -> bool:
 def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
-    """With tonight among the nights on which all that was measured was back, or without any."""
+    """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
@@ -249,12 +260,12 @@ def _with_recovery(
 
 
 def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:
-    """The last night on which a row was seen regressed is no night at all where it was back since."""
+    """The row with the last night on which it was regressed, which is cleared when it recovers."""
     return row if back is None else replace(row, night="" if back else night)
 
 
 def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night: str) -> IssueMemory:
-    """With what tonight adds; what is proven stays so, and as much as an issue can hold is remembered."""
+    """The memory with tonight's findings added, as far as it fits; a proven culprit stays proven."""
     known = memory
     for finding in findings:
         kind = "culprit" if "culprit" in (known.kind, finding.kind) else finding.kind
@@ -263,14 +274,14 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
 
 
 def _storable(memory: IssueMemory) -> IssueMemory:
-    """As it will be read again: what an issue has no room for would be news every night."""
+    """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
     return recall(embed(memory)) or memory
 
 
 def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: str) -> IssueMemory:
-    """What is remembered of a finding beside what was known; ``None`` where nothing was, and the issue is new.
+    """The memory with a finding added; ``None`` is the memory of a new issue.
 
-    A row that is known keeps its numbers, which are the evidence of its first night, until pairs have proven them.
+    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones.
     """
     if memory is None:
         return IssueMemory(finding.kind, (finding.fingerprint,), _last_of_each(finding.rows), night, night)

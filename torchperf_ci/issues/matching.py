@@ -1,4 +1,4 @@
-"""Which issue a finding belongs to, and whether a series is back where it was. Pure."""
+"""Match findings to issues, and decide whether a series has recovered. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ class IssueRules:
 
 
 QUARTER = 0.25
-"""The share of a change that may be left where it is called back."""
+"""The largest share of a change that may remain for a series to count as recovered."""
 HALF = 0.5
-"""The share of a change from which on it is there, or there again."""
+"""The smallest share of a change for which it counts as still there, or there again."""
 NOISES = 2.0
-"""Standard deviations between runs that a level may lie off."""
+"""The number of standard deviations between runs by which a level may be off."""
 MIN_LOG_EFFECT = log(1 + MIN_EFFECT)
-"""The smallest change beyond an accepted level that is news: ln of the default policy's 3%."""
+"""The smallest change beyond an accepted level that is reported: ln of 1 plus the default policy's 3%."""
 _SILENT = ("not-comparable", "missing", "not-affected")
 """Verdicts that say nothing about a level."""
 
 
 def has_levels(row: IssueRow) -> bool:
-    """Whether a row says from where to where it went."""
+    """Whether a row has an old and a new level that differ."""
     return row.old is not None and row.new is not None and row.old != row.new
 
 
 def share_left(row: IssueRow, now: float) -> float | None:
-    """How much of the row's change is there at the level ``now``: 0 at the old level, 1 at the regressed one.
+    """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
 
-    Measured in logarithms, and along a line where a level is 0 or less, as counts may be. None where the row has no two
-    levels.
+    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless the row has two
+    different levels.
     """
     if row.old is None or row.new is None or row.old == row.new:
         return None
@@ -61,20 +61,20 @@ def share_left(row: IssueRow, now: float) -> float | None:
 
 
 def is_back(row: IssueRow, verdicts: Iterable[Verdict]) -> bool | None:
-    """Whether the change is gone, by all of tonight's verdicts of the series; None where they say nothing about that.
+    """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
-    Gone is what leaves at most a quarter of the change, or at most what noise explains, and always less than half.
+    It has if at most a quarter of the change remains, or no more than noise explains, and always less than half.
     """
     return _all_known(_slow_is_back(row, verdict) for verdict in verdicts)
 
 
 def passes_again(verdicts: Iterable[Verdict]) -> bool | None:
-    """Whether a case that failed passes again, by all of tonight's verdicts; None where they do not say."""
+    """Whether a case that failed passes again, by all of tonight's verdicts; None if they do not say."""
     return _all_known(map(_verdict_passes, verdicts))
 
 
 def is_there(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether tonight's regression is that of the row again: at least half of the way to its regressed level."""
+    """Whether tonight's regression is the row's: at least half of the way to its regressed level."""
     if not verdict.is_red:
         return False
     now = newest_level(verdict)
@@ -88,9 +88,10 @@ def is_there(row: IssueRow, verdict: Verdict) -> bool:
 
 
 def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether tonight's regression goes further than the row's new level, which somebody lives with.
+    """Whether tonight's regression goes beyond the row's new level, which was accepted.
 
-    Further by more than half of that change or 3%, whichever is less, and by more than noise explains.
+    It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
+    is less.
     """
     now = newest_level(verdict)
     share = share_left(row, now) if now is not None else None
@@ -108,7 +109,7 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.verdict in _SILENT or now is None:
         return None
     share = share_left(row, now)
-    if share is None:  # only a step back can be told
+    if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
 
@@ -127,25 +128,31 @@ def _all_known(answers: Iterable[bool | None]) -> bool | None:
 
 
 def _noise(row: IssueRow, verdict: Verdict) -> float:
-    """The standard deviation between runs as a share of the row's change."""
+    """The standard deviation between runs, relative to the row's change."""
     size = _size(row)
     return (verdict.noise or 0.0) / size if size else 0.0
 
 
 def _size(row: IssueRow) -> float | None:
-    """|ln(new/old)|; None where there are no such logarithms."""
+    """|ln(new/old)|; None unless both levels are positive and differ."""
     if row.old is None or row.new is None or min(row.old, row.new) <= 0 or row.old == row.new:
         return None
     return abs(log(row.new / row.old))
 
 
 MatchWord = Literal["new", "known", "relapsed", "settled"]
-"""No issue yet; an open one; a closed one that is open again; one of which people have decided."""
+"""How a finding relates to the existing issues.
+
+- ``new``: there is no issue yet
+- ``known``: it belongs to an open issue
+- ``relapsed``: it belongs to an issue that was closed after a recovery
+- ``settled``: people have decided on it, by accepting or closing the issue
+"""
 
 
 @dataclass(frozen=True)
 class IssueMatch:
-    """Where a finding belongs; ``finding`` is as much of it as does."""
+    """The issue that a finding belongs to; ``finding`` is reduced to the rows that belong there."""
 
     word: MatchWord
     finding: IssueFinding
@@ -153,10 +160,11 @@ class IssueMatch:
 
 
 def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> IssueMatch:
-    """The issue of a finding, if one has it: by its fingerprint, else by its series, open ones first.
+    """Match a finding to its issue, by its fingerprint, else by its series, preferring open issues.
 
-    A proven culprit has an issue of its own, which may be that of a regression that was not located before. What
-    somebody has accepted, or closed with their own hands, is left to them up to the level that they saw.
+    A proven culprit has its own issue, which may be that of a regression whose commit was not known before.
+    Regressions that people have accepted, or whose issue they have closed by hand, are left to them up to the level
+    they saw.
     """
     same = [issue for issue in issues if finding.fingerprint in issue.memory.fingerprints]
     is_named = finding.kind in NAMED_KINDS
@@ -176,19 +184,19 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     for issue in over:
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
-        if issue in same and not finding.verdicts:  # an old bisection, and nothing is slow tonight
+        if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
             return IssueMatch("settled", finding, issue)
     return IssueMatch("new", finding)
 
 
 def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """Whether it is closed, and everything was back for as many nights as it takes; else somebody has closed it."""
+    """Whether the issue was closed because everything had recovered for enough nights, and not by a person."""
     memory = issue.memory
     return not (issue.is_open or memory.accepted) and len(memory.recovered) >= rules.recovered_nights
 
 
 def _was_over(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """:func:`is_over` before tonight, so that tonight is told again as it was told first."""
+    """:func:`is_over` as it was before tonight, so that repeating a night gives the same result."""
     nights = tuple(night for night in issue.memory.recovered if night < rules.night)
     return is_over(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
 
@@ -203,7 +211,7 @@ def series_of(rows: Iterable[IssueRow]) -> set[Series]:
 
 
 def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
-    """Open issues that have series of the finding already, the one with the most of them first."""
+    """Open issues that already have some of the finding's series, the one with the most first."""
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
     shared = {
@@ -220,7 +228,7 @@ def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[Trac
 def _less_held_elsewhere(
     finding: IssueFinding, mine: TrackedIssue, issues: Iterable[TrackedIssue]
 ) -> IssueFinding:
-    """A finding that is not proven, without the rows that other open issues have."""
+    """An unlocated finding without the rows that other open issues have; other findings are unchanged."""
     if finding.kind != "unlocated":
         return finding
     others = [issue.memory.rows for issue in issues if _is_live(issue) and issue is not mine]
@@ -229,7 +237,7 @@ def _less_held_elsewhere(
 
 
 def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) -> tuple[IssueRow, ...]:
-    """The rows of the finding that are none of the issue's, or go further than it, or are ``held`` by another one."""
+    """The rows of the finding that are not in the issue, or go beyond it, or are ``held`` by another issue."""
     same = finding.fingerprint in issue.memory.fingerprints
     if finding.kind in NAMED_KINDS:
         return ()

@@ -1,7 +1,6 @@
-"""What an issue remembers of earlier nights, as JSON in a hidden line of its text.
+"""What an issue remembers of earlier nights, stored as JSON in a hidden line of its body.
 
-What is read back was open to everybody who may edit the issue: only what ``memory.schema.json`` allows is taken for
-ours.
+Everybody who may edit the issue can change it, so only what conforms to ``memory.schema.json`` is accepted.
 """
 
 from __future__ import annotations
@@ -27,18 +26,24 @@ if TYPE_CHECKING:
 
 
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
-"""A proven commit; a regression without one; a benchmark that fails night after night; what found no room, in issues
-that an earlier version has opened; a nightly that did not run."""
+"""The subject of an issue.
+
+- ``culprit``: a proven commit
+- ``unlocated``: a regression without one
+- ``broken``: a benchmark that fails night after night
+- ``digest``: findings beyond the nightly limit, in issues from an earlier version
+- ``nightly``: a nightly run that did not happen
+"""
 NAMED_KINDS: tuple[IssueKind, ...] = ("broken", "nightly")
-"""Those that an issue is found by the fingerprint of alone, whatever series it has."""
+"""The kinds that are matched by fingerprint alone, regardless of series."""
 
 
 @dataclass(frozen=True)
 class IssueRow:
     """One series of an issue. ``old`` and ``new`` are levels in the metric's unit, ``effect`` is new over old.
 
-    ``night`` (ISO date) is the last one on which it was seen so. ``proven`` says that the effect is that of pairs of
-    the culprit and its parent; else it is what history shows.
+    ``night`` (ISO date) is the last night on which it was seen regressed. ``proven`` means that the effect was
+    measured in pairs of the culprit and its parent; otherwise it comes from history.
     """
 
     series: Series
@@ -50,18 +55,18 @@ class IssueRow:
 
     @property
     def size(self) -> float:
-        """How much changed: the absolute logarithm of the ratio; 0 where there is none."""
+        """The size of the change: the absolute logarithm of the ratio, 0 without an effect."""
         ratio = self.effect.ratio if self.effect else 1.0
         return abs(log(ratio)) if 0 < ratio < inf else inf
 
 
 @dataclass(frozen=True)
 class IssueMemory:
-    """What it is about, and since when.
+    """The subject of an issue and its history.
 
-    ``fingerprints`` are those of all findings that it was about, ``opened`` and ``reported`` the first and the last
-    night (ISO dates) that it tells of, ``recovered`` the nights in a row on which everything was back, ``accepted``
-    that somebody who may has said that it is meant to be so.
+    ``fingerprints`` are those of all its findings, ``opened`` and ``reported`` the first and the last night (ISO
+    dates) it reports on, and ``recovered`` the latest nights in a row on which everything had recovered. ``accepted``
+    means that an authorized person has accepted the change.
     """
 
     kind: IssueKind
@@ -74,37 +79,39 @@ class IssueMemory:
 
 
 MEMORY_ROOM = 30_000
-"""Bytes that it may take of an issue's 65,536: some 200 rows. Of more, those with the largest effects are kept."""
+"""Maximum bytes of the memory, of an issue's 65,536: some 200 rows. Rows with the largest effects are kept."""
 MEMORY_MARKER = re.compile(r"^<!-- torchperf:memory (\{[^\r\n]*?\}) -->(?=\r?$)", re.MULTILINE)
 
 
 def hidden_memory(memory: IssueMemory) -> Hidden:
-    """The memory as a part of an issue's document."""
+    """The memory as a hidden part of the issue's document."""
     rows = sorted(map(_rounded_row, memory.rows), key=attrgetter("size"), reverse=True)
     ranked = replace(memory, rows=tuple(rows))
     return Hidden(fitted(partial(_hidden_text, ranked), MEMORY_ROOM, len(rows)) or _hidden_text(ranked, 0))
 
 
 def embed(memory: IssueMemory) -> str:
-    """The line of Markdown that holds the memory, and shows nothing."""
+    """The invisible line of Markdown that contains the memory."""
     return f"<!-- {hidden_memory(memory).text} -->"
 
 
 def recall(body: str) -> IssueMemory | None:
-    """The memory in an issue's body; None where there is not exactly one, or it is none of ours."""
+    """The memory in an issue's body; None unless there is exactly one and it is valid."""
     found = MEMORY_MARKER.findall(body)
     if len(found) != 1:
         return None
     try:
         members = json.loads(found[0], parse_constant=_refuse_constant)
-        json.dumps(members, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(
+            members, ensure_ascii=False
+        ).encode()  # fails for a lone surrogate, which is not valid text
         return _memory_from_json(members)
     except (ValueError, IndexError, RecursionError):
         return None
 
 
 _ESCAPED = {"--": r"\u002d\u002d", "<": r"\u003c", ">": r"\u003e", "@": r"\u0040", "#": r"\u0023"}
-"""What would end the comment, notify somebody, or refer to an issue."""
+"""Characters that would end the comment, notify a person, or refer to an issue."""
 
 
 def _hidden_text(memory: IssueMemory, rows: int) -> str:
@@ -123,7 +130,7 @@ MEMORY_VERSION = 1
 
 
 def _memory_to_json(memory: IssueMemory) -> dict[str, object]:
-    """The memory, with each name once: its rows, which must be :func:`_rounded_row`, tell of them by position."""
+    """The memory as JSON. Each name is stored once and rows, from :func:`_rounded_row`, refer to names by position."""
     names = list(dict.fromkeys(name for row in memory.rows for name in astuple(row.series)))
     positions = {name: position for position, name in enumerate(names)}
     return {
@@ -148,7 +155,7 @@ def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, objec
 
 
 def _none_for_infinity(end: float) -> float | None:
-    """JSON has no infinity."""
+    """None instead of infinity, which JSON does not have."""
     return end if end < inf else None
 
 
@@ -158,7 +165,7 @@ _MOST_PAIRS = 1_000_000
 
 
 def _rounded_row(row: IssueRow) -> IssueRow:
-    """The row with six digits, which are more than anybody measures, and without numbers that nobody measures."""
+    """The row rounded to six digits, more than any measurement has, and without numbers beyond the schema's limits."""
     return replace(row, old=_digits(row.old), new=_digits(row.new), effect=_rounded_effect(row.effect))
 
 
@@ -176,7 +183,7 @@ def _digits(value: float | None) -> float | None:
 
 
 def _memory_from_json(members: Any) -> IssueMemory | None:
-    """The memory that was stored so; None where it is none. Raises :class:`IndexError` for a name that is not there."""
+    """The stored memory, or None if it is invalid. Raises :class:`IndexError` if a name is missing."""
     if not _validator().is_valid(members):
         return None
     return IssueMemory(

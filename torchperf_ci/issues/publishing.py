@@ -1,4 +1,4 @@
-"""Have the issues say what tonight found, each once, whatever fails; and what was done, in words."""
+"""Publish tonight's findings as issues, each once and whatever fails, and summarize what was done."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 _ROUNDS = 4
-"""How often all is looked at again because something changed meanwhile."""
+"""How often to look and plan again if issues have changed in the meantime."""
 
 
 @dataclass
 class PublishedIssues:
     """What became of tonight's findings.
 
-    ``updated`` are issues that have told something new, ``standing`` the others that tonight's findings belong to.
-    ``left`` are the titles of what found no room, ``settled`` says of which findings people have decided, ``notes``
-    what a reader must know beside, and ``failed`` what could not be told, with the reason.
+    ``updated`` are issues that have new content, ``standing`` the other issues that tonight's findings belong to.
+    ``left`` are titles of findings beyond the nightly limit, ``settled`` says which findings people have decided on,
+    ``notes`` are remarks for the reader, and ``failed`` lists what could not be published, with reasons.
     """
 
     opened: list[TrackedIssue] = field(default_factory=list)
@@ -54,16 +54,16 @@ class PublishedIssues:
 
     @property
     def about(self) -> list[TrackedIssue]:
-        """All issues that tonight's findings are told in, by number."""
+        """All issues about tonight's findings, by number."""
         found = (*self.opened, *self.updated, *self.reopened, *self.standing)
         return sorted({issue.number: issue for issue in found}.values(), key=lambda issue: issue.number)
 
 
 @dataclass(frozen=True)
 class NightToPublish:
-    """What there is to publish. ``context`` gives what the text of an action needs, and may ask GitHub for it.
+    """Everything to publish. ``context`` returns what the text of an action needs, and may query GitHub for it.
 
-    ``over`` says, by fingerprint, of causes without series how it is known that they are over.
+    ``over`` maps the fingerprints of causes without series that are over to a text that says how this is known.
     """
 
     findings: Sequence[IssueFinding]
@@ -74,9 +74,9 @@ class NightToPublish:
 
 
 def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedIssues:
-    """Open, update, close and reopen. What fails is in the answer, and hinders nothing else.
+    """Open, update, close and reopen issues. Failures are part of the result and do not stop other actions.
 
-    Raises :class:`TorchperfError` only where the issues that there are cannot be listed: nothing was done then.
+    Raises :class:`TorchperfError` only if the existing issues cannot be listed, before anything is done.
     """
     done = PublishedIssues()
     for number in tracker.ask.deadline.tries(_ROUNDS):
@@ -98,10 +98,12 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
 
 
 def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
-    """Look, plan and do; the actions whose issues have changed between the first and the last."""
-    listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}  # lists may lag behind
+    """List, plan and act; return the actions whose issues have changed since they were listed."""
+    listed = {
+        issue.number: issue for issue in (*done.opened, *tracker.ours())
+    }  # GitHub's lists may lag behind
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
-    done.failed = []  # what failed before is planned again
+    done.failed = []  # failed actions are planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
     done.standing = list(planned.about)
     done.left = [issue_title(finding) for finding in planned.left_over]
@@ -114,7 +116,7 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
 def _try_action(
     tracker: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
 ) -> bool:
-    """Whether an action is done with, be it done or failed; not where its issue has changed meanwhile."""
+    """Try an action; return True if it is done or has failed, False if its issue has changed in the meantime."""
     try:
         _do_action(tracker, action, tonight, done)
     except StaleError:
@@ -160,9 +162,9 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
 
 
 def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
-    """Without our label and our memory, so that it is not found again."""
+    """Close an issue and remove our label and memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
-    with suppress(LockedError, StaleError):  # people may change it meanwhile
+    with suppress(LockedError, StaleError):  # people may change it in the meantime
         tracker.close(issue, MEMORY_MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
         tracker.comment(issue, duplicate_comment(other.number))
 
@@ -180,7 +182,7 @@ def _action_name(action: IssueAction) -> str:
 
 @dataclass(frozen=True)
 class PublishedSummary:
-    """One line for the log, the job summary, and the outputs of the step."""
+    """A headline for the log, the job summary, and the outputs of the step."""
 
     headline: str
     markdown: str
@@ -188,7 +190,7 @@ class PublishedSummary:
 
 
 def summarize_published(done: PublishedIssues) -> PublishedSummary:
-    """Everything that was done, and what was not."""
+    """Summarize what was done and what was not."""
     lists: Mapping[str, Sequence[TrackedIssue]] = {
         "opened": done.opened,
         "reopened": done.reopened,

@@ -1,4 +1,4 @@
-"""The command lines by which people see on their own machine what an issue is about."""
+"""The commands with which people reproduce an issue on their own machine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReproductionSteps:
-    """Lines for a shell, none where none are known, and the version of PyTorch that they need, where they need one."""
+    """Shell commands, empty if unknown, and the version of PyTorch they need, empty if none."""
 
     lines: list[str]
     torch: str = ""
 
 
 def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
-    """A comparison of the culprit with what was before it; else a bisection; of what is broken one run."""
+    """The commands for a finding.
+
+    They compare a culprit with the commit before it, bisect a range without a culprit, or run a broken benchmark
+    once.
+    """
     bisection, again = finding.bisection, finding.again
     if finding.culprit and bisection:
         return ReproductionSteps(_culprit_lines(finding, finding.culprit, bisection), bisection.torch)
@@ -52,7 +56,7 @@ _SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
 def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection) -> list[str]:
-    """A comparison of the culprit with what it was measured against; the bisection where that cannot be compared."""
+    """Compare the culprit with the commit it was measured against; if that is impossible, repeat the bisection."""
     if not bisection.command:
         return []
     head = culprit.set[-1]
@@ -68,7 +72,7 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
 
 
 def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) -> list[str]:
-    """A bisection between the two commits; a comparison where they are those of one."""
+    """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``."""
     if again.base and again.head:
         return compare_lines(again, again.base, again.head, series)
     ends = finding.verdicts[0].evidence.commits.own if finding.verdicts else None
@@ -82,11 +86,11 @@ def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) ->
 
 
 _SHARED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")
-"""What a comparison needs as the bisection did."""
+"""Options that a comparison must share with the bisection."""
 
 
 def _shared_options(command: str) -> list[str] | None:
-    """The options of a bisection that a comparison takes, too; None where it measured a command of its own."""
+    """The options of a bisection that a comparison also takes; None if the bisection measured a user's command."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an issue shows of its series: how a change and a machine are called, and the table of the rows."""
+"""How an issue presents its series: the names of changes and machines, and the table of its rows."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME = 60
-"""Characters of a name from outside."""
+"""Maximum length of a name from outside."""
 _LONGEST_HEAD = 300
 
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
-    """The largest change first; of the same change told by several metrics the proven one, and the time."""
+    """Sort by size of change, largest first; for the same size, proven rows and latencies come first."""
     return sorted(rows, key=lambda row: (round(row.size, 3), row.proven, _is_time(row)), reverse=True)
 
 
 def what_got_worse(rows: Sequence[IssueRow]) -> str:
-    """``vision/resnet18 7.1% slower on H100``, of several the worst: ``… and 3 more, up to …``; empty without rows."""
+    """``vision/resnet18 7.1% slower on H100``; if there are several models, the worst, as ``… and 3 more, up to …``."""
     if not rows:
         return ""
     worst = largest_first(rows)[0]
@@ -49,7 +49,7 @@ def change_in_words(row: IssueRow) -> str:
 
 
 def on_machines(rows: Sequence[IssueRow]) -> str:
-    """``on H100 and MI300``; of more than two kinds of machine their number."""
+    """``on H100 and MI300``; for more than two kinds of machine, their number."""
     names = [name for name in machine_names(rows).values() if name]
     if len(names) > 2:
         return f"on {len(names)} kinds of machine"
@@ -60,7 +60,7 @@ _MAKER_AND_MEMORY = re.compile(r"^(NVIDIA|AMD|Intel)[ _]|[ _]\d+ ?GB.*$")
 
 
 def machine_names(rows: Iterable[IssueRow]) -> dict[str, str]:
-    """What each machine is called: without its maker and its memory, where that tells it from the others."""
+    """A name for each machine, without maker and memory if it is still unique then."""
     names = list(dict.fromkeys(_machine(row.series) for row in rows))
     brief_names = [_MAKER_AND_MEMORY.sub("", name) for name in names]
     return {
@@ -70,18 +70,18 @@ def machine_names(rows: Iterable[IssueRow]) -> dict[str, str]:
 
 
 def level_in_words(row: IssueRow, value: float | None) -> str:
-    """A level of the row's series, ``1.213 ms``; empty where it was not measured."""
+    """A level of the row's series, such as ``1.213 ms``; empty if it was not measured."""
     if value is None:
         return ""
     return levels_text(Verdict(row.series, "unchanged", "", old=None, new=value)).removeprefix("– → ")
 
 
 _ROWS_NOT_FOLDED = 15
-"""Rows that everybody sees: what follows the table is to be found without scrolling for long."""
+"""The number of rows shown unfolded, so that readers find what follows the table without much scrolling."""
 
 
 def issue_table(memory: IssueMemory) -> Replaceable:
-    """All rows, the largest change first; only some of them are not folded."""
+    """All rows, the largest change first; rows beyond the first few are folded."""
     rows = largest_first(memory.rows)
     table = _outcome_table if memory.kind == "broken" else series_table
     seen, rest = rows[:_ROWS_NOT_FOLDED], rows[_ROWS_NOT_FOLDED:]
@@ -91,17 +91,17 @@ def issue_table(memory: IssueMemory) -> Replaceable:
 TABLE_MARKERS = re.compile(
     r"^<!-- torchperf:table -->\r?\n.*?^<!-- /torchperf:table -->", re.MULTILINE | re.DOTALL
 )
-"""The table in the text of an issue, which people may have edited."""
+"""Matches the table in the body of an issue, which people may have edited."""
 
 
 def series_table(rows: Sequence[IssueRow], most: int = MOST) -> Table:
-    """From where to where each series went, and how that is known; without columns that hold nothing."""
+    """The levels of each series and the source of the numbers, without empty columns."""
     sources = [_source(row) for row in rows]
     return _levels_table(rows, "old → new", "known from", sources, most).without_empty_columns()
 
 
 def recovery_table(rows: Sequence[IssueRow], now: Mapping[Series, float], most: int) -> Table:
-    """As :func:`series_table`, with the levels of ``now`` beside the old and the regressed ones."""
+    """Like :func:`series_table`, but with the levels of ``now`` next to the old and the regressed ones."""
     levels = [level_in_words(row, now.get(row.series)) for row in rows]
     return _levels_table(rows, "before → regressed", "now", levels, most)
 
@@ -133,7 +133,7 @@ def _outcome_table(rows: Sequence[IssueRow]) -> Table:
 
 
 _CASE_FIELDS = ("mode", "dtype", "backend")
-"""Fields of a series beside the model: said above the column where they are the same in all rows."""
+"""Fields of a series, apart from the model, that move to the head of the column if all rows share them."""
 
 
 def _table(
@@ -149,13 +149,13 @@ def _table(
 
 
 def _benchmark_name(series: Series, differing: Iterable[str]) -> str:
-    """The model, and the fields beside it that tell it from others."""
+    """The model, and the other fields that distinguish it in this table."""
     parts = (getattr(series, name) for name in ("model", *differing))
     return " ".join(short(part, LONGEST_NAME) for part in parts if part)
 
 
 def _metric_name(series: Series) -> str:
-    """The metric without its unit, which stands beside the numbers."""
+    """The metric without its unit, which is shown with the numbers."""
     return short(name_and_unit(series.metric)[0], LONGEST_NAME)
 
 
@@ -174,12 +174,12 @@ def _levels_and_change(row: IssueRow) -> tuple[str, str]:
 
 
 def _as_verdict(row: IssueRow) -> Verdict:
-    """The row as the verdict that it shows, for whom numbers are written in one place."""
+    """The row as a verdict, because numbers are formatted for verdicts."""
     return Verdict(row.series, "regressed", "", row.effect, row.old, row.new)
 
 
 def _source(row: IssueRow) -> str:
-    """What the numbers rest on."""
+    """The source of the row's numbers: history or pairs."""
     if not row.proven:
         return "history"
     return f"{row.effect.pairs} pairs" if row.effect and row.effect.pairs else "pairs"

@@ -1,4 +1,4 @@
-"""Our issues in one repository at GitHub: listed, opened, edited, closed. What happens when is decided elsewhere."""
+"""Our issues in one GitHub repository: list, open, edit and close them. What to do and when is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 TORCHPERF_LABEL = "torchperf"
-"""What all issues of ours have; without it none is found again."""
+"""The label of all our issues; without it, an issue is not found again."""
 EXPECTED_LABEL = "torchperf: expected"
-"""The label that says of an issue that it is meant to be so."""
+"""The label with which people accept the change that an issue reports."""
 
 
 @dataclass(frozen=True)
 class TrackedIssue:
-    """An issue that we wrote: its label, its author and its hidden memory say so, whatever its title has become.
+    """An issue that we wrote, recognized by its label, author and hidden memory, whatever its title is now.
 
-    ``expected`` says that it has the label by which people say that it is meant to be so.
+    ``expected`` is whether it has the label with which people accept the change.
     """
 
     number: int
@@ -46,7 +46,7 @@ class TrackedIssue:
 
 
 def read_tracked_issue(issue: Issue, login: str) -> TrackedIssue | None:
-    """An issue of GitHub's if it is ours, where ``login`` is who we are. Asks nothing: lists hold all of this."""
+    """The issue if it is ours, where ``login`` is our own, else None. Makes no requests: lists contain all fields."""
     labels = tuple(label.name for label in issue.labels)
     if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != login:
         return None
@@ -71,7 +71,7 @@ _GONE_STATUSES = (301, 404, 410)
 
 
 class StaleError(Exception):
-    """An issue is not any more as it was when somebody looked."""
+    """An issue has changed since it was read."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"#{number} has changed meanwhile")
@@ -82,12 +82,12 @@ class LockedError(Exception):
 
 
 def is_gone(error: GitHubRefusedError) -> bool:
-    """Whether what was asked for is deleted, moved, or out of sight."""
+    """Whether what was asked for has been deleted, moved or hidden."""
     return error.status in _GONE_STATUSES
 
 
 def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> TorchperfError:
-    """An error that says what to do."""
+    """An error that tells the user what to do."""
     if error.status == 410:
         return NotDeliveredError(
             f"{repository} has issues switched off ({error}): switch them on under Settings → General → Features, or "
@@ -115,16 +115,16 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class IssueLabels:
-    """Those that an issue gets, and those that are missing and that the token may not make."""
+    """The labels that a new issue gets, and the missing ones that the token may not create."""
 
     usable: tuple[str, ...]
     refused: tuple[str, ...] = ()
 
 
 def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> IssueLabels:
-    """Our own label and those that are ``wanted`` beside it; the one that accepts is there to be chosen.
+    """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
 
-    Raises :class:`GitHubRefusedError` where our own cannot be made: no issue would be found again.
+    Raises :class:`GitHubRefusedError` if our own label cannot be created, because no issue would be found again.
     """
     _make_label(ask, TORCHPERF_LABEL)
     names = dict.fromkeys((*wanted, EXPECTED_LABEL))
@@ -150,7 +150,9 @@ def _make_label(ask: GitHubClient, name: str) -> None:
         try:
             ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
         except GitHubRefusedError as refused:
-            if refused.status != 422 or not _label_exists(ask, name):  # else somebody was faster
+            if refused.status != 422 or not _label_exists(
+                ask, name
+            ):  # 422: another process may have created it first
                 raise
 
 
@@ -163,15 +165,15 @@ def _label_exists(ask: GitHubClient, name: str) -> bool:
 
 
 CloseReason = Literal["completed", "not_planned", "duplicate", "reopened"]
-"""Why an issue is closed, or open again, in GitHub's words."""
+"""GitHub's reasons for closing or reopening an issue."""
 
 
 @dataclass(frozen=True)
 class IssueTracker:
-    """Ask about issues. ``labels`` are those that new ones get beside our own.
+    """Reads and changes our issues. ``labels`` are added to new issues besides our own.
 
-    Everything here raises :class:`CredentialsError` where the token may not, and :class:`NotDeliveredError` where
-    GitHub does not.
+    Every method raises :class:`CredentialsError` if the token lacks a permission, and :class:`NotDeliveredError` for
+    other failures of GitHub.
     """
 
     ask: GitHubClient
@@ -179,11 +181,11 @@ class IssueTracker:
 
     @cached_property
     def login(self) -> str:
-        """Who we are."""
+        """The login of the token."""
         return authenticated_login(self.ask)
 
     def ours(self) -> list[TrackedIssue]:
-        """All of them, open and closed, by number. A memory in somebody else's issue is a quotation, or a trap."""
+        """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
             found = self.ask.all(
                 lambda: self.ask.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
@@ -191,20 +193,20 @@ class IssueTracker:
         return sorted(filter(None, map(self._known, found)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> TrackedIssue:
-        """Open an issue with all labels that can be had."""
+        """Open an issue with all labels that are available."""
         with self._explaining("open an issue"):
             labels, create = list(self._made.usable), self.ask.repository.create_issue
             issue = self.ask(lambda: create(title=title, body=body, labels=labels), again=False)
             opened = self._known(issue)
-            if opened is None:  # it would not be found again, and there would be one more every night
+            if opened is None:  # it would not be found again, so each night would open another one
                 self.ask(lambda: issue.edit(state="closed", state_reason="not_planned"))
                 raise CredentialsError(self._not_ours(issue))
         return opened
 
     def edit(self, issue: TrackedIssue, body: str, *, title: str | None = None) -> None:
-        """Give an issue another body, and another title where it is given.
+        """Replace the body of an issue, and its title if one is given.
 
-        Raises :class:`StaleError` where it is not any more as it was when somebody looked.
+        Raises :class:`StaleError` if the issue has changed since it was read.
         """
         self._change(issue, body=body, **({"title": title} if title else {}))
 
@@ -215,22 +217,22 @@ class IssueTracker:
         reason: CloseReason = "completed",
         labels: Sequence[str] | None = None,
     ) -> None:
-        """Close an issue with a last body; as :meth:`edit`."""
+        """Close an issue with a last body; raises like :meth:`edit`."""
         given = {} if labels is None else {"labels": list(labels)}
         self._change(issue, body=body, state="closed", state_reason=reason, **given)
 
     def reopen(self, issue: TrackedIssue, body: str) -> None:
-        """Open an issue again with a new body; as :meth:`edit`."""
+        """Reopen an issue with a new body; raises like :meth:`edit`."""
         self._change(issue, body=body, state="open", state_reason="reopened")
 
     def comment(self, issue: TrackedIssue, text: str) -> None:
-        """Say something. Raises :class:`LockedError` where nobody may; :class:`StaleError` where it is gone."""
+        """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
             self.ask(lambda: self._at(issue).create_comment(text), again=False)
 
     @property
     def refused_labels(self) -> Sequence[str]:
-        """The labels that are missing, and that the token may not make; known once an issue was opened."""
+        """Missing labels that the token may not create; known once an issue was opened."""
         return self._made.refused if "_made" in vars(self) else ()
 
     @cached_property
@@ -238,14 +240,16 @@ class IssueTracker:
         return make_labels(self.ask, self.labels)
 
     def _change(self, issue: TrackedIssue, **changes: Any) -> None:
-        """Look again, and write: somebody may have edited, closed, moved or deleted it, or told the same."""
+        """Read the issue again and change it, unless somebody has edited, closed, moved or deleted it since."""
         with self._explaining(f"edit #{issue.number}", issue):
             now = self._at(issue)
             self.ask(now.complete)
             if not self._is_as_it_was(issue, now):
                 raise StaleError(issue.number)
             self.ask(lambda: now.edit(**changes))
-            if now.html_url != issue.url:  # it was moved in this very moment, and GitHub took the edit there
+            if (
+                now.html_url != issue.url
+            ):  # it was moved at the same moment, and GitHub applied the edit there
                 raise StaleError(issue.number)
 
     def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:
@@ -281,11 +285,11 @@ class IssueTracker:
 
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})")
-"""A person's or an organisation's; an app's has brackets, and reads nothing."""
+"""Matches the login of a person or an organization. Those of apps contain brackets, and apps read no notifications."""
 
 
 def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:
-    """The login of a culprit's author; None where the commit is not on ``server``, or of nobody that it knows."""
+    """The login of a culprit's author; None if the commit is not on ``server``, or its author has no account there."""
     page = rf"{re.escape(server)}/([\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
     found = re.fullmatch(page, culprit.url or "", re.ASCII)
     if not found or found[2] != culprit.commit:

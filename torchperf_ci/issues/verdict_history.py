@@ -1,4 +1,4 @@
-"""What a verdict tells of earlier runs: the level of the newest, and a chart of them."""
+"""The earlier runs behind a verdict: the level of the newest run, and a chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def newest_level(verdict: Verdict) -> float | None:
-    """What the newest run measured: ``new`` may be a mean with runs of the nights before."""
+    """The value of the newest run; ``new`` may be a mean that includes earlier nights."""
     points = verdict.evidence.points
     return points[-1].value if points else verdict.new
 
@@ -28,15 +28,13 @@ _LEAST_NOISE = 0.001
 
 
 def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
-    """That of the series which shows its change most clearly; None where none of them has a history."""
+    """The chart of the series that shows its change most clearly; None if no series has enough history."""
     charts = [(_clearness(verdict), chart) for verdict in verdicts if (chart := _chart_of(verdict))]
-    return (
-        max(charts, key=lambda pair: pair[0])[1] if charts else None
-    )  # the first of those that are as clear
+    return max(charts, key=lambda pair: pair[0])[1] if charts else None  # the first one in case of a tie
 
 
 def _clearness(verdict: Verdict) -> float:
-    """The change in units of its noise."""
+    """The size of the change in units of its noise."""
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     return round(abs(log(ratio)) / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if ratio > 0 else 0.0
 
@@ -53,7 +51,7 @@ def _chart_of(verdict: Verdict) -> Chart | None:
 
 
 def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
-    """The old level as far as it reaches, then the new one; none where it is not known where that begins."""
+    """The old level at each point before the change, then the new level; empty if it is unknown when it changed."""
     old, new = verdict.old, verdict.new
     if old is None or new is None:
         return ()
@@ -75,11 +73,11 @@ def _days(points: Sequence[MeasuredPoint]) -> str:
 
 
 _LAST_MOMENT = 253_402_300_800
-"""The end of the year 9999, in Unix seconds."""
+"""The end of the year 9999 in Unix seconds."""
 
 
 def _day(timestamp: float) -> str:
-    """``2026-11-21``; empty where nobody says when."""
+    """``2026-11-21``; empty if the time is unknown."""
     if not 0 < timestamp < _LAST_MOMENT:
         return ""
     return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
