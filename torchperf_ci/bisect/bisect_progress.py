@@ -94,7 +94,7 @@ PURPOSES = {
 
 
 class BisectProgress(ABC):
-    """Shows each build and pair when it begins, and what is known when it ends. ``names`` are those of the builds."""
+    """Shows each build and pair when it begins, and what is known when it ends. ``names`` name the builds."""
 
     def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
         self._question, self._names = question, [one_line(name) for name in names]

@@ -153,7 +153,7 @@ def _not_slower(proofs: Sequence[Proof]) -> str:
 
 
 def open_questions(result: SearchResult) -> Iterator[str]:
-    """Yield what remains unexplained beside the culprits, and what could not be measured on the bad commit."""
+    """Yield what the culprits leave unexplained, and what could not be measured on the bad commit."""
     investigation = result.investigation
     if _is_found(investigation) and investigation.searches:
         because = (
