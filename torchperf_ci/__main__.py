@@ -1,4 +1,4 @@
-"""``python -m torchperf_ci`` and the command ``torchperf``."""
+"""Entry point of ``python -m torchperf_ci`` and of the command ``torchperf``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """Import the command line, and run it: Ctrl-C may come before there is anything that knows what to do then."""
+    """Import and run the command line; handle a Ctrl-C that comes during the imports."""
     try:
         from torchperf_ci.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The command line: parsing, help, exit codes; what a command does lives in its room."""
+"""The command line: parsing, help and exit codes. Each command is implemented in the package of its name."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 BUG = 70
 READER_GONE = 128 + signal.SIGPIPE
-"""What a shell shows for other programs whose reader, such as ``head``, has seen enough."""
+"""Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
     **dict.fromkeys(("starlette", "uvicorn"), "pip install 'torchperf-ci[web]'"),
     "numpy": "pip install torchperf-ci; in a workflow use actions/setup: actions/upload has only what uploads need",
 }
-"""Packages without which a command cannot begin, and how they come to be there."""
+"""Packages that a command may lack, and how to install them."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One verb, or two words: its options, an example for its help, and what it does.
+    """A command of one or two words: its options, an example for its help, and its implementation.
 
-    ``options`` is ``module:class`` in :mod:`torchperf_ci.options`, ``action`` is ``module:function``: both are imported
-    only where they are asked for, so that a command starts fast and help does not wait for numpy.
+    ``options`` is ``module:class`` in :mod:`torchperf_ci.options`, ``action`` is ``module:function``. Both are imported
+    on use only, so that commands start fast and help does not wait for NumPy.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Command:
         return found
 
     def is_named_by(self, argv: Sequence[str]) -> bool:
-        """Whether a command line begins with its name."""
+        """Whether a command line begins with this command's name."""
         words = self.name.split()
         return [*argv[: len(words)]] == words
 
     def run(self, options: object) -> int:
-        """Do it; gives the exit code. Raises :class:`UsageError` where a package that it needs is not installed."""
+        """Run the command and return the exit code. Raises :class:`UsageError` if a package it needs is missing."""
         try:
             action = _named(self.action)
         except ModuleNotFoundError as error:
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(argv)
         finally:
-            print(end="", flush=True)  # here, and not at the interpreter's end, which would complain
+            print(end="", flush=True)  # flushing at the interpreter's exit would print an error
     except OSError as error:
         code = READER_GONE if nobody_reads() else UsageError.exit_code
         if code != READER_GONE:
@@ -131,7 +131,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _answer_shell(words: Sequence[str]) -> None:
-    """Tell a shell, which has pressed Tab, what may follow, and end the process."""
+    """Answer a shell's request for completions, and end the process."""
     from torchperf_ci.shell_completion import answer_shell
 
     named = [command for command in COMMANDS if command.is_named_by(words)]
@@ -161,7 +161,7 @@ def _annotate(message: str) -> None:
 
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
-    """The command and what was given to it. Raises :class:`UsageError`; ends the process after ``--help``."""
+    """Return the command and its arguments. Raises :class:`UsageError`; ends the process after ``--help``."""
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     _check_words(argv)
@@ -178,7 +178,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 
 
 def _check_words(argv: Sequence[str]) -> None:
-    """Raise :class:`UnknownNameError` where the words before the first option name no command."""
+    """Raise :class:`UnknownNameError` if the words before the first option are not a command."""
     commands = [command.name.split() for command in COMMANDS]
     for words in ([*argv[:1]], [*argv[:2]]):
         known = {" ".join(name[: len(words)]) for name in commands if name[: len(words) - 1] == words[:-1]}
@@ -190,7 +190,7 @@ def _check_words(argv: Sequence[str]) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong as every other error is said."""
+    """Reports errors in the same way as all other errors."""
 
     def error(self, message: str) -> NoReturn:
         msg = f"{message}; see {self.prog} --help"
@@ -198,7 +198,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """All commands, and the options of the one that is named."""
+    """Build a parser with all commands, but only the options of the command in ``argv``."""
     parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
@@ -236,7 +236,7 @@ FAMILIES = {
     "baseline": "Keep the past beside the code: a file of baselines, one for each fingerprint.",
     "suite": "Look at what is measured: how much of PyTorch it covers.",
 }
-"""What commands of two words have in common, by the first."""
+"""Help for the first word of commands that have two."""
 COMMANDS = (
     Command(
         "init",

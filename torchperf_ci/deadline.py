@@ -1,4 +1,4 @@
-"""One total deadline over several tries."""
+"""A total deadline for several attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment of the monotonic clock, in seconds, after which nothing more is begun."""
+    """A moment of the monotonic clock (seconds) after which no new attempt is started."""
 
     moment: float
 
@@ -26,13 +26,13 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then; 0 when it has passed."""
+        """Seconds that are left; 0 once it has passed."""
         return max(self.moment - time.monotonic(), 0.0)
 
     def tries(self, most: int | None = None) -> Iterator[int]:
-        """Numbers of the tries from 1, with a pause before each but the first, while there is time.
+        """Yield the numbers of attempts from 1 while there is time, pausing before each except the first.
 
-        The pauses double and are drawn at random up to there ("full jitter"), so that those who collided once spread
+        The pauses are random up to a limit that doubles each time ("full jitter"), so that competing clients spread
         out: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         """
         number = 1

@@ -1,7 +1,7 @@
-"""Run git so that it never asks, never outlives its time, never shows a token, and runs no program of a repository's.
+"""Run git without prompts, within a deadline, without exposing tokens, and without running a repository's programs.
 
-A repository's hooks and its own configuration may name programs, and who made the folder may not be who calls us. What
-the user's own configuration (``git config --global``) or the environment names does run.
+A repository's hooks and local configuration may name programs, and its author need not be the user. Programs named by
+the user's own configuration (``git config --global``) or environment do run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.deadline import Deadline
 
-# Variables that would point git at another repository or index than the one that it is told.
+# Variables that would point git to another repository or index.
 _ELSEWHERE = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_INDEX_FILE",
     "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE",
@@ -31,7 +31,7 @@ _SECRET = re.compile(
     r"(?i:(?<=basic )|(?<=bearer )|(?<=[?&]token=)|(?<=[?&]password=))[^\s&]+"
 )
 
-# What somebody else's push at the same moment, a network or an overloaded server makes git say.
+# Messages of git that are caused by a concurrent push, the network, or an overloaded server.
 _PASSING = re.compile(
     r"stale info|fetch first|non-fast-forward|reference already exists|incorrect old value|"
     r"cannot lock ref|failed to (lock|update) ref|\.lock': File exists|"
@@ -43,7 +43,7 @@ _REFUSED = re.compile(r"(error:|HTTP) 4(?!08|29)\d\d\b")
 
 GitSetting = tuple[str, str]
 
-# No hook, no program that watches files, no program as a protocol, and no clean-up in the background.
+# No hooks, no file system monitor, no external protocols, and no background maintenance.
 _PLAIN: tuple[GitSetting, ...] = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
@@ -52,8 +52,8 @@ _PLAIN: tuple[GitSetting, ...] = (
     ("maintenance.auto", "false"),
 )
 
-# Keys, as git lists them, whose values git runs, and what is set instead. Aliases, pagers and editors are not among
-# them: an alias never stands for a command of git's own, and nothing here is interactive.
+# Keys whose values git runs as programs, and the value that is set instead. Aliases, pagers and editors are missing
+# because an alias cannot replace a built-in command, and nothing here is interactive.
 _PROGRAMS: tuple[tuple[str, str], ...] = (
     (r"core\.sshcommand", "ssh"),
     (r"core\.askpass|credential\.(.*\.)?helper", ""),
@@ -65,34 +65,34 @@ _PROGRAMS: tuple[tuple[str, str], ...] = (
     (r"lfs\.(customtransfer|extension)\..*|lfs\.(.*\.)?standalonetransferagent", ""),
 )
 
-# Of these the first value counts, so that nothing can be set instead.
+# For these keys git uses the first value, so they cannot be overridden.
 _REFUSED_KEYS = re.compile(r"remote\..*\.(uploadpack|receivepack|vcs)")
 
-# What `git lfs install --local` writes, as actions/checkout has it do: without these, files would be pointers to files.
+# Written by `git lfs install --local`, which actions/checkout runs; without them files would be LFS pointers.
 _LFS = re.compile(
     r"filter\.lfs\.(clean|smudge|process)\ngit-lfs (clean|smudge|filter-process)( --skip)?( -- %f)?"
 )
 
 
 class GitError(Exception):
-    """git failed, or its time was up; the message is git's own, without secrets."""
+    """git failed or exceeded its deadline; the message is git's own, without secrets."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same again may succeed."""
+        """Whether a retry may succeed."""
         return bool(_PASSING.search(str(self)) and not _REFUSED.search(str(self)))
 
 
 @dataclass(frozen=True)
 class Git:
-    """git in one repository. ``settings`` reach it through the environment: no file, no command line shows them."""
+    """git in one repository. ``settings`` are passed through the environment, not in files or on the command line."""
 
     folder: Path
     deadline: Deadline
     settings: Sequence[GitSetting] = ()
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What git prints. Raises :class:`GitError`."""
+        """Run git and return its output. Raises :class:`GitError`."""
         taken_back = _taken_back(self._run(("config", "--list", "--show-scope", "-z"), (), b""))
         try:
             return self._run(arguments, (*_PLAIN, *taken_back, *self.settings), stdin)
@@ -128,37 +128,36 @@ class Git:
 
     def _start(self, arguments: Sequence[str], settings: Sequence[GitSetting]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["git", *arguments],  # noqa: S607  # whichever git the user has
+            ["git", *arguments],  # noqa: S607  # the user's git
             cwd=self.folder,
             env=git_environment(os.environ, settings),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # without a terminal ssh cannot ask either, and git's helpers end with it
+            start_new_session=True,  # so that ssh cannot prompt either, and git's helpers can be killed with it
         )
 
 
 def git_environment(base: Mapping[str, str], settings: Sequence[GitSetting]) -> dict[str, str]:
-    """``base`` for git: no questions, messages in English, and ``settings`` after those that it gives already."""
+    """Return ``base`` for running git: no prompts, English messages, and ``settings`` after those it has already."""
     chosen = {name: value for name, value in base.items() if name not in _ELSEWHERE}
     given = int(chosen.get("GIT_CONFIG_COUNT") or 0)
     for number, (key, value) in enumerate(settings, start=given):
         chosen[f"GIT_CONFIG_KEY_{number}"], chosen[f"GIT_CONFIG_VALUE_{number}"] = key, value
     chosen["GIT_CONFIG_COUNT"] = str(given + len(settings))
-    # Of `core.gitProxy` the first value counts, so that only a variable stands above the repository's.
+    # git uses the first value of `core.gitProxy`, so only a variable can override the repository's.
     proxy = chosen.get("GIT_PROXY_COMMAND", "")
     return {**chosen, "GIT_PROXY_COMMAND": proxy, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 def _taken_back(listing: bytes) -> list[GitSetting]:
-    """Settings that undo each program which the repository's own configuration names; the user's own come after them.
+    """Return settings that override every program named by the repository's configuration, then those of the user.
 
-    ``listing`` is what ``git config --list --show-scope -z`` prints. Raises :class:`GitError` for what nothing undoes.
+    ``listing`` is the output of ``git config --list --show-scope -z``. Raises :class:`GitError` for a key that cannot
+    be overridden.
     """
     fields = os.fsdecode(listing).split("\0")
-    entries = list(
-        zip(fields[::2], fields[1::2], strict=False)
-    )  # the last field is what follows the last NUL
+    entries = list(zip(fields[::2], fields[1::2], strict=False))  # the last field follows the last NUL
     own = [entry for scope, entry in entries if scope in ("local", "worktree") and not _LFS.fullmatch(entry)]
     settings = []
     for key in dict.fromkeys(entry.partition("\n")[0] for entry in own):
@@ -175,18 +174,18 @@ def _taken_back(listing: bytes) -> list[GitSetting]:
 
 
 def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
-    """The names of those among them. A file that such a filter is for must not be taken as it is without it."""
+    """Return the names of filters in ``settings``; they are made required, since git would check out raw files."""
     parts = (key.partition(".")[2].rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
     return dict.fromkeys(parts)
 
 
 def without_secrets(text: str) -> str:
-    """``text`` less the credentials of URLs and headers in it."""
+    """Return ``text`` with the credentials in URLs and headers masked."""
     return _SECRET.sub("***", text)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it has just ended; macOS says so the second way
+    with suppress(ProcessLookupError, PermissionError):  # it has just ended; macOS raises the latter
         os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""GitHub's REST API through PyGithub, with one deadline over everything that is asked."""
+"""A client for GitHub's REST API, based on PyGithub, with one deadline for all requests."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 GITHUB = "https://github.com"
-"""The server that people look at, where a job does not name another."""
+"""The default GitHub server."""
 
 _SECONDS_A_REQUEST = 15
 _SECONDS_BETWEEN_WRITES = 1.0
-"""What GitHub asks for: https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api"""
+"""Recommended by https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api"""
 _PASSING = (429, 500, 502, 503, 504)
-"""Statuses after which the same again may succeed."""
+"""Statuses after which a retry may succeed."""
 _NOT_DONE = (403, 429)
-"""Of these the ones that say that nothing was done, so that the same again is not twice."""
+"""Statuses which guarantee that nothing was done, so that a retry cannot do it twice."""
 _JOB = "github-actions[bot]"
-"""Who a job's own token is."""
+"""The login of a job's own token."""
 
 
 def github_server(environ: Mapping[str, str]) -> str:
-    """The GitHub that people look at."""
+    """Return the URL of the job's GitHub server."""
     return environ.get("GITHUB_SERVER_URL") or GITHUB
 
 
 class GitHubRefusedError(Exception):
-    """GitHub answered, and what was asked is not done; the message is its own."""
+    """GitHub refused a request; the message is its own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"GitHub answered {status}: {message}")
@@ -49,7 +49,7 @@ class GitHubRefusedError(Exception):
 
 @dataclass(frozen=True)
 class GitHubClient:
-    """One repository, ``name`` (``owner/name``), at GitHub. After ``deadline`` nothing more is begun."""
+    """A repository at GitHub; ``name`` is ``owner/name``. No request is started after ``deadline``."""
 
     github: Github
     name: str
@@ -57,11 +57,11 @@ class GitHubClient:
     deadline: Deadline
 
     def __call__(self, call: Callable[[], Answer], *, again: bool = True) -> Answer:
-        """What ``call`` gives, which asks GitHub once.
+        """Return the result of ``call``, which makes one request.
 
-        After a failure that may pass it is tried again, when GitHub says so; not where it may have been done and twice
-        would be more than once (``again=False``). Raises :class:`GitHubRefusedError`;
-        :class:`CredentialsError` for a bad token, and :class:`NotDeliveredError` where there is no answer in time.
+        Temporary failures are retried when GitHub says so. With ``again=False``, for requests that must not be done
+        twice, only if nothing was done for certain. Raises :class:`GitHubRefusedError`, :class:`CredentialsError` for a
+        bad token, and :class:`NotDeliveredError` if there is no answer in time.
         """
         import requests
         from github import BadCredentialsException, GithubException
@@ -87,7 +87,7 @@ class GitHubClient:
         raise NotDeliveredError(msg)
 
     def all(self, call: Callable[[], Iterable[Answer]]) -> list[Answer]:
-        """Every item of a list that GitHub gives in pages."""
+        """Return all items of a paginated list."""
         return self(lambda: list(self._in_time(call())))
 
     def _in_time(self, items: Iterable[Answer]) -> Iterator[Answer]:
@@ -100,7 +100,7 @@ class GitHubClient:
 
 @contextmanager
 def github_client(name: str, environ: Mapping[str, str], deadline: Deadline) -> Iterator[GitHubClient]:
-    """Ask about the repository ``name``, with the token in ``GITHUB_TOKEN``."""
+    """Yield a client for the repository ``name`` that uses the token in ``GITHUB_TOKEN``."""
     from github import Auth, Github
 
     if name.count("/") != 1 or not all(name.split("/")):
@@ -110,11 +110,11 @@ def github_client(name: str, environ: Mapping[str, str], deadline: Deadline) -> 
         auth=Auth.Token(environ["GITHUB_TOKEN"]),
         base_url=environ.get("GITHUB_API_URL") or "https://api.github.com",
         timeout=_SECONDS_A_REQUEST,
-        retry=None,  # PyGithub's own repeats what is not safe to repeat, and waits for as long as an hour
+        retry=None,  # PyGithub would retry unsafe requests, and wait for up to an hour
         per_page=100,
         seconds_between_requests=None,
         seconds_between_writes=_SECONDS_BETWEEN_WRITES,
-        lazy=True,  # nothing is asked about the repository itself
+        lazy=True,  # do not request the repository itself
     )
     try:
         yield GitHubClient(client, name, client.get_repo(name), deadline)
@@ -123,7 +123,7 @@ def github_client(name: str, environ: Mapping[str, str], deadline: Deadline) -> 
 
 
 def authenticated_login(ask: GitHubClient) -> str:
-    """Whose token it is. An app's may not ask by REST; where it may not ask at all, a job's own is assumed."""
+    """Return the login of the token. Apps have to ask by GraphQL; if that fails as well, it is a job's own token."""
     try:
         return ask(lambda: ask.github.get_user().login)
     except GitHubRefusedError as error:
@@ -137,7 +137,7 @@ def authenticated_login(ask: GitHubClient) -> str:
 
 
 def _wait(error: GithubException) -> float | None:
-    """Seconds after which the same again may succeed; None where it will not."""
+    """Return the seconds after which a retry may succeed; None if it will not."""
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     after = headers.get("retry-after", "")
     limited = error.status == 403 and after != ""  # a secondary rate limit may have this status

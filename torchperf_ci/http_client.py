@@ -1,6 +1,6 @@
-"""One HTTP request that carries a secret, and its JSON answer.
+"""Send an HTTP request that contains a secret, and read its JSON response.
 
-A redirect is not followed: it would carry the secret to somebody else, and make a GET of a POST.
+Redirects are not followed: they would send the secret elsewhere, and turn a POST into a GET.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _ANSWER_LIMIT = 64 * 1024
 _MESSAGE_LENGTH = 200
-"""Characters of a server's message that are repeated to people."""
+"""Most characters of a server's message that are shown to people."""
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A status, what the body says where it is a JSON object, and the seconds after which to come back."""
+    """The status, the body if it is a JSON object, and the seconds to wait before a retry."""
 
     status: int
     body: Mapping[str, object]
@@ -32,16 +32,16 @@ class HttpAnswer:
 
     @property
     def message(self) -> str:
-        """The server's own words, on one line."""
+        """The server's message on one line."""
         return " ".join(str(self.body.get("message", "")).split())[:_MESSAGE_LENGTH]
 
 
 def json_answer(request: urllib.request.Request, seconds: float) -> HttpAnswer:
-    """The answer, whatever its status, a redirect among them. Each step of the exchange may take ``seconds``.
+    """Return the response, whatever its status, even a redirect. Each network operation may take ``seconds``.
 
-    Raises :class:`OSError` or :class:`http.client.HTTPException` where there is no answer.
+    Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
     """
-    # A proxy would see a secret that goes to this machine in the clear.
+    # A proxy would see the secret of an unencrypted request, which is for this machine only.
     direct = [urllib.request.ProxyHandler({})] if request.type == "http" else []
     try:
         with urllib.request.build_opener(_NoRedirect, *direct).open(request, timeout=seconds) as response:
@@ -52,13 +52,13 @@ def json_answer(request: urllib.request.Request, seconds: float) -> HttpAnswer:
 
 
 def never_arrived(error: Exception) -> bool:
-    """Whether there was no connection to send anything over."""
+    """Whether the request failed before anything was sent."""
     inner = getattr(error, "reason", error)
     return isinstance(inner, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError)
 
 
 def failure_reason(error: Exception) -> str:
-    """The innermost reason, in few words."""
+    """Return the innermost reason of an error in a few words."""
     inner = getattr(error, "reason", error)
     return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
 

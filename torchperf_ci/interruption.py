@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM end every command in one way: what it made is taken away, and it says which call goes on.
+"""Handle Ctrl-C and SIGTERM the same way in every command: clean up, and print the call that continues.
 
-A reader that ends, as ``head`` does, ends it without a word.
+A reader that ends early, such as ``head``, ends the command silently.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ COMMAND_NAME = "torchperf"
 def command_line(
     options: Iterable[Option], program: Sequence[str] = (COMMAND_NAME,), more: Sequence[str] = ()
 ) -> str:
-    """The call with ``more`` flags, and with those of ``options`` that came by the environment, as they do in a job.
+    """Return this process's command line with ``more`` flags, and with the environment variables of ``options``.
 
-    It is without credentials, which have to be given again.
+    Credentials are left out and have to be given again.
     """
     from torchperf_ci.git import without_secrets  # every command starts with this module, and few need git
 
@@ -44,7 +44,7 @@ def command_line(
 
 
 def program() -> Sequence[str]:
-    """What this process was started as: by the name, if that finds the same, else by its path."""
+    """Return how this process was started: by the command's name if the PATH has it, else by its path."""
     file = Path(sys.argv[0])
     if file.name == "__main__.py":
         return (sys.executable, "-m", "torchperf_ci")
@@ -53,39 +53,39 @@ def program() -> Sequence[str]:
 
 
 def nobody_reads() -> bool:
-    """Whether what read our output has ended, as ``head`` does when it has seen enough."""
+    """Whether the reader of our output has ended, as ``head`` does early."""
     outputs = select.poll()
     for stream in _outputs():
-        outputs.register(stream, 0)  # asks for errors alone
+        outputs.register(stream, 0)  # polls for errors only
     return bool(outputs.poll(0))
 
 
 def print_nothing_more() -> None:
-    """Have what is left to print, which the interpreter does at its end, go nowhere."""
+    """Discard buffered output, which the interpreter would otherwise print at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in _outputs():
         os.dup2(nowhere, stream.fileno())
 
 
 def _outputs() -> Iterator[TextIO]:
-    """Those that the process was not started without."""
+    """Yield stdout and stderr, unless the process was started without them."""
     return filter(None, (sys.stdout, sys.stderr))
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CLEANING_SECONDS = 10.0
-"""After the first signal, in which no other disturbs the cleaning up. A runner that cancels a job sends two."""
+"""Seconds after the first signal during which others are ignored: a runner that cancels a job sends two."""
 
 
 STUCK_SECONDS = 3.0
-"""From a signal to its exception, at most; the interpreter raises it between two of its own instructions."""
+"""Most seconds from a signal to its exception, which Python raises between two bytecode instructions."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has come. No ``except Exception`` takes it for a failure of what it has interrupted.
+    """The process received a signal. ``except Exception`` does not catch it.
 
-    ``outcome`` says what is left of what was done, and what the call that is printed then is good for. Whoever knows
-    more replaces it, and names the options with which that call goes on (``resume``).
+    ``outcome`` says what was kept, and what the call that is printed after it does. Code that knows better replaces it,
+    and sets the options with which that call continues (``resume``).
     """
 
     def __init__(self, number: signal.Signals) -> None:
@@ -97,10 +97,11 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stoppable(tell: Callable[[Stopped], object]) -> Iterator[None]:
-    """Inside, signals raise :class:`Stopped`. Only the main thread has signals.
+    """Make signals raise :class:`Stopped` inside the block, if this is the main thread.
 
-    Where that is in the middle of something that is no Python and takes long, as a query of the embedded engine may, it
-    is told by ``tell``, and the process ends as if it was killed: what is kept is kept so that it outlives that.
+    If native code such as a query of the embedded engine keeps the exception from being raised in time, ``tell`` is
+    called from another thread and the process exits at once. That is safe, since everything that is kept is written so
+    that it survives a kill.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,7 +118,7 @@ def stoppable(tell: Callable[[Stopped], object]) -> Iterator[None]:
 
     def watch() -> None:
         for number in iter(lambda: os.read(arrived, 1), b""):
-            is_ours = signal.getsignal(number[0]) is stop  # a server ends in its own way
+            is_ours = signal.getsignal(number[0]) is stop  # a server has handlers of its own
             if is_ours and not raised.wait(STUCK_SECONDS):
                 stopped = Stopped(signal.Signals(number[0]))
                 tell(stopped)

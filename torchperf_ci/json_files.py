@@ -215,8 +215,8 @@ def read_entries(file: IO[bytes], plan: Mapping[str, object], otherwise: str) ->
 
     An incomplete last line is dropped: nothing was done before it was complete.
 
-    ``file`` must be open for reading and appending. Raises :class:`OtherPlanError` for another plan, and
-    :class:`ResumeError` for a file that is not a journal; its message ends with ``otherwise``. The file is then unchanged.
+    ``file`` must be open for reading and appending. Raises :class:`OtherPlanError` for another plan and
+    :class:`ResumeError` for a file that is not a journal; the message ends with ``otherwise``, the file is unchanged.
     """
     file.seek(0)
     content = file.read()

@@ -1,8 +1,8 @@
-"""Every metric that torchperf measures or knows: unit, direction, kind, and from what size on a change matters.
+"""The metrics that torchperf measures or knows: unit, better direction, kind, and the smallest change that matters.
 
-The name of a metric ends with its unit in parentheses, as in ``latency(ms)``. Which way is better is never guessed from
-numbers: it comes from the project's configuration, else from the table here, else from whole words of the name, which
-cover the metrics of other harnesses.
+The name of a metric ends with its unit in parentheses, as in ``latency(ms)``. The better direction is never guessed
+from values: it comes from the project's configuration, else from the table here, else from whole words of the name,
+which covers the metrics of other harnesses.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UP, DOWN = "up", "down"
-"""Which way is better."""
+"""The better direction."""
 MetricKind = Literal["ratio", "count", "outcome", "amount"]
-"""``ratio``: judged by its relative change. ``count``: whole numbers that are the same each time, any increase counts.
-``outcome``: pass or fail. ``amount``: judged by the difference, since it may be zero or negative."""
+"""``ratio``: judged by its relative change. ``count``: whole numbers without noise, where any increase matters.
+``outcome``: pass or fail. ``amount``: judged by the absolute difference, since it may be zero or negative."""
 MIN_EFFECT = 0.03
 """The smallest relative change that matters, 0.03 for 3%."""
 LEAST_AMOUNT = 1.0
-"""The smallest difference of an amount that matters, in its own unit: 1 KiB a step is 1 GiB in a million steps."""
+"""The smallest difference of an amount that matters, in its unit: 1 KiB per step is 1 GiB in a million steps."""
 
 STATUS = "status"
 ACCURACY = "accuracy"
 LATENCY = "latency(ms)"
 THROUGHPUT = "throughput(samples/s)"
 ANCHORED = "latency_vs_anchor(ratio)"
-"""Sets each run against a fixed build on the same machine, and so survives a change of machine."""
+"""The ratio to a fixed build that is measured in the same run, and so is comparable across machines."""
 PEAK_MEMORY = "peak_memory(MiB)"
 HOST_PEAK_MEMORY = "host_peak_memory(MiB)"
 MEMORY_LEAK = "memory_leak(KiB/iter)"
@@ -46,11 +46,11 @@ WARM_COMPILE_CPU_TIME = "warm_compile_cpu_time(s)"
 
 @dataclass(frozen=True)
 class KnownMetric:
-    """What is known of a metric of torchperf's own.
+    """A metric that torchperf measures.
 
-    ``direction`` is ``up`` or ``down``, whichever is better. ``bisected_as`` is the metric that pairs of builds measure
-    for it, mostly itself; empty where no pair tells it. ``restates`` is the metric that says the same, which alone is
-    judged where a case has both; empty where there is none.
+    ``direction`` is the better one, ``up`` or ``down``. ``bisected_as`` is the metric that pairs of builds measure to
+    bisect a change of this one, usually the same; empty if it cannot be bisected. ``restates`` names the metric that
+    carries the same information and is judged instead if a case has both; empty if there is none.
     """
 
     name: str
@@ -83,17 +83,17 @@ METRICS: Mapping[str, KnownMetric] = {
 }
 """The metrics that torchperf itself measures, by name."""
 PAIRED = tuple(metric.name for metric in METRICS.values() if metric.bisected_as == metric.name)
-"""What a pair of builds tells of a workload."""
+"""The metrics that pairs of builds measure."""
 SPEEDS = (LATENCY, THROUGHPUT)
-"""One measurement, told in two ways: the throughput is the batch over the latency."""
+"""Two views of one measurement: the throughput is the batch size over the latency."""
 
-# Whole words of the names of other harnesses' metrics.
+# Whole words in the metric names of other harnesses.
 _KINDS: Mapping[MetricKind, str] = {
     "outcome": r"status|accuracy",
     "count": r"graph_breaks?|recompiles?|recompilations?",
     "amount": r"memory_leak",
 }
-# What is better upwards comes first: memory bandwidth is no memory.
+# "Up" is matched first: memory bandwidth is not an amount of memory.
 _BETTER: Mapping[str, str] = {
     UP: (
         r"throughput|bandwidth|gbps|[gt]?flops|flops_utilization|mfu|hfu|speedup|compression_ratio|pass_?rate|qps|rps|"
@@ -106,11 +106,11 @@ _BETTER: Mapping[str, str] = {
     ),
 }
 _SIGNED = r"delta|diff(erence)?|change|overhead|pass_?rate"
-"""Words of what may be zero, whatever else its name says."""
+"""Words in names of metrics that may be zero, whatever the rest of the name says."""
 
 
 def direction_of(metric: str) -> str:
-    """``up`` or ``down``, whichever is better; empty where neither the table nor a word of the name tells."""
+    """Return the better direction, ``up`` or ``down``; empty if neither the table nor the name gives it."""
     if metric in METRICS:
         return METRICS[metric].direction
     name = _words(metric)
@@ -118,7 +118,7 @@ def direction_of(metric: str) -> str:
 
 
 def kind_of(metric: str) -> MetricKind:
-    """How the metric is compared, as far as its name tells."""
+    """Return how the metric is compared, judging by its name."""
     if metric in METRICS:
         return METRICS[metric].kind
     name = _words(metric)
@@ -126,20 +126,20 @@ def kind_of(metric: str) -> MetricKind:
 
 
 def bisected_as(metric: str) -> str:
-    """The metric that pairs of builds measure to tell a change of this one; empty where they tell none."""
+    """Return the metric that pairs of builds measure to bisect this one; empty if it cannot be bisected."""
     return METRICS[metric].bisected_as if metric in METRICS else ""
 
 
 def is_latency(metric: str) -> bool:
-    """Whether it is what people compare builds for, and call slower rather than larger."""
+    """Whether an increase of the metric is called slower rather than larger."""
     return metric.startswith(("latency", "time"))
 
 
 @lru_cache(maxsize=1024)
 def is_positive(metric: str) -> bool:
-    """Whether the metric is positive by nature, such as a latency or a size: a ratio whose direction is known.
+    """Whether the metric is always positive, such as a latency or a size: a ratio whose direction is known.
 
-    A share in percent may be one of a change, which may be none.
+    A percentage may be that of a change, and so may be zero.
     """
     return (
         bool(direction_of(metric))
@@ -150,7 +150,7 @@ def is_positive(metric: str) -> bool:
 
 
 def name_and_unit(metric: str) -> tuple[str, str]:
-    """``latency(ms)`` as ``latency`` and ``ms``; the unit is empty where the name has none."""
+    """Split ``latency(ms)`` into ``latency`` and ``ms``; the unit is empty if the name has none."""
     name, opening, unit = metric.rstrip().rpartition("(")
     if not opening or unit.partition(")")[1:] != (")", ""):
         return metric, ""
@@ -162,5 +162,5 @@ def _has(words: str, name: str) -> bool:
 
 
 def _words(metric: str) -> str:
-    """The name as lower-case words with underscores between them, without its unit."""
+    """Return the name without its unit, as lower-case words joined by underscores."""
     return re.sub(r"[^a-z0-9]+", "_", name_and_unit(metric)[0].strip().lower())

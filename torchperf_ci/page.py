@@ -91,7 +91,7 @@ summary { cursor: pointer }
 }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:"
-"""Nothing runs in the page, whatever its texts hold: https://www.w3.org/TR/CSP3/"""
+"""No script can run in the page, whatever its texts contain: https://www.w3.org/TR/CSP3/"""
 
 
 _WIDTH, _HEIGHT = 760, 280
@@ -100,7 +100,7 @@ _TICKS = 5
 
 
 def page(title: str, documents: Iterable[Document], about: Words = "") -> str:
-    """A whole HTML document; ``about`` stands beneath its title."""
+    """Return a complete HTML page; ``about`` is a line below its title."""
     beneath = f"<p>{_line(about)}</p>\n" if about else ""
     body = "\n".join((f"<h1>{_text(title)}</h1>\n{beneath}", *map(_document, documents)))
     return (
@@ -194,7 +194,7 @@ def _text(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A stretch of numbers that lies between two places of the picture."""
+    """Maps a range of numbers to coordinates of the picture."""
 
     low: float
     high: float
@@ -206,7 +206,7 @@ class _Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers, all with as many decimals as they need."""
+        """Round numbers within the range with their labels, all with the same number of decimals."""
         rough = ((self.high - self.low) or 1.0) / _TICKS
         power = 10.0 ** floor(log10(rough))
         step = next(power * by for by in (1, 2, 2.5, 5, 10) if power * by >= rough)
@@ -216,7 +216,7 @@ class _Axis:
 
 
 def _svg(chart: Chart) -> str:
-    """The picture, as part of a page."""
+    """Return the chart as an SVG element."""
     title = _text(chart.title) or "chart"
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
@@ -258,5 +258,5 @@ def _dot(number: int, value: float, x: _Axis, y: _Axis, count: int) -> str:
 
 
 def _along(number: int, x: _Axis, count: int) -> float:
-    """Where the first value is at the beginning of the axis, and the last at its end."""
+    """Return the x coordinate of a value: the first one is at the start of the axis, the last one at its end."""
     return x.first + (x.last - x.first) * number / max(count - 1, 1)

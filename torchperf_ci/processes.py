@@ -1,7 +1,7 @@
-"""Programs that end with all that they have started, even if torchperf itself is killed.
+"""Run programs such that all processes they start end with them, even if torchperf itself is killed.
 
-Each runs in a process group of its own. A guard, which is this very file started as a script of its own, outlives a
-SIGKILL of torchperf and then ends the groups that are left. So this file needs the standard library alone.
+Each program has its own process group. A guard process survives a SIGKILL of torchperf and kills the groups that are
+left. It runs this file as a script, so the file must use the standard library only.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 3.0
 _MARK = "TORCHPERF_GROUP"
-"""Has the mark of its group in each process that inherits the environment, whatever session it has gone to."""
+"""Environment variable with the mark of the group, which identifies descendants that left its session."""
 _NOT_THE_GUARDS = (_MARK, "RUNNER_TRACKING_ID")
-"""By these, whoever started this process and a GitHub runner find, and end, what is left of it."""
+"""Variables by which an outer torchperf or a GitHub runner would find and kill the guard, too."""
 _ROUNDS = 100
 _PAUSE = 0.01
-"""Seconds between two looks: who was just killed may have started another one before."""
+"""Seconds between two searches: a process may have started another one just before it was killed."""
 
 _guards: dict[int, subprocess.Popen[bytes]] = {}
-"""By process: a fork has none yet."""
+"""The guard by process id, since a fork needs its own."""
 
 
 class ProcessGroup:
-    """A running program. ``options`` are those of :class:`subprocess.Popen`; raises :class:`OSError` as it does."""
+    """A running program with its process group. ``options`` are passed to :class:`subprocess.Popen`."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> None:
-        _guard()  # before there is anything to guard
+        _guard()  # must run before there is anything to guard
         self._mark = secrets.token_hex(8)
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
             command, env={**env, _MARK: self._mark}, start_new_session=True, **options
@@ -45,9 +45,9 @@ class ProcessGroup:
         self._tell_guard("+")
 
     def end(self, *, daemons: bool = True) -> None:
-        """Kill what is left of it, also ``daemons`` that have left the group, and wait for the program itself.
+        """Kill the remaining processes, including ``daemons`` that left the group, and wait for the program itself.
 
-        A process that is stuck in a driver cannot even be killed; then this goes on without it.
+        A process that is stuck in a driver cannot be killed; it is left behind after a short wait.
         """
         _end_group(self.process.pid)
         if daemons:
@@ -59,12 +59,12 @@ class ProcessGroup:
     def _tell_guard(self, sign: str) -> None:
         pipe = _guard().stdin
         assert pipe
-        with suppress(BrokenPipeError):  # somebody has killed it
+        with suppress(BrokenPipeError):  # the guard was killed
             pipe.write(f"{sign} {self.process.pid} {self._mark}\n".encode())
 
 
 def _guard() -> subprocess.Popen[bytes]:
-    """The guard of this process, which is started by path: nothing of the package is imported there."""
+    """Return this process's guard, starting it if needed; it runs by path, so nothing of the package is imported."""
     me = os.getpid()
     if me not in _guards:
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_THE_GUARDS}
@@ -80,19 +80,19 @@ def _guard() -> subprocess.Popen[bytes]:
 
 
 def _let_guard_go(process: int) -> None:
-    """At the end of the process that has the guard; not at that of a fork, which has registered this as well."""
+    """Let the guard end at exit; not at the exit of a fork, which inherits the registration."""
     if process == os.getpid():
         ended = _guards.pop(process)
         ended.communicate()
 
 
 def _end_group(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says it the second way
+    with suppress(ProcessLookupError, PermissionError):  # no process is left; macOS raises the latter
         os.killpg(group, signal.SIGKILL)
 
 
 def _end_marked(mark: str) -> None:
-    """Kill all processes with a mark, where the system tells their environment (Linux)."""
+    """Kill all processes with this mark, on systems that expose the environment of processes (Linux)."""
     for _ in range(_ROUNDS):
         found = _marked(f"{_MARK}={mark}".encode())
         if not found:
@@ -108,18 +108,18 @@ def _marked(entry: bytes) -> list[int]:
 
 
 def _environment(folder: Path) -> list[bytes]:
-    """Of a process; empty where it is not ours, or has ended."""
+    """Return the environment of a process; empty if it is another user's, or has ended."""
     with suppress(OSError):
         return (folder / "environ").read_bytes().split(b"\0")
     return []
 
 
 def _stand_guard() -> None:
-    """Read which groups there are, until whoever tells it is gone, and end those that are left.
+    """Keep track of the groups until standard input is closed, then kill those that are left.
 
     A line of standard input is ``+ GROUP MARK`` for a group that was started, ``- GROUP MARK`` for one that has ended.
     """
-    # Whoever stops the parent (Ctrl-C, a cancelled job) must not stop this.
+    # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the guard.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     left: dict[str, int] = {}

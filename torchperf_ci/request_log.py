@@ -1,4 +1,4 @@
-"""The log of a server: on stderr, a line for each answer, which no client can forge."""
+"""A server's log on stderr: one line per response, which no client can forge."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import traceback
 
 
 def log(client: str, *lines: str) -> None:
-    """Write what became of a request of ``client``, who may have put anything into ``lines``.
+    """Log the outcome of a request of ``client``; the text in ``lines`` may come from the client.
 
-    What does not print is escaped: nothing looks like a line of ours, nor like a command to a terminal.
+    Unprintable characters are escaped, so that nothing looks like another line of the log or controls a terminal.
     """
     now = datetime.datetime.now(datetime.timezone.utc)
     begin = f"{now:%Y-%m-%dT%H:%M:%SZ} {_printable(client)}"
@@ -19,10 +19,10 @@ def log(client: str, *lines: str) -> None:
 
 
 def log_bug(client: str) -> None:
-    """Log the exception that is being handled. Each line is marked: its message may hold anything of the request."""
+    """Log the current exception. Its lines are marked, since its message may quote the request."""
     log(client, *(f"| {line}" for line in traceback.format_exc().splitlines()))
 
 
 def _printable(line: str) -> str:
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-    return shown.replace("##[", "#\\x23[")  # a command to GitHub's runner, wherever in the line it stands
+    return shown.replace("##[", "#\\x23[")  # a command to GitHub's runner anywhere in a line

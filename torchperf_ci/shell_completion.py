@@ -1,4 +1,4 @@
-"""What a shell offers where Tab is pressed, by argcomplete, and the script with which it asks."""
+"""Shell completion by argcomplete: the script that enables it, and the values that are offered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def completion_command(options: CompletionOptions) -> int:
-    """Print the script that a shell reads when it starts."""
+    """Print the script that enables completion in a shell."""
     if options.shell is None:
         msg = "for which shell? give bash, zsh or fish"
         raise UsageError(msg)
@@ -33,12 +33,12 @@ def completion_command(options: CompletionOptions) -> int:
 
 
 def answer_shell(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
-    """Tell the shell what may stand at its cursor, and end the process."""
+    """Print the completions at the cursor for the shell, and end the process."""
     autocomplete(parser, always_complete_options=False, default_completer=_Values(options))
 
 
 class _Values(BaseCompleter):
-    """The values of an option: those that are known, else files."""
+    """Completes the value of an option: its known values, else file names."""
 
     def __init__(self, options: Sequence[Option]) -> None:
         self._options = {option.name: option for option in options}
@@ -78,5 +78,5 @@ def _known_values(option: Option) -> Sequence[str]:
 def _configured_suites() -> Sequence[str]:
     try:
         return tuple(config.find(None).suites)
-    except TorchperfError:  # the command itself will tell
+    except TorchperfError:  # the command itself reports it
         return ()
