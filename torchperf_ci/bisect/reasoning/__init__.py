@@ -1,1 +1,1 @@
-"""What follows from what is known: pure functions, no input or output."""
+"""Decide what to measure next and what the facts prove: pure functions without input or output."""

@@ -1,12 +1,12 @@
-"""Where among the suspects the culprit lies: the odds, less what was refuted or reverted, and what to measure next.
+"""Locate a culprit among the suspects: their probabilities, refuted and reverted suspects, and the next pair.
 
-Odds that go against such pairs rest on a model that does not hold here: pairs may remember each other, the machine may
-have changed its mode. So they are believed no more than any claim has to be, and that is weighed by what the fresh
-pairs said (Bayes' rule).
+If fresh pairs refute a step that the posterior favors, the model does not hold: pairs may be autocorrelated, or the
+machine may have changed its mode. The posterior is then trusted no more than any claim must be, and that trust is
+updated with what the fresh pairs showed (Bayes' rule).
 
-The odds of the levels know of no reverts: to them a rise, a fall and another rise are three changes, each unlikely. So
-the pairs of the first build after the revert decide by themselves. Where the revert itself cannot be built and the next
-build is slow, nothing tells whether it took nothing back or what lies between brought it back: then nobody is named.
+The posterior does not know of reverts: to it, a rise, a fall and another rise are three unlikely changes. The pairs
+of the first build after the revert therefore decide by themselves. If the revert cannot be built and the next build
+is slow, either the revert did not work or a commit in between brought the change back; then no commit is named.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _LEAST = 1e-12
 
 
 def probability_left(claim: float, proof: Proof) -> float:
-    """The probability of a step that was claimed with the one of ``claim``, and then not proven."""
+    """The probability of a step that was claimed with probability ``claim`` and then not proven."""
     odds = claim / (1 - claim) * _likelihood_ratio(proof)
     return odds / (1 + odds)
 
 
 def _likelihood_ratio(proof: Proof) -> float:
-    """How much likelier such pairs are of a culprit than of anything else; they never speak for one."""
+    """How much likelier such pairs are for a culprit than otherwise; at most 1, so that they never support a claim."""
     if proof.word == "not slower":
         return BETA
     return math.exp(min(proof.decision.increase, 0.0)) if proof.decision else 1.0
 
 
 def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
-    """``found``, but gaps of these numbers have such probabilities at ``most``, and the others what these lose."""
+    """``found`` with the probabilities of some gaps capped at ``most``; the other gaps gain what these lose."""
     caps = np.ones_like(found.gaps)
     caps[list(most)] = list(most.values())
     kept = np.minimum(found.gaps, caps)
@@ -61,16 +61,16 @@ def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
 
 
 REVERTS_IN_VAIN = 0.05
-"""How probable it is beforehand that a commit which says that it takes another one back does not."""
+"""The prior probability that a commit which claims to revert another one does not remove its effect."""
 CLEARLY_SLOW = math.log(0.95 / 0.05) + math.log((1 - REVERTS_IN_VAIN) / REVERTS_IN_VAIN)
-"""The evidence of pairs from which on it is clear that a build is still slow after a revert."""
+"""The evidence from which on a build is clearly still slow after a revert."""
 MOST_PAIRS_OF_REVERT = 20
-"""What is not clear by then is neither as slow nor as fast as without the revert."""
+"""If the result is unclear after so many pairs, the build is neither as slow nor as fast as without the revert."""
 
 
 @dataclass(frozen=True)
 class RevertedSuspect:
-    """A suspect of a segment that the commit at ``revert`` takes back, as a series shows it."""
+    """A suspect in a segment that the commit at ``revert`` reverts, as seen by one series."""
 
     evidence: SeriesEvidence
     segment: SuspectRange
@@ -78,7 +78,7 @@ class RevertedSuspect:
 
     @cached_property
     def place(self) -> int | None:
-        """The build that tells: the first that can be had from the revert on, before what may bring it back."""
+        """The decisive build: the first usable one from the revert on, before anything may bring the change back."""
         unusable = self.evidence.facts.unusable
         return next((place for place in range(self.revert, self._end) if place not in unusable), None)
 
@@ -89,20 +89,22 @@ class RevertedSuspect:
 
     @property
     def is_out(self) -> bool:
-        """Whether the suspect is no culprit: it is not slow after the revert, or what it did has returned later on."""
+        """Whether the suspect is no culprit: the slowdown ends with the revert, or a later commit brings it back."""
         return self._return is not None or (self.place is not None and not self._lasts)
 
     @property
     def returns(self) -> Sequence[int]:
-        """What may have brought back what was taken back: the commit that says so, else what no build tells apart from
-        the revert."""
+        """The commits that may have brought the change back.
+
+        They are the commit that reverts the revert, or else those that no build can distinguish from the revert.
+        """
         if self._return is not None and self._return <= self.segment.after:
             return [self._return]
         return () if self.is_out else range(self.revert + 1, self._next_build + 1)
 
     @property
     def unsettled(self) -> Sequence[int]:
-        """What has to be tried once more, as it would tell if it could be built."""
+        """The builds to try again, because they would decide the question."""
         return sorted(self.evidence.facts.unsettled.intersection(range(self.revert, self._next_build)))
 
     @property
@@ -128,7 +130,7 @@ class RevertedSuspect:
 
     @property
     def _return(self) -> int | None:
-        """What takes back the revert."""
+        """The position of the commit that reverts the revert, or None."""
         taken_back = self.evidence.question.reverts.items()
         return min((again for again, revert in taken_back if revert == self.revert), default=None)
 
@@ -136,7 +138,7 @@ class RevertedSuspect:
 def reverted_suspects(
     evidence: SeriesEvidence, segment: SuspectRange, step: SuspectRange
 ) -> Sequence[RevertedSuspect]:
-    """The suspects of a step that are taken back before the end of its segment."""
+    """The suspects of a step that are reverted before the end of its segment."""
     return [
         RevertedSuspect(evidence, segment, revert)
         for revert, reverted in sorted(evidence.question.reverts.items())
@@ -145,15 +147,17 @@ def reverted_suspects(
 
 
 TWO_CAUSES = math.log(1 / 20)
-"""Series are not taken to have one cause where two causes are twenty times as likely."""
+"""Series are not given a common cause if two causes are twenty times as likely."""
 MOST_EXPECTED, PAIRS_BESIDE = 12, 20
-"""A search ends after so many times the pairs that were expected, and some beside these: of 320 simulated searches for
-a culprit half took up to 1.8 times those and a hundredth 8 times or more where few were expected; memory and
-modes of machines take more."""
+"""A search ends after so many times the expected pairs, plus some.
+
+Of 320 simulated searches for one culprit, half took up to 1.8 times the expected pairs, and a hundredth 8 times or
+more if few were expected. Autocorrelation and modes of machines take more.
+"""
 LIKELIER = 0.5
-"""What a step has to have where nothing tells more, to be tried: more than the rest together."""
+"""The probability that a step needs to be tried when no pair is informative: more than all others together."""
 LEAST_BITS = 0.02
-"""A pair is worth at least as much: the budget has to end."""
+"""The least information that a pair is assumed to yield, so that the budget is finite."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ class CulpritSearch:
 
     @cached_property
     def agreeing(self) -> Sequence[SeriesEvidence]:
-        """The clearest series, and those whose readings go with its culprit."""
+        """The clearest series, and the series whose readings are compatible with the same culprit."""
         chosen = [self.members[0]]
         for member in self.members[1:]:
             if self._weigh([*chosen, member]).one_cause > TWO_CAUSES:
@@ -174,7 +178,7 @@ class CulpritSearch:
 
     @cached_property
     def odds(self) -> Posterior:
-        """The suspects of the segment, less what fresh pairs have said against some of them."""
+        """The posterior of the suspects of the segment, with refuted ones reduced."""
         found = self._weigh(self.agreeing)
         places = {self.segment.before + int(place): gap for gap, place in enumerate(found.tested[:-1])}
         most = {
@@ -188,12 +192,12 @@ class CulpritSearch:
 
     @cached_property
     def step(self) -> SuspectRange | None:
-        """The two builds that the culprit lies between, once that is sure enough and no build between can be had."""
+        """The two builds around the culprit, once they are probable enough and no usable build lies between them."""
         return None if self._unsettled else self._place
 
     @cached_property
     def _place(self) -> SuspectRange | None:
-        """The same, as far as was tried."""
+        """The same step, even if builds within it have to be tried again."""
         return self._likeliest(SURE)
 
     @cached_property
@@ -205,7 +209,7 @@ class CulpritSearch:
         return None if self._unsettled or is_reverted else step
 
     def _likeliest(self, least: float) -> SuspectRange | None:
-        """The likeliest two builds, if they have the probability ``least`` and none between them can be had."""
+        """The likeliest two builds, if their probability is at least ``least`` and no usable build is between them."""
         most = int(self.odds.gaps.argmax())
         if self.odds.gaps[most] < least:
             return None
@@ -215,23 +219,23 @@ class CulpritSearch:
 
     @cached_property
     def _unsettled(self) -> Sequence[int]:
-        """What has to be tried once more before anything rests on its not being built."""
+        """The builds in the step to try again before relying on their failure."""
         place = self._place
         unsettled = self.members[0].facts.unsettled
         return sorted(unsettled.intersection(range(place.before + 1, place.after))) if place else ()
 
     @property
     def is_to_verify(self) -> bool:
-        """Whether the step may be the culprit, as far as its reverts tell."""
+        """Whether the step may be the culprit, given its reverts."""
         return self.step is not None and not self.returns and not any(one.is_out for one in self._reverts)
 
     @property
     def returns(self) -> Sequence[int]:
-        """What may have brought back what a suspect of the step did, so that it cannot be told which it was."""
+        """The commits that may have brought a suspect's change back, which leaves open which of them is the culprit."""
         return sorted({place for revert in self._reverts for place in revert.returns})
 
     def pair_of_revert(self, *, may_build: bool) -> PlannedPair | None:
-        """What shows whether a suspect of the step still makes the end slow, or something after its revert."""
+        """A pair that shows whether a suspect's change lasts beyond its revert; None if there is none to measure."""
         first = self.members[0]
         for revert in self._reverts:
             heads = [*revert.unsettled, *([revert.place] if revert.is_open else [])]
@@ -245,7 +249,7 @@ class CulpritSearch:
         return reverted_suspects(self.members[0], self.segment, self.step) if self.step else ()
 
     def next_pair(self, *, may_build: bool) -> PlannedPair | None:
-        """What is expected to tell most for its price; None where nothing would tell anything."""
+        """The pair with the most expected information per second; None if no pair is informative."""
         if self._unsettled:
             first, head = self.members[0], self._unsettled[len(self._unsettled) // 2]
             return PlannedPair(first.probe, self.segment.before, head, "locate") if may_build else None
@@ -268,12 +272,12 @@ class CulpritSearch:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has taken many times the pairs that would have shown one culprit: then there is none to show."""
+        """Whether the search has taken many times the pairs that would have shown a single culprit."""
         return self._taken >= MOST_EXPECTED * self._expected + PAIRS_BESIDE
 
     @property
     def _taken(self) -> int:
-        """Pairs that were to locate a culprit in the segment, or to prove one that was refuted."""
+        """The pairs that were taken to locate a culprit in the segment, or to verify one that was refuted."""
         first = self.members[0]
         refuted = {(step.before, step.after) for step in first.refuted}
         return sum(
@@ -285,7 +289,7 @@ class CulpritSearch:
 
     @property
     def _expected(self) -> float:
-        """The pairs that carry as many bits as it takes to tell the suspects apart."""
+        """The number of pairs that yield enough bits to tell the suspects apart."""
         suspects, one = self.segment.after - self.segment.before, self.odds.series[0]
         decision = self.members[0].confirm(self.segment).decision
         spread = math.hypot(one.sigma, math.sqrt(2) * one.tau)
@@ -293,16 +297,16 @@ class CulpritSearch:
         return math.log2(suspects) / max(capacity(distance), LEAST_BITS)
 
     def suspects(self) -> dict[int, float]:
-        """The fewest positions that hold 95% of the probability, each with its own."""
+        """The smallest set of positions with 95% of the probability (the credible set), each with its own."""
         odds = self._believed
         return {self.segment.before + place: float(odds.suspects[place - 1]) for place in odds.credible(SURE)}
 
     @property
     def _believed(self) -> Posterior:
-        """The odds, of which a search that has spent its budget keeps no more than the pairs that it expected to take.
+        """The posterior; if the search is spent, flattened as if it came from only the expected number of pairs.
 
-        They would have shown one culprit. Pairs that did not are unlike the model: the machine has modes, or many
-        commits add up, and how well they agree says less than it seems.
+        Those would have shown a single culprit. If more pairs did not, the model is wrong: the machine has modes, or
+        many commits add up, and the agreement of pairs means less than it seems.
         """
         if not self.is_spent:
             return self._with_returns(self.odds)
@@ -310,7 +314,7 @@ class CulpritSearch:
         return replace(self.odds, suspects=weighed * (1 - self.odds.none) / weighed.sum())
 
     def _with_returns(self, odds: Posterior) -> Posterior:
-        """The odds, of which half of the step's go to what may have brought it back."""
+        """The posterior with half of the step's probability moved to the commits that may have brought it back."""
         if not self.returns or self.step is None:
             return odds
         suspects, start = odds.suspects.copy(), self.segment.before + 1

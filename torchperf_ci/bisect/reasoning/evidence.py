@@ -1,7 +1,8 @@
-"""The question, the facts learnt so far one event at a time, and which of them bear on a range of suspects.
+"""The data classes of a bisection: the question, the facts learned one event at a time, and queries on them.
 
-Builds are told apart by their position in the range: 0 is the good commit, i the i-th suspect, and the last one the bad
-commit. Of one commit several may be made, its **draws**, which differ in nothing but what luck decides: 0 is the first.
+Builds are identified by their position in the range: 0 is the good commit, i the i-th suspect, and the last one the
+bad commit. A commit may be built several times; these builds, its **draws**, differ only by luck, and draw 0 is the
+first.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class SuspectRange:
     after: int
 
     def parts(self, steps: Iterable[SuspectRange]) -> Iterator[SuspectRange]:
-        """Those of the steps that lie within the segment."""
+        """The steps that lie within this range."""
         return (step for step in steps if self.before <= step.before and step.after <= self.after)
 
     def without(self, steps: Iterable[SuspectRange]) -> list[SuspectRange]:
-        """What is left of the segment beside some steps within it, in order."""
+        """The parts of this range that remain when steps within it are removed, in order."""
         places = sorted(self.parts(steps))
         starts = [self.before, *(step.after for step in places)]
         ends = [*(step.before for step in places), self.after]
@@ -47,21 +48,23 @@ class SuspectRange:
 
 
 Purpose = Literal["confirm", "locate", "verify", "control"]
-"""What a pair is for; a ``control`` is of one and the same build twice, so that whatever it reads is not the code."""
+"""The purpose of a pair. A ``control`` measures the same build twice, so that its result cannot come from the code."""
 
 MOST_BY_CHANCE = 2
-"""Builds that fail side by side, and fail again when they are tried once more, by chance."""
+"""If so many builds in a row fail, and fail again when retried, their failure is not taken for chance."""
 TRIES, TRIES_BY_CHANCE = 2, 3
-"""Attempts to build a commit before anything rests on their failing; the latter where builds are known to fail by
-chance, or where all is lost with the commit."""
+"""How often a commit is built before its failure counts.
+
+The second number applies where builds are known to fail by chance, or where everything depends on the commit.
+"""
 
 
 @dataclass(frozen=True)
 class BisectReading:
     """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
 
-    ``seconds`` is what the pair took. ``values`` are what base measured of the series, in the unit of each, where that
-    can be told. ``head_first``: head began each turn, which base does otherwise.
+    ``seconds`` is the duration of the pair. ``values`` are those of base, in the unit of each series, where known.
+    ``head_first`` means that head, and not base, went first in each turn.
     """
 
     probe: str
@@ -77,9 +80,10 @@ class BisectReading:
 
 @dataclass(frozen=True)
 class BuildAttempt:
-    """One attempt to make a commit's environment, and why it failed, if it did.
+    """One attempt to make a commit's environment, and the reason if it failed.
 
-    It is ``repeated`` where it came out byte for byte as another draw of the commit: nothing was left to luck.
+    ``repeated`` means that the result was identical, byte for byte, to another draw of the commit, so that luck has
+    no part in builds.
     """
 
     position: int
@@ -92,7 +96,7 @@ class BuildAttempt:
 
 @dataclass(frozen=True)
 class ProbeFailure:
-    """A commit that was built, but on which the probe does not run."""
+    """A commit that was built, but on which the probe does not run, and why."""
 
     probe: str
     position: int
@@ -101,7 +105,7 @@ class ProbeFailure:
 
 @dataclass(frozen=True)
 class ProbeBatchSize:
-    """What ``--batch-size auto`` is for a probe: it must stay the same for as long as its pairs are put together."""
+    """The batch size found for a probe with ``--batch-size auto``; it must be the same for all of the probe's pairs."""
 
     probe: str
     size: int
@@ -109,7 +113,7 @@ class ProbeBatchSize:
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """What profiles of two builds have shown: ``inside`` has neither files nor commands yet."""
+    """What profiles of two builds have shown; ``inside`` has no files or commands yet."""
 
     base: int
     head: int
@@ -118,14 +122,14 @@ class ProfiledStep:
 
 @dataclass(frozen=True)
 class BisectNote:
-    """What a reader of the bisection should know beside its facts."""
+    """A remark for the reader of the bisection, in addition to its facts."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class BisectFacts:
-    """All of it, in the order in which it was learnt."""
+    """All facts, in the order in which they were learned."""
 
     readings: tuple[BisectReading, ...] = ()
     builds: tuple[BuildAttempt, ...] = ()
@@ -133,12 +137,12 @@ class BisectFacts:
 
     @cached_property
     def built(self) -> frozenset[int]:
-        """Positions whose environment could be made."""
+        """The positions whose environments could be made."""
         return frozenset(build.position for build in self.builds if build.ok)
 
     @cached_property
     def by_ends(self) -> Mapping[tuple[int, int], Sequence[BisectReading]]:
-        """The pairs of each two positions, which come in the order in which they were first read."""
+        """The pairs by their two positions, which are in the order in which they were first measured."""
         found: dict[tuple[int, int], list[BisectReading]] = {}
         for reading in self.readings:
             found.setdefault((reading.base, reading.head), []).append(reading)
@@ -146,28 +150,28 @@ class BisectFacts:
 
     @cached_property
     def made(self) -> frozenset[tuple[int, int]]:
-        """Positions and draws of all builds that could be made."""
+        """The positions and draws of all builds that could be made."""
         return frozenset((build.position, build.draw) for build in self.builds if build.ok)
 
     @property
     def repeated(self) -> bool:
-        """Whether making a commit anew is known to change nothing."""
+        """Whether rebuilding a commit is known to give an identical build."""
         return any(build.repeated for build in self.builds)
 
     @cached_property
     def unusable(self) -> frozenset[int]:
-        """Positions that nothing can be measured on so far: they were not built, or the probe does not run on them.
+        """The positions that cannot be measured so far, because the build failed or the probe does not run.
 
-        A commit that was built once is not among them if another draw of it fails.
+        A commit with a successful build is not among them, even if another draw of it fails.
         """
         return self._unbuilt | self._failing
 
     @cached_property
     def unsettled(self) -> frozenset[int]:
-        """Those of them whose builds have failed so seldom that chance may have done it.
+        """The unusable positions whose builds have failed so few times that it may have been chance.
 
-        Where :data:`MOST_BY_CHANCE` in a row have failed as often as they are tried, it was not chance that the others
-        failed.
+        Positions are excluded if :data:`MOST_BY_CHANCE` unbuilt ones in the same gap have failed in all their tries:
+        then it was not chance.
         """
         most, tries = TRIES_BY_CHANCE if self._fail_by_chance else TRIES, self.tries
         return frozenset(
@@ -179,12 +183,12 @@ class BisectFacts:
 
     @cached_property
     def tries(self) -> Counter[int]:
-        """How often each commit was tried to be built; what is made anew of one that was built does not count."""
+        """How often building each commit was tried, not counting rebuilds."""
         return Counter(build.position for build in self.builds if not build.draw)
 
     @cached_property
     def _fail_by_chance(self) -> bool:
-        """Whether something could be built that had failed before."""
+        """Whether a build has succeeded that had failed before."""
         return any((build.position, build.draw) in self.made for build in self.builds if not build.ok)
 
     @cached_property
@@ -196,7 +200,7 @@ class BisectFacts:
         return frozenset(failure.position for failure in self.failures)
 
     def _unbuilt_around(self, position: int) -> list[int]:
-        """What was not built around a position, with none among them that was."""
+        """The unbuilt positions between the two nearest successful builds on either side of ``position``."""
         left = max((place for place in self.built if place < position), default=-1)
         right = min((place for place in self.built if place > position), default=math.inf)
         return [place for place in self._unbuilt if left < place < right]
@@ -206,13 +210,13 @@ class BisectFacts:
 class BisectQuestion:
     """A range of suspects and what to measure on it.
 
-    ``weights``, one a suspect, sum to 1: how suspect each is beforehand. ``min_effect`` is the smallest relative change
-    that matters. ``reverts`` are positions of commits that take back another one, and its position.
-    ``build_seconds`` and ``pair_seconds`` are guesses for as long as nothing has been built or measured.
+    ``weights`` are the prior probabilities of the suspects; they sum to 1. ``min_effect`` is the smallest relative
+    change that matters. ``reverts`` maps the position of each revert to that of the commit it reverts.
+    ``build_seconds`` and ``pair_seconds`` are estimates for use until a build or a pair has been timed.
 
-    ``luck`` is the standard deviation that builds of one and the same code are expected to have among themselves, on
-    the log scale; 0 where each process draws anew what luck decides, so that pairs carry it already. ``rebuilds`` says
-    whether a commit can be built again so that it differs in what luck decides.
+    ``luck`` is the expected standard deviation between builds of the same code, on the log scale; 0 where this luck
+    varies from process to process, so that pairs already include it. ``rebuilds`` is whether rebuilding a commit can
+    give a build with different luck.
     """
 
     weights: NDArray[np.float64]
@@ -226,18 +230,18 @@ class BisectQuestion:
 
     @property
     def bad(self) -> int:
-        """The position of the bad commit, which is also the number of suspects."""
+        """The position of the bad commit, which equals the number of suspects."""
         return int(self.weights.size)
 
 
 def with_known_rebuilds(question: BisectQuestion, facts: BisectFacts) -> BisectQuestion:
-    """The question after it has shown that builds of one commit come out the same, byte for byte, if it has."""
+    """The question with ``rebuilds`` turned off if a rebuild is known to have been identical, byte for byte."""
     return replace(question, rebuilds=question.rebuilds and not facts.repeated)
 
 
 @dataclass(frozen=True)
 class PlannedPair:
-    """One pair that is to be measured next: two positions, what for, which draws of their builds, and which begins."""
+    """A pair to measure next: its two positions and its purpose, the draws of its builds, and which one goes first."""
 
     probe: str
     base: int
@@ -248,10 +252,10 @@ class PlannedPair:
 
 
 def with_order(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
-    """The pair, begun by the build that did not begin it the last time.
+    """The pair, started by the build that did not start it the last time.
 
-    What favours whichever begins, as a mode or a drift of the machine may, then favours neither build for long. Two
-    builds that were not measured yet begin the other way round than the pair before.
+    Effects that favor whichever build starts, such as modes or drift of the machine, then favor neither. The first
+    pair of two builds starts on the other side than the pair before.
     """
     if step.purpose == "control":
         return step
@@ -262,9 +266,9 @@ def with_order(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
 
 
 def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck: float) -> Readings:
-    """What bears on a segment, positions counted from its first build.
+    """The readings that matter for a segment, with positions counted from its first build.
 
-    That are pairs with its first build, and pairs of neighbours among the builds that were measured.
+    They are the pairs with its first build, and the pairs of builds that are neighbors among those measured.
     """
     inside = [
         reading
@@ -281,14 +285,14 @@ def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck
 
 
 def series_of(facts: BisectFacts) -> dict[str, str]:
-    """The probe that yields each series, in the order in which they were first read."""
+    """The probe of each series, in the order in which the series were first measured."""
     return {series: reading.probe for reading in facts.readings for series in reading.log_ratios}
 
 
 def reading_price(
     question: BisectQuestion, facts: BisectFacts, segment: SuspectRange, probe: str, *, may_build: bool
 ) -> Price:
-    """What reading each build of a segment takes, in seconds."""
+    """The price, in seconds, of measuring each build of a segment."""
     chance = chances_to_build(question.bad, sorted(facts.built - facts.unusable), sorted(facts.unusable))
     build = np.full(question.bad + 1, build_seconds(question, facts))
     build[list(facts.built)] = 0.0
@@ -301,8 +305,10 @@ def reading_price(
 
 
 def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int:
-    """The draw of head that was last read against the first one of base, or ``anew`` one that was neither read nor
-    has failed."""
+    """The draw of head that was last measured against the first draw of base; or, if ``anew``, a new one.
+
+    A new draw has neither been measured nor failed to build.
+    """
     read = [one.draws[1] for one in facts.by_ends.get((base, head), ()) if not one.draws[0]]
     if not anew:
         return max(read, default=0)
@@ -317,13 +323,13 @@ def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int
 
 
 def build_seconds(question: BisectQuestion, facts: BisectFacts) -> float:
-    """What a build has taken on average, else what is expected."""
+    """The mean duration of a build, or the estimate if none has been made."""
     return mean([build.seconds for build in facts.builds] or [question.build_seconds])
 
 
 def pair_seconds(
     question: BisectQuestion, readings: Sequence[BisectReading], probe: str | None = None
 ) -> float:
-    """What a pair, of a probe or of all of them, has taken on average, else what is expected."""
+    """The mean duration of a pair, of one probe or of all, or the estimate if none has been measured."""
     known = [reading.seconds for reading in readings if probe in (None, reading.probe)]
     return max(mean(known or [question.pair_seconds]), 1e-9)

@@ -1,6 +1,6 @@
-"""What to do next, from what is known: confirm, locate, verify, and again for what is left.
+"""Decide what to measure next: confirm the regression, locate a culprit, verify it, and repeat for what remains.
 
-There is no other memory than the facts, so that a bisection that was interrupted goes on by asking once more.
+The facts are the only state, so an interrupted bisection resumes by asking again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, SuspectRange
 
 POSSIBLE = 0.01
-"""What a series must give a step that another one has proven, to be asked about it as well."""
+"""If one series has proven a step, others are tested on it too if they give it at least this probability."""
 
 
 def next_step(question: BisectQuestion, facts: BisectFacts, *, may_build: bool = True) -> PlannedPair | None:
@@ -39,7 +39,7 @@ class Investigation:
 
     @cached_property
     def series(self) -> Sequence[SeriesEvidence]:
-        """Every series that was read."""
+        """Every series that was measured."""
         known = series_of(self.facts)
         return [SeriesEvidence(self.question, self.facts, name, probe) for name, probe in known.items()]
 
@@ -53,7 +53,7 @@ class Investigation:
     def regressed(self) -> Sequence[SeriesEvidence]:
         """The series of which bad is slower than good, or that have a culprit, the clearest first.
 
-        What was proven stays proven, even if later pairs of bad and good do not look as slow as those before.
+        A proven culprit stays proven, even if later pairs of bad and good look less slow.
         """
         slower = [series for series in self.series if series.confirmation.word == "slower" or series.culprits]
         return sorted(slower, key=_clarity, reverse=True)
@@ -66,7 +66,7 @@ class Investigation:
 
     @cached_property
     def searches(self) -> Sequence[CulpritSearch]:
-        """What is still to be explained, one search for all series that have the same to explain."""
+        """The searches for unexplained changes; series with the same part to explain share one search."""
         groups: dict[tuple[SuspectRange, frozenset[SuspectRange]], list[SeriesEvidence]] = {}
         for series in self.regressed:
             for part, proof in series.unexplained.items():
@@ -90,7 +90,7 @@ class Investigation:
         return None
 
     def _may_run(self, step: PlannedPair) -> bool:
-        """Whether the probe is not known to fail on one of the two builds: to ask again would tell nothing new."""
+        """Whether the probe is not known to fail on one of the two builds, where a pair would tell nothing new."""
         ends = (step.base, step.head)
         return not any(f.probe == step.probe and f.position in ends for f in self.facts.failures)
 
@@ -112,7 +112,7 @@ class Investigation:
                 )
 
     def _shared_culprits(self) -> Iterator[PlannedPair]:
-        """A culprit that one series has proven is tried with the others that may have it, too."""
+        """Verify a culprit that one series has proven on the other series that may have it."""
         proven = {step for series in self.regressed for step in series.culprits}
         for series in self.regressed:
             for part in series.unexplained:
@@ -121,7 +121,7 @@ class Investigation:
                         yield series.pair(step, "verify")
 
     def _remainders(self) -> Iterator[PlannedPair]:
-        """Whether anything is left beside the culprits."""
+        """Confirm whether the culprits leave any change unexplained."""
         for series in self.regressed:
             for part, proof in series.unexplained.items():
                 if proof.word == "open":
@@ -142,7 +142,7 @@ class Investigation:
                 yield step
 
     def _last_steps(self) -> Iterator[PlannedPair]:
-        """Where nothing tells more, the likeliest step is set against its own proof."""
+        """Verify the likeliest step if no other pair is informative."""
         for search in self.searches:
             first = search.members[0]
             if search.step is None and search.last_step and search.last_step not in first.refuted:

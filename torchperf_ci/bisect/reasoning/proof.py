@@ -1,6 +1,7 @@
-"""Is one build slower than another? The sequential test of pairs of just these two, and control pairs of one build.
+"""Test whether one build is slower than another: a sequential test of their pairs, and control pairs of one build.
 
-Where luck of builds matters, it is asked of the code: by several builds of both, of which each two make a block.
+If builds differ by luck, the question is about the code: several builds of both commits are measured, and the pairs
+of the same two builds form a block.
 """
 
 from __future__ import annotations
@@ -43,23 +44,25 @@ if TYPE_CHECKING:
 ProofWord = Literal["slower", "not slower", "open", "unknown"]
 
 MOST_PAIRS = 60
-"""What is not clear by then is not worth another hour: it spreads too much, or is too small."""
+"""A result that is not clear after so many pairs is too noisy or too small to be worth another hour."""
 FEWEST_TO_VERIFY = 6
-"""Fresh pairs that a name takes at least: the interval in the issue comes from these alone."""
+"""The fewest fresh pairs to name a culprit; the interval in the issue comes from these alone."""
 FEWEST_BUILDS = 3
-"""Of either commit that a name rests on, where they can be made anew; none of them was read for anything else."""
+"""The fewest builds of each commit to name a culprit, if rebuilds are possible; they are used for nothing else."""
 FEWEST_TO_CONFIRM = 3
-"""Pairs of bad and good that may send for the culprit: they name nobody. One more where less than
-:data:`torchperf_ci.stats.sequential_test.BEYOND_MODES` is seen."""
+"""The fewest pairs of bad and good to start a search, which names nobody.
+
+One more is needed for an effect below :data:`torchperf_ci.stats.sequential_test.BEYOND_MODES`.
+"""
 MOST_OF_A_BUILD = 20
-"""Pairs of two builds that cannot be made anew: more would tell nothing that luck could not have made as well."""
+"""The most pairs of two builds that cannot be rebuilt; more could not rule out luck either."""
 
 
 @dataclass(frozen=True)
 class KnownLuck:
-    """What is known of the luck of builds: its ``scale``, whether they can be drawn anew, and the values of τ.
+    """What is known of build luck: its ``scale`` and whether ``rebuilds`` can vary it.
 
-    ``belief`` are the probabilities of :func:`torchperf_ci.stats.build_variance.taus`.
+    ``belief`` are the probabilities of the values of τ in :func:`torchperf_ci.stats.build_variance.taus`.
     """
 
     scale: float
@@ -69,10 +72,11 @@ class KnownLuck:
 
 @dataclass(frozen=True)
 class Proof:
-    """What some pairs say: ``open`` wants more, ``unknown`` has had them all. ``decision`` is None before any.
+    """The result of a test: ``open`` needs more pairs, ``unknown`` has had the most. ``decision`` is None before any.
 
-    ``by_build`` is what they say of the code, where builds have luck. ``is_luck``: the first two builds differ by more
-    than matters, and the code does not. ``of_these_builds``: luck was not drawn anew, as it could not.
+    ``by_build`` is the evidence about the code, if builds differ by luck. ``is_luck`` means that the first two builds
+    differ by more than matters, but the code does not. ``of_these_builds`` means that rebuilds were not possible, so
+    that the result holds for these builds only.
     """
 
     word: ProofWord
@@ -84,7 +88,7 @@ class Proof:
 
 
 def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) -> Proof:
-    """Whether head is slower than base, where ``cases`` are judged together; ``blocks`` are log-ratios by draws."""
+    """Whether head is slower than base; ``cases`` are tested together, and ``blocks`` are log ratios by draws."""
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
         return Proof("open", (), None)
@@ -101,10 +105,10 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
 
 
 def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
-    """The same, by no fewer than :data:`FEWEST_TO_VERIFY` pairs, of builds that nobody has chosen.
+    """Whether head is slower than base, from at least :data:`FEWEST_TO_VERIFY` pairs of builds made for this test.
 
-    That are at least :data:`FEWEST_BUILDS` new draws of both; or, where none can be drawn, the builds that are there,
-    if luck would hardly make as much.
+    There must be at least :data:`FEWEST_BUILDS` new draws of both. If rebuilds are not possible, the existing builds
+    are used, and the effect must be larger than luck can explain.
     """
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
@@ -129,7 +133,7 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
 
 @lru_cache(maxsize=256)
 def _decided(log_ratios: tuple[float, ...], min_effect: float, cases: int) -> Decision:
-    """The same pairs are asked about at each step."""
+    """Cached, because the same pairs are tested again at each step."""
     return decide(log_ratios, min_effect, cases=cases)
 
 
@@ -138,7 +142,7 @@ def _by_build(blocks: Blocks, min_effect: float, luck: KnownLuck) -> BlockEviden
 
 
 def _of_code(decision: Decision, blocks: Blocks, luck: KnownLuck) -> Decision:
-    """The decision with the effect that the code has, of which that of these builds is one draw."""
+    """The decision with the effect of the code, of which the effect of these builds is one draw."""
     effect = Effect.of_logs(*block_interval(_values_by_block(blocks), luck.scale), decision.effect.pairs)
     return replace(decision, effect=effect)
 
@@ -150,7 +154,7 @@ def _values_by_block(blocks: Blocks) -> tuple[tuple[float, ...], ...]:
 def _confirming_word(
     decision: Decision, log_ratios: Sequence[float], min_effect: float, cases: int
 ) -> ProofWord:
-    """The likelihood ratio alone says "slower": whoever is suspected then is proven by itself."""
+    """The likelihood ratio alone decides "slower", because a suspect found later has to be proven separately."""
     confirm, _ = boundaries(cases)
     if decision.increase >= confirm and _enough(decision) and _matters(decision, min_effect):
         return "slower"
@@ -160,7 +164,7 @@ def _confirming_word(
 
 
 def _all_slower(log_ratios: Sequence[float], min_effect: float) -> bool:
-    """Whether pairs of two builds say of these two that they differ. It is no proof, and names nobody."""
+    """Whether all pairs of two builds agree that head is slower. This is no proof and names nobody."""
     alike = len(log_ratios) >= FEWEST_TO_CONFIRM and min(log_ratios) > 0
     return alike and median(log_ratios) >= math.log1p(min_effect)
 
@@ -183,16 +187,16 @@ def _verifying_word(decision: Decision, log_ratios: Sequence[float]) -> ProofWor
 
 
 def undecided(log_ratios: Sequence[float]) -> ProofWord:
-    """The word for pairs that say neither."""
+    """The word for pairs that decide neither way."""
     return "open" if len(log_ratios) < MOST_PAIRS else "unknown"
 
 
 PAIRS_PER_CONTROL = 3
-"""So many pairs of a proof are followed by one of base against itself."""
+"""A control pair of base against itself follows after so many pairs of a proof."""
 
 
 def with_control(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
-    """What to measure next: the step, or base against itself where it is its turn among the pairs of a proof."""
+    """The step, or a control pair of base against itself if one is due among the pairs of a proof."""
     if step.purpose != "verify":
         return step
     proof = _pairs_of_step(facts.readings, step.probe, step.base, step.head)
@@ -205,16 +209,16 @@ def with_control(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
 def unless_memory(
     proof: Proof, facts: BisectFacts, series: str, step: SuspectRange, min_effect: float
 ) -> Proof:
-    """The proof of a step, which is none yet while the machine's memory may have made it."""
+    """The proof of a step, left undecided while autocorrelation of the machine may explain it."""
     if proof.word != "slower" or is_beyond_memory(facts, series, step, min_effect):
         return proof
     return replace(proof, word=undecided(proof.log_ratios))
 
 
 def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_effect: float) -> bool:
-    """Whether the fresh pairs of a step prove it slower, whatever they and all others of the series remember.
+    """Whether the fresh pairs of a step prove it slower, even with the autocorrelation seen in the series' pairs.
 
-    Where base against itself is off by as much, they do not.
+    They do not if base against itself differs as much.
     """
     read = [reading for reading in facts.readings if series in reading.log_ratios]
     proof = _pairs_of_step(read, read[0].probe, step.before, step.after)
@@ -236,10 +240,10 @@ def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_ef
 
 
 def _shares(facts: BisectFacts, step: SuspectRange) -> int:
-    """Into how many parts the chance of a false name is cut, of which the proof of a step may spend one.
+    """The number of parts into which the false alarm rate is divided; the proof of a step may use one of them.
 
-    Each series has as much, those that repeat another one together; of that the k-th step that is tried has the part
-    ``1/(k(k + 1))``, and all steps together the whole, however many there will be.
+    The rate is divided equally among series, where identical series count once. Within a series, the k-th step tried
+    gets the share ``1/(k(k + 1))``, so that all steps together use the whole share, however many there are.
     """
     names = dict.fromkeys(name for reading in facts.readings for name in reading.log_ratios)
     distinct = {tuple(reading.log_ratios.get(name) for reading in facts.readings) for name in names}
@@ -255,7 +259,7 @@ class _StepPairs:
 
 
 def _pairs_of_step(readings: Sequence[BisectReading], probe: str, base: int, head: int) -> _StepPairs:
-    """The fresh pairs of two builds, and those of base against itself since the first of them."""
+    """The fresh pairs of two builds, and the control pairs of base since the first of them."""
     mine = [reading for reading in readings if reading.probe == probe]
     fresh = [r.purpose == "verify" and (r.base, r.head) == (base, head) for r in mine]
     since = mine[fresh.index(True) :] if any(fresh) else []

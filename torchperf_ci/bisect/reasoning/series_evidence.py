@@ -1,7 +1,8 @@
-"""What the facts say of one series: confirmed, explained by which steps, and which builds to measure next for it.
+"""What the facts show about one series: whether it regressed, which steps explain that, and what to measure next.
 
-Each two draws make a block of pairs. How many pairs a block should have is the question of two-stage sampling: whatever
-lowers the variance of the mean more for its price is next (Cochran, *Sampling Techniques*, §10.6).
+The pairs of the same two draws form a block. The number of pairs per block is chosen as in two-stage sampling: the
+next pair or draw is whichever lowers the variance of the mean more for its price (Cochran, *Sampling Techniques*,
+§10.6).
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
 
 
 PAIRS_PER_BLOCK = 3
-"""Pairs that a block has at least."""
+"""The fewest pairs of a block."""
 MOST_BLOCKS = 12
 MOST_FAILED_DRAWS = 3
-"""Draws of a commit that fail, after which none is tried any more."""
+"""After so many failed rebuilds of a commit, no more are tried."""
 
 
 @dataclass(frozen=True)
 class BuildDraws:
-    """The draws of the two ends of a segment. ``fresh``: of those that nothing but its proof has read."""
+    """The draws of the two ends of a segment; if ``fresh``, only those that were measured for nothing but its proof."""
 
     question: BisectQuestion
     facts: BisectFacts
@@ -60,7 +61,7 @@ class BuildDraws:
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether both can be built anew."""
+        """Whether both ends can be rebuilt."""
         if not self.question.rebuilds or not self.question.luck:
             return False
         ends = (self.segment.before, self.segment.after)
@@ -73,7 +74,7 @@ class BuildDraws:
 
     @cached_property
     def blocks(self) -> dict[tuple[int, int], list[float]]:
-        """The log-ratios that were read, by draws of base and head, in the order in which these were first read."""
+        """The measured log ratios by draws of base and head, in the order in which these were first measured."""
         found: dict[tuple[int, int], list[float]] = {}
         for reading in self.facts.by_ends.get((self.segment.before, self.segment.after), ()):
             if self.series in reading.log_ratios and self._counts(reading):
@@ -81,7 +82,7 @@ class BuildDraws:
         return found
 
     def next_draws(self, proof: Proof) -> tuple[int, int]:
-        """The draws that the next pair is to be of."""
+        """The draws of the next pair."""
         if not self.is_possible:
             return (0, 0)
         blocks = {draws: len(values) for draws, values in self.blocks.items()}
@@ -105,7 +106,7 @@ class BuildDraws:
         return by_draws > by_pair
 
     def _new(self) -> tuple[int, int]:
-        """One number for both: the first that neither failed at nor was read for anything else."""
+        """A new draw of both ends: the first number that has not failed or been measured for another purpose."""
         ends = {self.segment.before, self.segment.after}
         taken = {draw for position, draw in self._taken() if position in ends}
         draw = next(
@@ -133,7 +134,7 @@ CHANCE_WORTH_ASKING = 0.5
 
 @dataclass(frozen=True)
 class SeriesEvidence:
-    """What the facts say of one series."""
+    """What the facts show about one series."""
 
     question: BisectQuestion
     facts: BisectFacts
@@ -142,7 +143,7 @@ class SeriesEvidence:
 
     @property
     def whole(self) -> SuspectRange:
-        """All suspects."""
+        """The range of all suspects."""
         return SuspectRange(0, self.question.bad)
 
     @cached_property
@@ -151,14 +152,14 @@ class SeriesEvidence:
         return self.confirm(self.whole)
 
     def confirm(self, segment: SuspectRange) -> Proof:
-        """Whether the end of a segment is slower than its beginning, from pairs of just these two."""
+        """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
         draws = self._draws_of(segment, fresh=False)
         luck = KnownLuck(self.question.luck, draws.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
         return confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
-        """The log-ratios of the first builds of bad and good, and those of the builds that were made anew."""
+        """The log ratios of the first builds of bad and good, and those of their rebuilds."""
         first, *anew = self._draws_of(self.whole, fresh=False).blocks.values()
         return first, [*chain.from_iterable(anew)]
 
@@ -172,14 +173,14 @@ class SeriesEvidence:
         return unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
 
     def pair(self, segment: SuspectRange, purpose: Literal["confirm", "verify"]) -> PlannedPair:
-        """The next pair to confirm or to verify, of the draws that tell most."""
+        """The next pair to confirm or verify, with the draws that tell most."""
         draws = self._draws_of(segment, fresh=purpose == "verify")
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
         return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
 
     @cached_property
     def _belief(self) -> tuple[float, ...]:
-        """What is believed of τ: half of it beforehand, half what pairs have shown that prove nothing themselves."""
+        """The probabilities of τ: the mean of its prior and of its posterior from pairs that are not part of proofs."""
         others = tuple(reading for reading in self.facts.readings if reading.purpose != "verify")
         readings = readings_within(
             replace(self.facts, readings=others), self.name, self.whole, self.question.luck
@@ -192,7 +193,7 @@ class SeriesEvidence:
 
     @cached_property
     def tried(self) -> Mapping[SuspectRange, Proof]:
-        """The steps that fresh pairs were taken of."""
+        """The steps for which fresh pairs were taken, with their proofs."""
         steps = {
             SuspectRange(reading.base, reading.head): None
             for reading in self.facts.readings
@@ -202,19 +203,19 @@ class SeriesEvidence:
 
     @cached_property
     def culprits(self) -> Sequence[SuspectRange]:
-        """The steps that were proven, in order."""
+        """The proven steps, in order."""
         return sorted(step for step, proof in self.tried.items() if proof.word == "slower")
 
     @cached_property
     def refuted(self) -> frozenset[SuspectRange]:
-        """The steps that looked like culprits and were not proven."""
+        """The steps that looked like culprits but were not proven."""
         return frozenset(
             step for step, proof in self.tried.items() if proof.word in ("not slower", "unknown")
         )
 
     @cached_property
     def unexplained(self) -> Mapping[SuspectRange, Proof]:
-        """The parts of the range that may hold a culprit yet, and what pairs of their ends say."""
+        """The parts of the range that may still contain a culprit, with the proofs from pairs of their ends."""
         if self.confirmation.word != "slower":
             return {}
         if not self.culprits:
@@ -223,19 +224,19 @@ class SeriesEvidence:
         return {part: self.confirm(part) for part in parts if not self._is_explained(part)}
 
     def weigh(self, segment: SuspectRange) -> Posterior:
-        """The suspects of a segment by this series alone."""
+        """The posterior of the suspects in a segment from this series alone."""
         return posterior(
             weights_within(self.question, segment), [self.readings(segment)], self.question.min_effect
         )
 
     def readings(self, segment: SuspectRange) -> Readings:
-        """What bears on a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
+        """The readings that matter for a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
         return readings_within(self.facts, self.name, segment, self.question.luck)
 
     def _is_explained(self, part: SuspectRange) -> bool:
-        """Whether it is likelier than not that nothing that matters is left in a part of the range.
+        """Whether it is more likely than not that a part of the range contains no further change that matters.
 
-        A part that was worth asking about stays so.
+        A part whose ends have been confirmed stays unexplained.
         """
         ends = (part.before, part.after)
         if any(reading.purpose == "confirm" for reading in self.facts.by_ends.get(ends, ())):
@@ -244,7 +245,7 @@ class SeriesEvidence:
         return bool(views) and all(self._chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
 
     def _anchors(self, part: SuspectRange) -> list[int]:
-        """The builds, as far as they lie before the part, that its end was measured against."""
+        """The builds at or before the start of the part that its end was measured against."""
         starts = {0, *(step.after for step in self.culprits)}
         return sorted(
             start
@@ -259,6 +260,6 @@ class SeriesEvidence:
 
 
 def weights_within(question: BisectQuestion, segment: SuspectRange) -> NDArray[np.float64]:
-    """How suspect the commits of a segment are beforehand, among themselves."""
+    """The prior probabilities of the suspects of a segment, normalized."""
     part = question.weights[segment.before : segment.after]
     return np.asarray(part / part.sum())
