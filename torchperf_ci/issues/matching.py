@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IssueRules:
-    """``night`` is tonight's ISO date, the numbers are as in ``torchperf.yml``; issues of other ``kinds`` stay."""
+    """``night`` is tonight's ISO date, the numbers come from ``torchperf.yml``; only issues of ``kinds`` may change."""
 
     night: str
     recovered_nights: int = 3
