@@ -108,9 +108,7 @@ class Workload:
 
     def _problem(self) -> str | None:
         if not _NAME.fullmatch(self.name):
-            return (
-                f"workload name {self.name!r}: write domain/model, each of letters, digits, '_', '.' and '-'"
-            )
+            return f"workload name {self.name!r}: write domain/model, each of A-Z, a-z, 0-9, '_', '.' and '-'"
         if not self.modes or not set(self.modes) <= set(MODES):
             return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
         if isinstance(self.requires, str):
