@@ -2,16 +2,20 @@ from __future__ import annotations
 
 from collections import UserDict
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from torchperf_ci.bench.worker.correctness import agreement_with_eager, observe
 from torchperf_ci.bench.worker.flops import count_flops
-from torchperf_ci.bench.worker.step import StepRequest, build_step
+from torchperf_ci.bench.worker.step import StepRequest, build_step, time_first_step
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
 
 CPU = device_of("cpu")
 
@@ -138,3 +142,17 @@ def test_what_does_not_exist_is_unsupported() -> None:
     function = workload("test/f", "", batch=1)(lambda _: Task(torch.sin, (torch.ones(2),)))
     with pytest.raises(UnsupportedError, match="training needs"):
         build_step(function, StepRequest("training", "fp32", "eager", 1), CPU)
+
+
+def test_a_step_whose_work_is_still_to_be_done_is_not_measured() -> None:
+    def pieces(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        yield x + 1
+
+    async def later(x: torch.Tensor) -> AsyncIterator[torch.Tensor]:
+        yield x + 1
+
+    for model, kind in ((pieces, "generator"), (later, "async_generator"), (lambda x: map(torch.sin, x), "map")):
+        lazy = workload("test/lazy", "", batch=1)(lambda _, model=model: Task(model, (torch.ones(2),)))
+        step = build_step(lazy, StepRequest("inference", "fp32", "eager", 1), CPU)
+        with pytest.raises(TypeError, match=f"a step returned a {kind}, none of whose work is done"):
+            time_first_step(CPU, step.run)

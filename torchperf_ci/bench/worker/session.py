@@ -180,8 +180,7 @@ class WorkerSession:
         return protocol.Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
 
     def first_step(self) -> protocol.FirstStep:
-        returned: list[object] = []
-        answer = step.time_first_step(self._device, lambda: returned.append(self._step.run()))
+        answer, returned = step.time_first_step(self._device, self._step.run)
         if self._step.task.step and self._request.backend != "eager":
             self._after_first = after_first_step(self._step, returned)
         return answer

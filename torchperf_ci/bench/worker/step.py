@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FunctionType
+from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +28,8 @@ CAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 """The last is what others are compared with; nothing is measured in it."""
 REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
 """Backends that capture the step's kernels as a graph, where the device can."""
+LAZY = (GeneratorType, CoroutineType, AsyncGeneratorType, map, filter)
+"""What does nothing before somebody iterates over it or awaits it."""
 
 Model = Callable[..., Any]
 Precision = Callable[[], AbstractContextManager[Any]]
@@ -201,12 +203,19 @@ def _unmarked(_phase: str) -> None:
     """Phases are timed apart from the latency, because the synchronisation between them costs time."""
 
 
-def time_first_step(device: Device, step: Callable[[], object]) -> FirstStep:
-    """Time the step that pays for compilation, lazy initialisation and cold caches."""
+def time_first_step(device: Device, step: Callable[[], object]) -> tuple[FirstStep, object]:
+    """Time the step that pays for compilation, lazy initialisation and cold caches; also gives what it returned.
+
+    Raises TypeError where that is work still to be done: what would be measured is only how long making it takes.
+    """
     wall, cpu = time.perf_counter(), _cpu_seconds()
-    step()
+    returned = step()
     device.synchronize()
-    return FirstStep(time.perf_counter() - wall, _cpu_seconds() - cpu)
+    took = FirstStep(time.perf_counter() - wall, _cpu_seconds() - cpu)
+    if isinstance(returned, LAZY):
+        msg = f"a step returned a {type(returned).__name__}, none of whose work is done: do it all before returning"
+        raise TypeError(msg)
+    return took, returned
 
 
 def compilation_counts() -> Compilation:
