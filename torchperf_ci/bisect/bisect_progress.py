@@ -208,9 +208,8 @@ class LiveBisectProgress(BisectProgress):
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
         spent = self._spent(self._facts) if self._facts else ""
         text = "; ".join(part for part in (spent, self._said, self._doing) if part)
-        return Group(
-            table, Spinner("dots", Text(one_line(text)))
-        )  # the spinner shows that a long build is still alive
+        # A build may take an hour: the spinner shows that the process is alive.
+        return Group(table, Spinner("dots", Text(one_line(text))))
 
     def close(self) -> None:
         self._live.stop()

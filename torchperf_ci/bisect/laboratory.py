@@ -216,7 +216,7 @@ class Laboratory(Generic[Source]):
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
-            except EnvironmentUnderTestError as error:  # evicted from the cache, and not to be made again
+            except EnvironmentUnderTestError as error:  # it was evicted, and remaking it failed
                 return self._failed(ProbeFailure(step.probe, position, str(error)))
         start = time.monotonic()
         found = self._pair(step, *builds)

@@ -107,12 +107,12 @@ def _proven_on(before: int, own: int) -> str:
 
 
 def versions(moved: DependencyChange) -> str:
-    """``3.5.0 → 3.6.0``, with a dash for a side on which it is not installed."""
+    """The old and the new version, ``3.5.0 → 3.6.0``, with a dash for a side on which it is not installed."""
     return f"{moved.old or '–'} → {moved.new or '–'}"
 
 
 def probability(posterior: float) -> str:
-    """``99.7%``, but never 0% or 100%."""
+    """A percentage such as ``99.7%``, but never 0% or 100%."""
     if posterior > 0.999:
         return ">99.9%"
     return f"{posterior:.1%}" if posterior >= 0.001 else "<0.1%"

@@ -68,7 +68,7 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
 
 
 def _levels_now(action: IssueAction) -> dict[Series, float]:
-    """Tonight's levels."""
+    """Tonight's level of each series that was measured."""
     levels = ((verdict.series, newest_level(verdict)) for verdict in action.verdicts)
     return {series: level for series, level in levels if level is not None}
 

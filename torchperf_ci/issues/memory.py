@@ -102,9 +102,7 @@ def recall(body: str) -> IssueMemory | None:
         return None
     try:
         members = json.loads(found[0], parse_constant=_refuse_constant)
-        json.dumps(
-            members, ensure_ascii=False
-        ).encode()  # fails for a lone surrogate, which is not valid text
+        json.dumps(members, ensure_ascii=False).encode()  # raises ValueError for a lone surrogate
         return _memory_from_json(members)
     except (ValueError, IndexError, RecursionError):
         return None

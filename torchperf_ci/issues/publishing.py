@@ -99,9 +99,8 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
 
 def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
     """List, plan and act; return the actions whose issues have changed since they were listed."""
-    listed = {
-        issue.number: issue for issue in (*done.opened, *tracker.ours())
-    }  # GitHub's lists may lag behind
+    # Include done.opened, because GitHub's lists may lag behind.
+    listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # failed actions are planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)

@@ -40,7 +40,7 @@ def what_got_worse(rows: Sequence[IssueRow]) -> str:
 
 
 def change_in_words(row: IssueRow) -> str:
-    """``7.1% slower``, ``peak_memory +7.1%``, ``graph_breaks 0 → 2``."""
+    """A change, such as ``7.1% slower``, ``peak_memory +7.1%`` or ``graph_breaks 0 → 2``."""
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
     change = f"{row.effect.ratio - 1:+,.1%}".replace("-", "−")
@@ -168,7 +168,7 @@ def _is_time(row: IssueRow) -> bool:
 
 
 def _levels_and_change(row: IssueRow) -> tuple[str, str]:
-    """``1.213 → 1.251 ms`` and ``+3.1% (+2.4…+3.9)``."""
+    """The levels and the change, such as ``1.213 → 1.251 ms`` and ``+3.1% (+2.4…+3.9)``."""
     verdict = _as_verdict(row)
     return levels_text(verdict), difference_text(verdict)
 

@@ -150,9 +150,8 @@ def _make_label(ask: GitHubClient, name: str) -> None:
         try:
             ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
         except GitHubRefusedError as refused:
-            if refused.status != 422 or not _label_exists(
-                ask, name
-            ):  # 422: another process may have created it first
+            # 422 if another process created it first.
+            if refused.status != 422 or not _label_exists(ask, name):
                 raise
 
 
@@ -247,9 +246,7 @@ class IssueTracker:
             if not self._is_as_it_was(issue, now):
                 raise StaleError(issue.number)
             self.ask(lambda: now.edit(**changes))
-            if (
-                now.html_url != issue.url
-            ):  # it was moved at the same moment, and GitHub applied the edit there
+            if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
                 raise StaleError(issue.number)
 
     def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:

@@ -163,7 +163,7 @@ def case_text(series: Series, shared: Iterable[str] = ()) -> str:
 
 
 def levels_text(verdict: Verdict) -> str:
-    """``1.21 → 1.25 ms``; a dash for a side without a number.
+    """The two levels, such as ``1.21 → 1.25 ms``, with a dash for a side without a number.
 
     If there is an effect, the new level is the old one times the effect. The median of each side also contains drift
     of the machine, which pairs cancel, and two different answers side by side would confuse.
@@ -190,7 +190,7 @@ def difference_text(verdict: Verdict) -> str:
 
 
 def effect_text(effect: Effect) -> str:
-    """``+3.1% (+2.4…+3.9)``: the ratio new/old minus 1, and its interval."""
+    """The ratio new/old minus 1 and its interval, such as ``+3.1% (+2.4…+3.9)``."""
     if effect.low <= 0 and effect.high == float("inf"):
         return f"{_percent(effect.ratio)}% (no interval)"
     high = "∞" if effect.high == float("inf") else _percent(effect.high)

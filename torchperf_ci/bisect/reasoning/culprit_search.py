@@ -202,8 +202,10 @@ class CulpritSearch:
 
     @cached_property
     def last_step(self) -> SuspectRange | None:
-        """What is tried when no pair tells more of where the culprit lies: the likeliest two builds, as their proof is
-        another one's. None where they are not likelier than the rest together, or hold what was reverted."""
+        """The likeliest two builds, to be tried when no pair locates the culprit better; their proof is independent.
+
+        None if they are not likelier than all others together, or contain a reverted suspect.
+        """
         step = self._likeliest(LIKELIER)
         is_reverted = step and reverted_suspects(self.members[0], self.segment, step)
         return None if self._unsettled or is_reverted else step

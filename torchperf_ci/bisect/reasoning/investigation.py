@@ -60,7 +60,7 @@ class Investigation:
 
     @property
     def explained_by_luck(self) -> SeriesEvidence | None:
-        """A series of which bad was slower than good for as long as neither was built anew, and only for so long."""
+        """A series that regressed only until both ends were rebuilt; None if there is none, or if another regressed."""
         gone = (series for series in self.series if series.confirmation.is_luck)
         return None if self.regressed else next(gone, None)
 
@@ -95,9 +95,9 @@ class Investigation:
         return not any(f.probe == step.probe and f.position in ends for f in self.facts.failures)
 
     def _confirmations(self, *, first: bool) -> Iterator[PlannedPair]:
-        """Bad against good, the probe that was asked least first: each as often as it takes at least, or until clear.
+        """Pairs of bad and good, for the probe with the fewest first: a minimum for each, or until the result is clear.
 
-        What is clear first is located first: what takes many pairs may have changed nothing.
+        Clear changes are located before others are confirmed further, because what takes many pairs may be no change.
         """
         whole = (0, self.question.bad)
         asked = Counter(r.probe for r in self.facts.readings if (r.base, r.head) == whole)

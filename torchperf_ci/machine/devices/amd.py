@@ -65,7 +65,7 @@ class AmdGpu(VendorGpu):
 
     @property
     def driver_branch(self) -> str:
-        """``6.12`` from ``6.12.12``."""
+        """The first two parts of the version: ``6.12`` from ``6.12.12``."""
         return ".".join(self.driver.split(".")[:2])
 
     @property
