@@ -71,7 +71,7 @@ class BisectLimits:
 
 @dataclass(frozen=True)
 class VerdictLevels:
-    """The values of a series before and after it got worse, in its own unit; ``worse`` is a log ratio above 0."""
+    """The levels of a series before and after a change, in its own unit; ``worse`` is a log ratio, above 0 if worse."""
 
     old: float
     new: float

@@ -147,7 +147,10 @@ def _is_wheel_of(name: str, sha: str) -> bool:
 
 
 def _check_claims(python: str, revision: Revision) -> None:
-    """Raise :class:`EnvironmentUnderTestError` if the wheel was built from another commit than its name says."""
+    """Raise :class:`EnvironmentUnderTestError` if the wheel says that it was built from another commit.
+
+    Its file may have the wrong name, or a name that is used again and again.
+    """
     for name, distribution in installed_distributions(python).items():
         claim = distribution.commit
         if distribution.requested and claim and not revision.sha.startswith(claim):
