@@ -153,7 +153,7 @@ def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
 def _duplicates(
     issues: Iterable[TrackedIssue], matches: Sequence[IssueMatch], night: str
 ) -> Iterator[IssueAction]:
-    """Open issues without a culprit whose series are all explained by a culprit in another issue.
+    """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
 
     Issues that were updated tonight wait for the next night, so that repeating a night finds nothing to do.
     """

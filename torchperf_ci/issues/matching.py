@@ -211,7 +211,7 @@ def series_of(rows: Iterable[IssueRow]) -> set[Series]:
 
 
 def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
-    """Open issues that already have some of the finding's series, the one with the most first."""
+    """Those of the open ``issues`` that already have some of the finding's series, the one with the most first."""
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
     shared = {

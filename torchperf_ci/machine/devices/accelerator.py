@@ -70,7 +70,7 @@ class Accelerator(Device):
         return int(self._torch.memory_allocated())
 
     def reset_peak_memory(self) -> None:
-        """Release cached blocks, so that all memory reserved afterwards is in use."""
+        """Release cached blocks and reset the peak, so that it covers only memory used from now on."""
         self._torch.empty_cache()
         self._torch.reset_peak_memory_stats()
 

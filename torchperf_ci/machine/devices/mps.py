@@ -27,7 +27,7 @@ class Mps(Device):
         return int(torch.mps.current_allocated_memory())
 
     def reset_peak_memory(self) -> None:
-        """Release cached blocks, so that all memory that the driver holds afterwards is in use."""
+        """Release cached blocks, so that :meth:`peak_memory` covers only memory used from now on."""
         import torch
 
         torch.mps.empty_cache()
