@@ -14,13 +14,15 @@ BEFORE = np.log([20.1, 19.8, 20.0, 20.3, 19.9, 20.2])
 AFTER = np.log([21.4, 21.0, 21.2, 24.0, 20.9, 21.1])
 
 
-def evidence(left: np.ndarray, right: np.ndarray, others: np.ndarray | tuple = ()) -> float:
-    """Of one window, whose own noise is not among that of its series."""
+def evidence(left: np.ndarray, right: np.ndarray, others: np.ndarray | tuple[()] = ()) -> float:
+    """Of one window, whose own noise is left out of that of its series."""
     values, row = np.concatenate([left, right])[None], np.zeros(1, dtype=np.intp)
-    scores = NormalScores(np.array([values.size + len(others)]))
+    noise = np.concatenate([left - np.median(left), right - np.median(right), others])
+    order = noise.argsort()
+    scores = NormalScores(np.array([noise.size]))
     ranked = RankedWindows(values, np.array([left.size]), np.array([values.size]), scores, row)
-    noise = OtherNoise([np.array(others)], row, np.full(values.shape, -1))
-    return float(ranked.evidence(*noise.around(ranked.values))[0])
+    around = OtherNoise([noise[order]]).around(ranked.values, row, order.argsort()[None, : values.size])
+    return float(ranked.evidence(*around)[0])
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -55,7 +57,21 @@ def test_the_longest_stretch_has_the_evidence_of_the_plain_formula(n: int) -> No
     for row, one in enumerate(values):
         plain = [evidence(one[:k], one[k:]) for k in range(FEWEST, n - FEWEST + 1)]
         assert seen.evidence[-1, row] == pytest.approx(max(plain))
-        assert plain[seen.place(len(seen.starts) - 1, row) - FEWEST] == pytest.approx(max(plain))
+        assert plain[seen.place(0, n, row) - FEWEST] == pytest.approx(max(plain))
+
+
+def test_rows_that_end_together_have_the_stretches_that_each_has_alone() -> None:
+    rng = np.random.default_rng(4)
+    rows = [rng.normal(size=n).round(1) for n in (60, 61, 75, 75, 130)]
+    together = np.array([np.append(np.full(130 - row.size, np.nan), row) for row in rows])
+    seen = stretches(together)
+    for number, row in enumerate(rows):
+        alone, before = stretches(row[None]), 130 - row.size
+        inside = seen.starts >= before
+        assert (seen.starts[inside] - before).tolist() == alone.starts.tolist()
+        assert seen.evidence[inside, number].tolist() == alone.evidence[:, 0].tolist()
+        assert not seen.evidence[~inside, number].any()
+        assert seen.place(before, 130, number) == before + alone.place(0, row.size, 0)
 
 
 def test_stretches_reach_the_newest_point_and_stay_inside() -> None:
@@ -64,8 +80,8 @@ def test_stretches_reach_the_newest_point_and_stay_inside() -> None:
     for length in set(splits.ends - splits.starts):
         assert splits.ends[splits.ends - splits.starts == length].max() == 101
     assert splits.starts.min() == 0
-    for stretch, (start, end) in enumerate(zip(splits.starts, splits.ends, strict=True)):
-        assert FEWEST <= splits.place(stretch, 0) - start <= end - start - FEWEST
+    for start, end in zip(splits.starts, splits.ends, strict=True):
+        assert FEWEST <= splits.place(start, end, 0) - start <= end - start - FEWEST
 
 
 def test_too_few_points_on_a_side_are_no_evidence() -> None:

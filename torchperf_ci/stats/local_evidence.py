@@ -67,35 +67,48 @@ class RankedWindows:
 
 
 class OtherNoise:
-    """All ``noise`` of each window's series, of which each is in rising order, but that of the window itself.
+    """The ``noise`` of each series, in rising order, of which that of a window itself is left out."""
 
-    ``rows`` are the series, those of one next to each other, and ``ranks`` those of the window's noise, -1 after it.
-    """
+    def __init__(self, noise: Sequence[Floats]) -> None:
+        self._noise = noise
+        self._sizes = np.array([one.size for one in noise])
+        self._begins = np.cumsum(self._sizes) - self._sizes
+        self._together = np.concatenate(noise)
+        is_last = np.diff(self._together, append=np.inf) != 0
+        is_last[self._begins[1:] - 1] = True
+        last = np.flatnonzero(is_last)
+        self._beyond = np.repeat(last, np.diff(last, prepend=-1)) + 1 - np.arange(is_last.size)
 
-    def __init__(self, noise: Sequence[Floats], rows: Ints, ranks: Ints) -> None:
-        edges = np.flatnonzero(np.diff(rows, prepend=-1, append=-1)).tolist()
-        self._parts = [
-            (first, last, noise[rows[first]], _missing(ranks[first:last], noise[rows[first]].size))
-            for first, last in pairwise(edges)
-        ]
+    def around(self, values: Floats, rows: Ints, ranks: Ints) -> tuple[Ints, Ints]:
+        """How many of the others are below each of ``values``, shape (…, windows, width), and how many upto it.
 
-    def around(self, values: Floats) -> tuple[Ints, Ints]:
-        """How many of the others are below each of ``values``, shape (…, windows, width), and how many upto it."""
-        below, upto = np.empty(values.shape, dtype=np.intp), np.empty(values.shape, dtype=np.intp)
-        for first, last, noise, missing in self._parts:
-            base = np.arange(last - first)[:, None] * (noise.size + 1)
-            for side, found in (("left", below), ("right", upto)):
-                places = noise.searchsorted(values[..., first:last, :], side)
-                found[..., first:last, :] = places - missing.take(places + base)
+        ``rows`` are the series, those of one next to each other, and ``ranks`` those of the window's noise, -1 after
+        it.
+        """
+        sizes, begins = self._sizes[rows], self._begins[rows][:, None]
+        places = np.empty(values.shape, dtype=np.intp)
+        for first, last in pairwise(np.flatnonzero(np.diff(rows, prepend=-1, append=-1)).tolist()):
+            places[..., first:last, :] = self._noise[rows[first]].searchsorted(values[..., first:last, :])
+        is_equal = self._together.take(begins + places, mode="clip") == values
+        is_equal &= places < sizes[:, None]
+        others, first_of = _others(ranks, sizes)
+        at = first_of[:, None] + places
+        below = others.take(at)
+        upto = below.copy()
+        upto[is_equal] = others.take(at[is_equal] + self._beyond.take((begins + places)[is_equal]))
         return below, upto
 
 
-def _missing(ranks: Ints, size: int) -> Ints:
-    """How many of the ranks of each window are below each number from 0 to ``size``: (windows, size + 1)."""
-    is_missing = np.zeros((len(ranks), size + 1), dtype=np.int16)
-    is_missing[np.arange(len(ranks))[:, None], ranks + 1] = 1
-    is_missing[:, 0] = 0
-    return is_missing.cumsum(axis=1, dtype=np.int16)
+def _others(ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """How many of the noise of each window's series, but its own ``ranks``, are before each place, of 0 to ``sizes``:
+    of one window after the other; and where each begins."""
+    is_own = ranks >= 0
+    begins = np.cumsum(sizes + 1) - sizes - 1
+    steps = np.ones(begins[-1] + sizes[-1] + 1, dtype=np.int32)
+    steps[(begins[:, None] + ranks + 1)[is_own]] = 0
+    steps[begins] = 0
+    steps[begins[1:]] -= (sizes - is_own.sum(axis=1))[:-1]
+    return np.cumsum(steps, out=steps), begins
 
 
 ChangeWindow = tuple[int, int, int]
@@ -130,12 +143,13 @@ class LocalEvidence:
         self._scores, self._row = NormalScores(sizes), np.repeat(np.arange(sizes.size), sizes)
         self._values = np.concatenate([one.values for one in series])
         orders = [one.noise.argsort() for one in series]
-        self._noise = [one.noise[order] for one, order in zip(series, orders, strict=True)]
+        noise = [one.noise[order] for one, order in zip(series, orders, strict=True)]
+        self._others = OtherNoise(noise)
         self._rank = np.empty(self._values.size, dtype=np.intp)
         for begin, order in zip(self.begins[:-1], orders, strict=True):
             self._rank[begin + order] = np.arange(order.size)
         least = float(np.log1p(min_effect))
-        self._least = np.array([max(least, VISIBLE_SHARE * _middle_range(noise)) for noise in self._noise])
+        self._least = np.array([max(least, VISIBLE_SHARE * _middle_range(one)) for one in noise])
         self._forgets = np.array([one.forgets for one in series])
         self._needed = np.array([threshold(size) for size in sizes.tolist()])
 
@@ -185,10 +199,10 @@ class LocalEvidence:
         """In units of the threshold, of windows that have two levels."""
         before, runs, rows = place - start, end - start, self._row[start]
         ranked = RankedWindows(self._window(start, end, np.inf), before, runs, self._scores, rows)
-        others = OtherNoise(self._noise, rows, self._ranks(start, end))
         middle = (before * old + (runs - before) * new) / runs
         there = np.where(before >= runs - before, old, new)
-        around = others.around(ranked.values - np.stack([middle, there])[:, :, None])
+        levels = np.stack([middle, there])[:, :, None]
+        around = self._others.around(ranked.values - levels, rows, self._ranks(start, end))
         first, again = (
             ranked.evidence(below, upto) / self._needed[rows] for below, upto in zip(*around, strict=True)
         )

@@ -132,16 +132,16 @@ def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, F
 
 def suspected(stretches: Stretches, row: int) -> list[int]:
     """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
-    changes: list[int] = []
-    seen = stretches.evidence[:, row]
-    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(len(stretches.sums) - 1))
+    runs, seen = int(stretches.runs[row]), stretches.evidence[:, row]
+    suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(runs))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
-    starts, ends = stretches.starts[suspect].tolist(), stretches.ends[suspect].tolist()
-    for stretch, start, end in zip(suspect.tolist(), starts, ends, strict=True):
+    columns = len(stretches.sums) - 1
+    changes = [columns]  # the end, which is after all others
+    for start, end in zip(stretches.starts[suspect].tolist(), stretches.ends[suspect].tolist(), strict=True):
         after = bisect_right(changes, start)
-        if after == len(changes) or changes[after] >= end:
-            changes.insert(after, stretches.place(stretch, row))
-    return changes
+        if changes[after] >= end:
+            changes.insert(after, stretches.place(start, end, row))
+    return [place - columns + runs for place in changes[:-1]]
 
 
 def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], list[Sequence[int]]]:
@@ -226,7 +226,7 @@ def _median(values: Floats) -> float:
 
 MIN_EFFECT = 0.01
 """A smaller change of level is none. People report changes from about 1.4% on; slow drift makes many below 1%."""
-_BATCH = 1 << 14
+_BATCH = 1 << 13
 """Values that are looked at in one go: their intermediate results fit in a processor's cache."""
 _TOGETHER = 64
 """Series that are given a second look in one go, for the same reason."""
@@ -250,12 +250,18 @@ def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArra
 
 
 def _suspects(values: Floats, known: NDArray[np.bool_]) -> Iterator[tuple[int, SuspectedSeries]]:
-    """The rows that may have changes. Rows with equally many runs are looked at together."""
+    """The rows that may have changes. Those of 2·REACH runs or more are looked at together, shorter ones with those of
+    as many runs."""
     runs = known.sum(axis=1)
-    for n in np.unique(runs[runs >= 2 * FEWEST]).tolist():
-        rows = np.flatnonzero(runs == n)
-        for batch in np.array_split(rows, -(-rows.size * n // _BATCH)):
-            compact = values[batch][known[batch]].reshape(-1, n)
-            seen = stretches(compact)
-            for row in np.flatnonzero(seen.may_have_changed()).tolist():
-                yield int(batch[row]), SuspectedSeries(compact[row], suspected(seen, row))
+    rows = runs.argsort(kind="stable")
+    rows = rows[runs[rows] >= 2 * FEWEST]
+    while rows.size:
+        n = runs[rows[-1]]
+        alike = min(n, 2 * REACH) <= runs[rows[-max(1, _BATCH // n) :]]
+        batch = rows[-int(alike.sum()) :]
+        rows = rows[: -batch.size]
+        compact = np.full((batch.size, n), np.nan)
+        compact[np.arange(n) >= n - runs[batch, None]] = values[batch][known[batch]]
+        seen = stretches(compact)
+        for row in np.flatnonzero(seen.may_have_changed()).tolist():
+            yield int(batch[row]), SuspectedSeries(compact[row, n - runs[batch[row]] :], suspected(seen, row))

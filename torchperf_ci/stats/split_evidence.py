@@ -141,23 +141,28 @@ OVERLAP = 8
 
 @dataclass(frozen=True)
 class Stretches:
-    """Overlapping stretches of series: the first point and the end of each, shape (stretches,), and the evidence that
-    the level changes inside it, shape (stretches, rows)."""
+    """Overlapping stretches of series that end together: the first column and the end of each, shape (stretches,), and
+    the evidence that the level changes inside it, shape (stretches, rows), 0 where the row begins later."""
 
-    starts: NDArray[np.intp]
-    ends: NDArray[np.intp]
+    starts: Ints
+    ends: Ints
     evidence: Floats
     sums: Floats
     """Cumulative sums of each row's scores, with a 0 before, shape (n + 1, rows)."""
+    runs: Ints
+    """Points of each row, shape (rows,), in the last of the n columns."""
 
     def may_have_changed(self) -> NDArray[np.bool_]:
         """Whether any stretch of each row has evidence above the threshold."""
-        return np.asarray((self.evidence > threshold(len(self.sums) - 1)).any(axis=0))
+        needed = np.array([threshold(runs) for runs in self.runs.tolist()])
+        return np.asarray((self.evidence > needed).any(axis=0))
 
-    def place(self, stretch: int, row: int) -> int:
-        """The first point of the second level of a stretch, if it has two."""
-        start, end = int(self.starts[stretch]), int(self.ends[stretch])
-        return start + split_of_sums(self.sums[start + 1 : end + 1, row] - self.sums[start, row])[0]
+    def place(self, start: int, end: int, row: int) -> int:
+        """The column in which the second level of a stretch begins, if it has two."""
+        sums = self.sums[start + 1 : end + 1, row] - self.sums[start, row]
+        share, weight = _splits(end - start)
+        between = (sums[FEWEST - 1 : sums.size - FEWEST] - sums[-1] * share) ** 2 * weight
+        return start + FEWEST + int(between.argmax())
 
 
 def threshold(n: int) -> float:
@@ -171,20 +176,25 @@ def threshold(n: int) -> float:
 
 
 def stretches(values: Floats) -> Stretches:
-    """The stretches of each row of ``values``, (rows, n), n ≥ 2·FEWEST.
+    """The stretches of each row of ``values``, (rows, n), n ≥ 2·FEWEST. Rows of fewer points have NaN before them, and
+    none then has fewer than 2·REACH.
 
     Their lengths grow from 2·FEWEST to 2·REACH by GROWTH, as in seeded binary segmentation (Kovács, Bühlmann, Li &
     Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
     """
-    scores, squares = _sums(values)
-    parts = [_weigh(scores, squares, length) for length in _lengths(values.shape[1])]
+    n, runs = values.shape[1], np.isfinite(values).sum(axis=1)
+    scores, squares = _sums(values, runs)
+    parts = [_weigh(scores, squares, length) for length in _lengths(n)]
     starts, ends, between, whole = map(np.concatenate, zip(*parts, strict=True))
-    return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores)
+    whole[starts[:, None] < n - runs] = np.inf
+    return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores, runs)
 
 
 def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats]:
-    """:func:`split_of_sums` of many stretches of at most 2·REACH points, shape (stretches, 2·REACH), each with so many
-    ``runs`` and the last sum after them. Those with fewer than 2·FEWEST are not split: their place means nothing."""
+    """Where stretches of at most 2·REACH points are split best, and the sum of squares between their parts.
+
+    By their cumulative ``sums``, shape (stretches, 2·REACH), each with so many ``runs`` and the last sum after them.
+    Those with fewer than 2·FEWEST are not split: their place means nothing."""
     share, weight = (part[runs] for part in _all_splits())
     last = len(share[0])
     between = (sums[:, FEWEST - 1 : FEWEST - 1 + last] - sums[:, -1:] * share) ** 2 * weight
@@ -204,15 +214,6 @@ def _all_splits() -> tuple[Floats, Floats]:
     return share, weight
 
 
-def split_of_sums(sums: Floats) -> tuple[int, float]:
-    """Where a stretch is split best by the cumulative ``sums`` of it, and the sum of squares between its parts."""
-    n = sums.size
-    share, weight = _splits(n)
-    between = (sums[FEWEST - 1 : n - FEWEST] - sums[-1] * share) ** 2 * weight
-    best = int(between.argmax())
-    return FEWEST + best, float(between[best])
-
-
 @lru_cache(maxsize=1024)
 def _splits(n: int) -> tuple[Floats, Floats]:
     """Of each split of n points the share that lies before it, and what the square of a sum before it is worth."""
@@ -229,11 +230,14 @@ def _lengths(n: int) -> Iterator[int]:
     yield longest
 
 
-def _sums(values: Floats) -> tuple[Floats, Floats]:
+def _sums(values: Floats, runs: Ints) -> tuple[Floats, Floats]:
     """Cumulative sums of each row's scores and of their squares, with a 0 before: two arrays of shape (n + 1, rows)."""
+    scores = np.zeros((2, *values.shape))
+    for n in np.unique(runs).tolist():
+        rows = runs == n
+        scores[:, rows, -n:] = normal_scores(values[rows, -n:])
     sums = np.zeros((2, values.shape[1] + 1, values.shape[0]))
-    for part, total in zip(normal_scores(values), sums, strict=True):
-        np.cumsum(part.T, axis=0, out=total[1:])
+    np.cumsum(scores.swapaxes(1, 2), axis=1, out=sums[:, 1:])
     return sums[0], sums[1]
 
 
