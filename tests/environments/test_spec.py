@@ -115,3 +115,17 @@ def test_a_repository_that_is_none_is_told(tmp_path) -> None:
         parse_build_spec("main", tmp_path)
     with pytest.raises(UsageError, match=f"there is no directory {tmp_path}/missing$"):
         parse_build_spec("main", tmp_path / "missing")
+
+
+def test_the_name_of_a_branch_and_a_tag_is_no_guess(checkout, git) -> None:
+    git(checkout.folder, "branch", "release", checkout.first)
+    git(checkout.folder, "tag", "release", checkout.first)
+    assert isinstance(parse_build_spec("release", checkout.folder), Revision)
+    git(checkout.folder, "tag", "--force", "release", "main")
+    with pytest.raises(
+        UsageError, match=r"'release' is a branch and a tag, of two commits: write refs/heads/release"
+    ):
+        parse_build_spec("release", checkout.folder)
+    branch = parse_build_spec("refs/heads/release", checkout.folder)
+    assert isinstance(branch, Revision)
+    assert branch.sha == checkout.first

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.files import open_regular
 
@@ -143,11 +143,13 @@ class Revision:
 def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     """The commit that a SHA, a branch or a tag of ``repo`` names, or None and the reason why there is none.
 
-    Branches that were only fetched are found, too: on a runner, only the commit under test is checked out.
+    Branches that were only fetched are found, too: on a runner, only the commit under test is checked out. Raises
+    :class:`UsageError` for the name of a branch and of a tag that are two commits: git would take the tag.
     """
     if why_not := why_no_checkout(repo):
         return None, why_not
     git, why_not = _git(repo, ASK_SECONDS), ""
+    _check_is_one_commit(name, git)
     for candidate in (name, f"origin/{name}"):
         try:
             sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
@@ -159,6 +161,16 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
         else:
             return Revision(repo.absolute(), sha, subject), ""
     return None, f"{why_not} (a shallow checkout holds one commit only: fetch the others, too)"
+
+
+def _check_is_one_commit(name: str, git: Git) -> None:
+    commits = set()
+    for kind in ("heads", "tags"):
+        with suppress(GitError):
+            commits.add(git("rev-parse", "--verify", "--quiet", f"refs/{kind}/{name}^{{commit}}"))
+    if len(commits) > 1:
+        msg = f"{name!r} is a branch and a tag, of two commits: write refs/heads/{name} or refs/tags/{name}"
+        raise UsageError(msg)
 
 
 def why_no_checkout(repo: Path) -> str:

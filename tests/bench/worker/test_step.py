@@ -151,7 +151,11 @@ def test_a_step_whose_work_is_still_to_be_done_is_not_measured() -> None:
     async def later(x: torch.Tensor) -> AsyncIterator[torch.Tensor]:
         yield x + 1
 
-    for model, kind in ((pieces, "generator"), (later, "async_generator"), (lambda x: map(torch.sin, x), "map")):
+    for model, kind in (
+        (pieces, "generator"),
+        (later, "async_generator"),
+        (lambda x: map(torch.sin, x), "map"),
+    ):
         lazy = workload("test/lazy", "", batch=1)(lambda _, model=model: Task(model, (torch.ones(2),)))
         step = build_step(lazy, StepRequest("inference", "fp32", "eager", 1), CPU)
         with pytest.raises(TypeError, match=f"a step returned a {kind}, none of whose work is done"):
