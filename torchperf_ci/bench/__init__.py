@@ -1,3 +1,3 @@
-"""HOW it is measured: the parent drives workers that run in the environment under test."""
+"""How workloads are measured: the parent process drives workers that run in the environment under test."""
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""How much of PyTorch workloads use: measured in the environment under test, counted for any set of them; and which
-to take first.
-"""
+"""How much of PyTorch's API workloads use, measured in the environment under test, and which workloads add the most."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
 
 HARMLESS = ("failed", "unsupported")
-"""Statuses after which a worker can go on with another case."""
+"""Statuses after which a worker can continue with another case."""
 
 
 def together(uses: Iterable[ApiUse]) -> ApiUse:
-    """What any of them uses."""
+    """Return the union of ``uses``, with their CPU seconds added up."""
     found = tuple(uses)
     return ApiUse(
         frozenset[str]().union(*(use.functions for use in found)),
@@ -38,10 +36,9 @@ def together(uses: Iterable[ApiUse]) -> ApiUse:
 
 @dataclass(frozen=True)
 class MeasuredUse:
-    """What was measured in one environment.
+    """The API use measured in one environment.
 
-    ``failures`` says why there is no answer for a case; ``files`` in how many files of ``packages`` a function is
-    called.
+    ``failures`` says why a case has no result. ``files`` counts the files of ``packages`` that call each function.
     """
 
     uses: Mapping[Case, ApiUse]
@@ -51,16 +48,17 @@ class MeasuredUse:
     files: Mapping[str, int]
 
     def workloads(self) -> dict[str, ApiUse]:
-        """By workload, what its cases use together."""
+        """Return, by workload, what its cases use together."""
         names = dict.fromkeys(case.workload for case in self.uses)
         return {
             name: together(use for case, use in self.uses.items() if case.workload == name) for name in names
         }
 
     def untested(self, use: ApiUse) -> dict[str, int]:
-        """Functions that the packages call and ``use`` lacks, the most called first, with the number of files.
+        """Functions that the packages call and ``use`` lacks, with the number of files, the most frequent first.
 
-        Also lacking must be a method of the same name, and the operator: ``torch.add`` is tested where ``x + 1`` is.
+        A function also counts as tested if ``use`` has a method or an operator of the same name: ``x + 1`` tests
+        ``torch.add``.
         """
         tested = {_last(name) for name in use.functions} | use.operators
         return {name: files for name, files in self.files.items() if _last(name) not in tested}
@@ -71,9 +69,9 @@ def _last(function: str) -> str:
 
 
 def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
-    """Run a few steps of each case, all in one worker, which is replaced where a case ends it.
+    """Run a few steps of each case in one worker, which is replaced if a case breaks it.
 
-    Raises :class:`WorkerFailure` where not even the inventory can be had.
+    Raises :class:`WorkerFailure` if not even the inventory can be read.
     """
     uses: dict[Case, ApiUse] = {}
     failures: dict[Case, str] = {}
@@ -114,7 +112,10 @@ def _started(settings: Settings, folder: Path, at_end: ExitStack) -> Worker:
 
 @dataclass(frozen=True)
 class ChosenWorkload:
-    """``adds`` counts the triples that no workload chosen before has, ``alone`` those that no other one has."""
+    """A workload and its coverage in triples (operator family, dtype, layout).
+
+    ``adds`` counts the triples that no workload chosen earlier has, ``alone`` those that no other workload has.
+    """
 
     name: str
     cpu_seconds: float
@@ -124,7 +125,7 @@ class ChosenWorkload:
 
 
 def choose(uses: Mapping[str, ApiUse], first: Sequence[str]) -> list[ChosenWorkload]:
-    """All of ``uses``: ``first`` as they stand, then whichever adds the most triples per CPU second, ties by name."""
+    """Order all of ``uses``: ``first`` as given, then whichever adds the most triples per CPU second, ties by name."""
     covered = together(uses[name] for name in first)
     order, left = [*first], {*uses} - {*first}
     while left:

@@ -1,4 +1,4 @@
-"""One thing to measure, and how."""
+"""A case (a workload in one configuration) and the settings with which all cases of a run are measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUTO_BATCH = "auto"
 
 @dataclass(frozen=True)
 class Case:
-    """A workload in one mode, dtype, backend and batch size. ``batch_size`` 0 is still to be found (``auto``)."""
+    """A workload in one mode, dtype, backend and batch size. ``batch_size`` 0 means not yet determined (``auto``)."""
 
     workload: str
     mode: str
@@ -29,7 +29,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Unique within a run; also the name of the case's record file, less the ending."""
+        """Identifier that is unique within a run; also the name of the case's record file without its extension."""
         name = f"{self.workload}.{self.mode}.{self.dtype}.{self.backend}.b{self.batch_size or AUTO_BATCH}"
         return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
 
@@ -44,11 +44,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Settings:
-    """How every case of a run is measured. Times in seconds; ``target_ci`` is a relative half-width.
+    """How every case of a run is measured. Times are in seconds; ``target_ci`` is a relative half-width.
 
-    ``files`` are suite files, ``path`` the folders that come first where the environment under test imports from: code
-    under test that is not installed, but lies in a checkout. ``hip`` and ``seen`` are what torch said of the device,
-    where it was asked.
+    ``files`` are suite files. ``path`` lists folders that the environment under test imports from first, for code
+    that is not installed but is in a checkout. ``hip`` and ``seen`` describe the device as torch reports it, if it was
+    asked.
     """
 
     python: str
@@ -66,11 +66,11 @@ class Settings:
 
     @property
     def hardware(self) -> Device:
-        """What measures on the device, and knows its vendor's tools."""
+        """The backend of the device, which measures on it and knows its vendor's tools."""
         return device(self.device, self.hip, self.seen)
 
     def plan(self) -> Mapping[str, object]:
-        """What must be the same for an interrupted run to be continued: on which of like CPUs does not matter."""
+        """Settings that must be the same to resume an interrupted run. Which CPUs it is pinned to does not matter."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()

@@ -1,4 +1,4 @@
-"""What ``torchperf run``, ``list`` and ``doctor`` do with their options."""
+"""The commands ``torchperf run``, ``list`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose")
 
 
 def run_command(options: RunOptions) -> int:
-    """Measure, write the records, and tell people; raises :class:`WorkloadsFailedError` where workloads failed."""
+    """Measure, write the records and report. Raises :class:`WorkloadsFailedError` if workloads failed."""
     config = find_config(options.config)
     settings = _settings(options, config)
-    console.say(f"this machine: {machine_text(read_host())}")  # within a second: torch takes its time
+    console.say(f"this machine: {machine_text(read_host())}")  # at once: importing torch takes long
     before = read_counters()
     under_test = selection.describe_environment(settings)
     start_seconds = time.monotonic() - before.moment
@@ -79,7 +79,7 @@ def run_command(options: RunOptions) -> int:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
-        # Said before anything can go wrong, so that a later step finds what an interrupted run has kept.
+        # Set before anything can fail, so that a later step finds what an interrupted run has saved.
         actions.set_output("records-dir", str(out.absolute()))
         results = run(RunPlan(cases, setting, under_test.device, out, options.resume))
     _tell(results, setting, out, json_output=options.json)
@@ -111,7 +111,7 @@ def _selection(options: RunOptions, config: Config) -> Selection:
 
 
 def list_command(options: ListOptions) -> int:
-    """Print the selected part of the catalogue of the environment under test, by default all of it."""
+    """Print the selected workloads of the environment under test, by default all of them."""
     config = find_config(options.config)
     checkout = [f"{selection.TORCHBENCH}{options.torchbench}"] if options.torchbench else []
     suite = [*options.suite, *checkout]
@@ -152,7 +152,7 @@ def _listed(entry: DescribedWorkload, unavailable: Mapping[str, str]) -> tuple[s
 
 
 def doctor_command(options: DoctorOptions) -> int:
-    """Print the findings about this machine, and about the device that is given or that torch would use."""
+    """Print the findings about this machine and about the given device, or else the one that torch would use."""
     device, exercised = _to_examine(options)
     findings = examine(device, exercise=exercised)
     if options.json:
@@ -165,7 +165,7 @@ def doctor_command(options: DoctorOptions) -> int:
 
 
 def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
-    """The device, and how it does its work, where there is a torch to give it some."""
+    """Return the device to examine and, if torch can run work on it, the timing of that work."""
     settings = selection.settings_of(Config(), python=options.python, device=options.device)
     try:
         settings = selection.describe_environment(settings).settings(settings)
@@ -183,7 +183,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
 
 
 def _output_folder(options: RunOptions) -> Path:
-    """A new one for each run, where none is given."""
+    """Return the given folder, or a new one for each run; with ``--resume`` that of the newest run."""
     if options.out:
         return Path(options.out)
     return newest_folder() if options.resume else free_folder()
@@ -204,7 +204,7 @@ def _plan_text(
 
 
 def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
-    """The table for people, JSON for programs, and summary, annotations and outputs for a job."""
+    """Print the results as a table or JSON; in a job also write the summary, annotations and outputs."""
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     console.print_document(document, shown, most=len(results))
     if json_output:

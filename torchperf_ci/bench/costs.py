@@ -1,4 +1,4 @@
-"""What each case costs, by the file of ``torchperf plan --costs``, and shards that take equally long by that."""
+"""The file of costs from ``torchperf plan --costs``, and shards of about equal duration based on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COSTS_VERSION = 1
 COSTS_SIZE_LIMIT = 64 * 2**20
-"""Bytes of a file that is read; 10,000 cases take less than 1 MiB."""
+"""Largest file that is read, in bytes; 10,000 cases take less than 1 MiB."""
 
 Costs = Mapping[str, Mapping[str, float]]
 """Seconds by torch device, then by :func:`cost_key`."""
@@ -30,41 +30,42 @@ _COSTS_FORMAT = json_files.JsonFormat(
 
 
 def cost_key(workload: str, mode: str, dtype: str, backend: str) -> str:
-    """A case's own key without its batch size, which may differ from device to device."""
+    """Return a case's key without its batch size, which may differ from device to device."""
     return Case(workload, mode, dtype, backend, 0).key.removesuffix(f".b{AUTO_BATCH}")
 
 
 def cost_key_of(case: Case) -> str:
-    """The same of a case."""
+    """Return the :func:`cost_key` of a case."""
     return cost_key(case.workload, case.mode, case.dtype, case.backend)
 
 
 def write_costs(path: Path, costs: Costs) -> None:
-    """Write ``costs`` to ``path``, whole or not at all, and make the directories that it lacks.
+    """Write ``costs`` to ``path`` atomically, creating missing directories.
 
-    Raises :class:`UsageError` where a directory cannot be made, :class:`OutputDirectoryError` for the file.
+    Raises :class:`UsageError` if a directory cannot be created, :class:`OutputDirectoryError` if the file cannot be
+    written.
     """
     ordered = {device: dict(sorted(known.items())) for device, known in sorted(costs.items())}
     _COSTS_FORMAT.write(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
 
 
 def read_costs(path: Path) -> Costs:
-    """Read and check a file. Raises :class:`UsageError`, which says where in the file and what is wrong."""
+    """Read and validate a file of costs. Raises :class:`UsageError` that says what is wrong and where in the file."""
     costs: Costs = _COSTS_FORMAT.read(path, COSTS_SIZE_LIMIT)["costs"]
     return costs
 
 
 FIRST_COMPILATION = 30.0
-"""Seconds that a compiled case takes longer than others, in its first process."""
+"""Extra seconds that the first process of a compiled case takes."""
 
 
 def expected_seconds(
     cases: Sequence[Case], settings: Settings, start_seconds: float, anchored: bool
 ) -> float:
-    """What a run will take, roughly; ``start_seconds`` is what starting a worker took just now.
+    """Estimate the duration of a run. ``start_seconds`` is how long starting a worker has just taken.
 
-    A process starts, takes as long again for first steps and for what is not sampled, and samples for its budget; a
-    pair is two processes.
+    A process takes that long to start, about as long again for first steps and everything that is not sampled, and
+    samples for its budget. A pair with the anchor is two more processes.
     """
     each = 2 * start_seconds + settings.budget
     processes = len(cases) * settings.processes * (3 if anchored else 1)
@@ -72,18 +73,18 @@ def expected_seconds(
 
 
 Shard = tuple[int, int]
-"""Its number from 1, and of how many."""
+"""The shard's number, counted from 1, and the number of shards."""
 
 
 def cases_of_shard(
     cases: Sequence[Case], shard: Shard, costs: Mapping[str, float] | None = None
 ) -> tuple[Case, ...]:
-    """The cases of a shard, in their order; all shards together have each case once.
+    """Return the cases of a shard, in their order. Each case is in exactly one shard.
 
-    Without ``costs`` (seconds by the key of a case) every ``shard[1]``-th case is in it, so that the shards have
-    equally many. With them they take about equally long: the longest case left goes to the shard that has least to do
-    (longest processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the best there is). A case that is
-    not known costs the median of those that are.
+    Without ``costs`` (seconds by :func:`cost_key`) a shard gets every ``shard[1]``-th case, so that shards have equally
+    many. With costs, shards take about equally long: the longest remaining case goes to the least busy shard (longest
+    processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without a known cost
+    counts as the median of the known ones.
     """
     number, of = shard
     if costs is None:
@@ -100,7 +101,7 @@ def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list
 
 
 def _assigned_shards(seconds: Sequence[float], shards: int) -> list[int]:
-    """The shard of each case, from 0. Of equally busy ones that with the fewest cases gets the next, then the first."""
+    """Return the shard of each case, from 0. Among equally busy shards, the one with the fewest cases comes first."""
     chosen = [0] * len(seconds)
     busy = [(0.0, 0, shard) for shard in range(shards)]
     for case in sorted(range(len(seconds)), key=lambda case: -seconds[case]):

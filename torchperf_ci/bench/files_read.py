@@ -1,4 +1,4 @@
-"""Which files a case reads, and which operators it runs: one process of it, traced."""
+"""Trace one process of a case to find which files it reads and which operators it runs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ HARMLESS_PROGRAMS = frozenset(
         *("ldconfig", "lscpu", "uname", "nvidia-smi", "rocm-smi", "sysctl"),
     }
 )
-"""Compilers, and what tells of a machine: they read no Python."""
+"""Compilers and programs that describe the machine. They read no Python files."""
 SYSTEM = (("/", "bin"), ("/", "opt"), ("/", "sbin"), ("/", "usr"))
 
 
 @dataclass(frozen=True)
 class FilesRead:
-    """The paths that Python opened, as given and with links followed; ``unknown`` says what nobody could follow.
+    """The paths that Python opened, both as given and with links resolved.
 
-    ``startup`` are those among them that run before anything can be traced. ``operators`` are those that its steps run,
-    without namespace and overload, where they were asked for.
+    ``startup`` are those of the paths that run before tracing can start. ``unknown`` lists what could not be traced.
+    ``operators`` are the operators that the steps run, without namespace and overload; empty if not requested.
     """
 
     paths: frozenset[str]
@@ -40,9 +40,9 @@ class FilesRead:
 
 
 def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool = False) -> FilesRead:
-    """Build the case, take its steps as a measurement does, and trace it from before its suite file is read.
+    """Build and run the case as a measurement does, traced from before its suite file is read.
 
-    Raises :class:`WorkerFailure` where it cannot be measured.
+    Raises :class:`WorkerFailure` if the case cannot be measured.
     """
     log = scratch / f"{case.key}.files"
     with open_worker(case, settings, scratch) as worker:
@@ -61,7 +61,7 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
 
 
 def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
-    """The devices that this torch was not built for, as ATen's folders are called; raises :class:`WorkerFailure`."""
+    """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
     with open_worker(case, settings, scratch) as worker:
         return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
 
@@ -77,6 +77,10 @@ def _read(lines: Iterable[str]) -> FilesRead:
 
 
 def _is_harmless(program: str) -> bool:
-    """By the name alone, or in a folder of the system: a repository may have a program of the same name."""
+    """Whether a program reads no Python.
+
+    A program of a known name counts only without a path or in a system folder, because a repository may have its own
+    program of the same name.
+    """
     path = Path(program)
     return path.name in HARMLESS_PROGRAMS and (path.name == program or path.parts[:2] in SYSTEM)

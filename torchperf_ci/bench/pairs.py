@@ -1,9 +1,9 @@
-"""Two environments, one machine: persistent workers on the same CPUs that take turns in short blocks, A B B A.
+"""Compare two builds on one machine with two workers that take turns on the same CPUs in short blocks, A B B A.
 
-Whatever slows the machine for longer than a block slows both arms, and their ratio does not move. On a shared machine
+Whatever slows the machine for longer than a block slows both arms, so their ratio stays the same. On a shared machine
 whose processes differ by 10–40%, such ratios differ by about 1%.
 
-On a GPU the start of two processes takes as long as their measurement.
+On a GPU starting two processes takes as long as their measurement, so the next pair can be started in advance.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ Side = Literal["base", "head"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 BLOCK_SECONDS = 0.1
-"""The mean of both arms: long enough that waking a worker up is nothing, short enough that the machine changes little
-within four."""
+"""Block length, averaged over both arms. Waking a worker takes negligible time compared to a block, and the machine
+changes little within four blocks."""
 QUADS = 10
-"""At most; so many where they spread by a percent, as on a shared machine."""
+"""Most quads of a pair; needed if they spread by about 1%, as on a shared machine."""
 FEWEST_QUADS = 3
 IDLE = {"KMP_BLOCKTIME": "1"}
-"""Milliseconds that idle threads of Intel's and LLVM's OpenMP spin: by default 200, which is longer than a block of the
-other arm, on the same CPUs. Both arms have it, and no other process."""
+"""Milliseconds that idle threads of Intel's and LLVM's OpenMP spin. The default of 200 is longer than a block, so they
+would disturb the other arm on the same CPUs. It is set for the arms of a pair only."""
 ALIKE = 0.0015
-"""A logarithm: quads whose mean is known to this (half of Student's 95% interval) would not tell more. What is left
-differs between the processes of one pair and the next."""
+"""Stop taking quads once the half-width of Student's 95% interval for their mean log-ratio is below this. The remaining
+uncertainty is between processes, so only another pair reduces it."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and what each arm told.
+    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and the values of each arm.
 
-    Seconds are the median of an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
-    ``observed`` is what happened on the machine meanwhile (:mod:`torchperf_ci.machine.interference`).
+    Seconds are the median over an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
+    ``observed`` describes the machine during the measurement (:mod:`torchperf_ci.machine.interference`).
     """
 
     log_ratios: tuple[float, ...]
@@ -75,23 +75,23 @@ class Pair:
 
     @property
     def log_ratio(self) -> float:
-        """The pair's one independent observation: quads of the same two processes share what chance gave these."""
+        """The pair's single independent observation: its quads are correlated, being from the same two processes."""
         return median(self.log_ratios)
 
     def worsening(self, metric: str) -> float | None:
-        """ln(head/base) of one of ``metrics.PAIRED``, positive where head is worse; None where the pair lacks it."""
+        """Return ln(head/base) of one of ``metrics.PAIRED``, positive if head is worse; None if the pair lacks it."""
         match metric:
-            case metrics.LATENCY | metrics.THROUGHPUT:  # a throughput is a batch over the time of a step
+            case metrics.LATENCY | metrics.THROUGHPUT:  # throughput is batch size divided by step time
                 return self.log_ratio
             case metrics.PEAK_MEMORY if min(self.base_peak, self.head_peak) > 0:
                 return math.log(self.head_peak / self.base_peak)
             case metrics.GRAPH_BREAKS if None not in (self.base_graph_breaks, self.head_graph_breaks):
                 base, head = self.base_graph_breaks or 0, self.head_graph_breaks or 0
-                return math.log((head + 1) / (base + 1))  # there are often none: one more than there are
+                return math.log((head + 1) / (base + 1))  # plus 1, because there are often none
         return None
 
     def base_value(self, metric: str, batch_size: int) -> float:
-        """What base measured of one of ``metrics.PAIRED``, in its unit."""
+        """Return base's value of one of ``metrics.PAIRED``, in the metric's unit."""
         return {
             metrics.LATENCY: 1000 * self.base_seconds,
             metrics.THROUGHPUT: batch_size / self.base_seconds,
@@ -101,7 +101,7 @@ class Pair:
 
 
 class ArmFailure(WorkerFailure):
-    """One arm of a pair could not go on; ``side`` says which."""
+    """One arm of a pair failed; ``side`` says which."""
 
     def __init__(self, side: Side, failure: WorkerFailure) -> None:
         super().__init__(failure.status, failure.reason, failure.log)
@@ -109,23 +109,23 @@ class ArmFailure(WorkerFailure):
 
 
 class Arm(Inquiry):
-    """The questions put to one of the two workers; they raise :class:`ArmFailure`."""
+    """Sends requests to one of the two workers. Failures are raised as :class:`ArmFailure`."""
 
     def __init__(self, side: Side, worker: Worker, timeout: float) -> None:
         super().__init__(worker, timeout)
         self._side = side
 
     def ask(self, verb: str, kind: type[_T], **arguments: object) -> _T:
-        """Ask, within what is left of the case's time."""
+        """Send a request, limited to the remaining time of the case."""
         try:
             return super().ask(verb, kind, **arguments)
         except WorkerFailure as failure:
             raise ArmFailure(self._side, failure) from None
 
     def make_ready(self, case: Case, settings: Settings) -> int:
-        """Build the step on the CPUs that it will run on; the number of steps in a sample.
+        """Build the step on the CPUs that it will run on and return the number of steps in a sample.
 
-        Refuses one that would run eagerly under another name.
+        Raises :class:`ArmFailure` for a compiled case whose step would run eagerly.
         """
         self._worker.pin(settings.cpus)
         inner = prepare(self, case, settings)
@@ -135,7 +135,7 @@ class Arm(Inquiry):
 
 
 def on_same_cpus(base: Settings, head: Settings) -> tuple[Settings, Settings]:
-    """Both on one and the same set of CPUs: those of ``base``, or one that is chosen here."""
+    """Return both settings pinned to the same CPUs: those of ``base`` or, if it has none, quiet ones."""
     cpus = base.cpus or quiet_cpus(base.threads, base.hardware)
     return replace(base, cpus=cpus), replace(head, cpus=cpus)
 
@@ -149,15 +149,15 @@ def measure_pair(
     *,
     head_first: bool = False,
 ) -> Pair:
-    """One pair of fresh processes; raises :class:`ArmFailure` if an arm cannot run the case.
+    """Measure one pair of fresh processes. Raises :class:`ArmFailure` if an arm cannot run the case.
 
-    Both settings must be on the same CPUs (:func:`on_same_cpus`). What was compiled stays below ``scratch`` for the
-    next pair of the case, less what was chosen by timing. ``started`` are the pair's workers where these were started
-    beforehand. Base begins whatever is done in turn, or head where it is to be first.
+    Both settings must be on the same CPUs (:func:`on_same_cpus`). Compiled code, except choices made by timing, is kept
+    below ``scratch`` for the next pair of the case. ``started`` are the pair's workers if they were started in advance.
+    Base goes first in everything done in turn, unless ``head_first``.
     """
     with started or start_pair(case, base, head, scratch, head_first=head_first) as arms:
         _import_torch(*arms)
-        for side in SIDES:  # not sooner: the pair before may have begun after these workers
+        for side in SIDES:  # not earlier: the previous pair may have begun after these workers
             forget_choices(cache_of(case, scratch / side))
         both = [(arms[0], base), (arms[1], head)]
         (first, _), (second, _) = turns = both[::-1] if head_first else both
@@ -188,7 +188,8 @@ def start_pair(
     *,
     head_first: bool = False,
 ) -> Iterator[tuple[Arm, Arm]]:
-    """The workers of base and head, which import torch on ``cpus``, or on any, until they are made ready."""
+    """Start the workers of base and head. They import torch on ``cpus``, by default on any, until they are made ready.
+    """
     with ExitStack() as stack:
 
         def arm(side: Side, settings: Settings) -> Arm:
@@ -202,7 +203,7 @@ def start_pair(
 
 
 def _refuse_another_workload(base: Arm, head: Arm) -> None:
-    """Two releases of a library may make different models of what they are told."""
+    """Raise :class:`ArmFailure` if the workload's config differs, as it may between two releases of a library."""
     before, now = (arm.answers.build and arm.answers.build.config for arm in (base, head))
     if before != now:
         side: Side = "head"
@@ -211,20 +212,26 @@ def _refuse_another_workload(base: Arm, head: Arm) -> None:
 
 
 def _import_torch(*arms: Arm) -> None:
-    """Wait until all have imported torch, which takes them longer than a block, and which they can do side by side."""
+    """Wait until all arms have imported torch, which they do in parallel, because it takes longer than a block."""
     with ThreadPoolExecutor(len(arms)) as pool:
         for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
             answer.result()
 
 
 def calibrated_steps(*arms: tuple[Inquiry, int]) -> int:
-    """The steps of a block: from as many as a sample of each arm has, as a single one would be a device's latency."""
+    """Return the number of steps in a block.
+
+    Each arm is timed over the steps of one sample, because a single step would mostly time the device's latency.
+    """
     seconds = sum(_block(arm, steps) for arm, steps in arms)
     return math.ceil(len(arms) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
 def measured_quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
-    """Seconds a step of both arms, quad after quad until they agree: their spread ends it, never what they say."""
+    """Return seconds per step of both arms for each quad, measured until the quads agree.
+
+    Only their spread decides when to stop, never the size of the difference.
+    """
     quads: list[tuple[float, float]] = []
     while len(quads) < QUADS:
         quads.append(_quad(base, head, steps))
@@ -240,7 +247,7 @@ def _are_alike(log_ratios: Sequence[float]) -> bool:
 
 
 def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
-    """Seconds a step of both arms over A B B A: a drift that is linear over the quad cancels."""
+    """Return seconds per step of both arms over A B B A. A drift that is linear over the quad cancels out."""
     a1, b1, b2, a2 = (_block(arm, steps) for arm in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
 
@@ -254,13 +261,13 @@ def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
 
 
 FEWEST_SPARE = 4
-"""CPUs beside those of the pair: two processes that import, and their reading of files."""
+"""Fewest CPUs besides those of the pair for starting another: for two processes that import and read files."""
 
 PairKey = tuple["Case", "Settings", "Settings", "Path", bool]
 
 
 def spare_cpus(settings: Settings) -> tuple[int, ...]:
-    """Where others may work while a pair is measured: nowhere if CPUs are what is measured, or there are too few."""
+    """Return the CPUs that others may use during a pair; none if the CPU itself is measured or there are too few."""
     if settings.device == "cpu" or sys.platform != "linux":
         return ()
     spare = sorted(os.sched_getaffinity(0) - set(settings.cpus))
@@ -269,7 +276,7 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
 
 @dataclass
 class PrestartedWorkers:
-    """One pair that was started before its turn. Whoever measures another one instead ends it."""
+    """The workers of one pair, started in advance. They are ended if another pair is measured instead."""
 
     _key: PairKey | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -280,7 +287,7 @@ class PrestartedWorkers:
     ) -> None:
         """Start a pair on the spare CPUs, if there are any.
 
-        A compiled one starts in its turn: what its cache holds until then is not yet to be forgotten.
+        A compiled case is not started in advance, because the current pair may still need the choices in its cache.
         """
         cpus = spare_cpus(base)
         if not cpus or case.compiled or not case.batch_size:
@@ -293,7 +300,7 @@ class PrestartedWorkers:
     def taken(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
     ) -> AbstractContextManager[tuple[Arm, Arm]]:
-        """The pair, to be started by whoever enters it if it was not before."""
+        """Return a context manager with the pair's workers, which starts them if they were not started in advance."""
         key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
         self._started = None
         if started is None or self._key != key:
@@ -302,7 +309,7 @@ class PrestartedWorkers:
         return _held_open(stack, started)
 
     def close(self) -> None:
-        """End what nobody has taken."""
+        """End the workers that were not taken."""
         self._started = None
         self._stack.close()
 
@@ -318,16 +325,16 @@ ANCHOR_FLAG = "--anchor"
 
 @dataclass(frozen=True)
 class Anchor:
-    """A Python with a build that stays the same; ``build`` names it: ratios to another anchor are another series."""
+    """A Python with a fixed build, named by ``build``. Ratios to another anchor are another series."""
 
     python: str
     build: str
 
 
 def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
-    """Ask the anchor what it is; raises as :func:`planning.describe` does.
+    """Describe the anchor's environment. Raises the errors of :func:`selection.describe_environment`.
 
-    What it can run shows when it is asked to: what it does not have must not keep the rest from being measured.
+    Whether it has each workload is only checked when it runs, so that a missing one does not stop the others.
     """
     if given is None:
         return None
@@ -339,12 +346,12 @@ def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
 
 
 def measure_against(anchor: Anchor, case: Case, settings: Settings, scratch: Path) -> Pair:
-    """One pair, the anchor its base; raises :class:`ArmFailure`."""
+    """Measure one pair with the anchor as base. Raises :class:`ArmFailure`."""
     base, head = on_same_cpus(replace(settings, python=anchor.python), settings)
     return measure_pair(case, base, head, scratch / "anchored")
 
 
 def why_unpaired(failure: ArmFailure) -> str:
-    """Why there is no pair, in one sentence."""
+    """Return one sentence that says why there is no pair."""
     arm = {"base": "the anchor", "head": "the build under test, beside the anchor"}[failure.side]
     return f"{arm}: {failure.status}: {failure.reason}"

@@ -1,4 +1,4 @@
-"""One worker process of one case: the requests that it gets, and what came back."""
+"""Measure one case in one worker process: send the requests in order and collect the answers."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MEMORY_SHARE = 0.9
-"""Of the memory that is free when a worker starts, so that machine and run survive a workload that eats it."""
+"""A worker's limit as a share of the memory available at its start, so that the run survives a greedy workload."""
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
-"""glibc moves these two as a process frees memory, so that processes differ by a factor of three in page faults."""
+"""Fixed allocator thresholds. glibc adapts them as a process frees memory, which varies page faults up to threefold."""
 NOTHING_COMPILED = "torch.compile found no graph to compile: the step would run eagerly under another name"
 
 
 @dataclass(frozen=True)
 class ProcessOutcome:
-    """What one process of a case gave. ``status`` is ``pass`` or why there is no number.
+    """The outcome of one process of a case. ``status`` is ``pass``, or why there is no result.
 
-    ``answers`` are the worker's, in seconds and bytes. ``missing`` are verbs that a process which passed has no answer
-    to, and why.
+    ``answers`` are the worker's, in seconds and bytes. ``missing`` maps requests without an answer, in a process that
+    passed, to the reason.
     """
 
     status: str
@@ -71,7 +71,7 @@ class ProcessOutcome:
 
     @property
     def void(self) -> bool:
-        """Whether its times are no measurement, though it passed."""
+        """Whether the times are invalid although the process passed."""
         return is_void(self.observed)
 
 
@@ -84,15 +84,15 @@ PHASES = {
     "phases": "timing its phases",
     "flops": "counting FLOPs",
 }
-"""What whoever watches is told of the longer requests."""
+"""Progress texts for the longer requests."""
 
 
 class Inquiry:
-    """The questions put to one worker, and its answers, which may take ``timeout`` seconds in all, and as many again
-    for the first step, which compiles.
+    """Sends requests to one worker and keeps its answers.
 
-    Time between the questions does not count: it is the other arm's, where two workers take turns. ``tell`` gets a
-    phase when it begins.
+    The answers may take ``timeout`` seconds in total; the first step, which compiles, has another ``timeout`` seconds.
+    Time between requests does not count, because the other arm of a pair may use it. ``tell`` is called at the
+    beginning of each longer request, with its name in :data:`PHASES`.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Inquiry:
 
     @property
     def alive(self) -> bool:
-        """Whether the worker can still be asked."""
+        """Whether the worker can still answer."""
         return self._worker.alive
 
     def ask(self, verb: str, kind: type[_T], **arguments: object) -> _T:
-        """Ask, within what is left of the case's time; raises :class:`WorkerFailure`."""
+        """Send a request, limited to the remaining time of the case. Raises :class:`WorkerFailure`."""
         if verb in PHASES:
             self._tell(PHASES[verb])
         start, first = time.monotonic(), verb == "first_step"
@@ -132,17 +132,17 @@ def measure(
     first: bool,
     tell: Callable[[str], object] = lambda _phase: None,
 ) -> ProcessOutcome:
-    """Run one fresh process of ``case``, and ``tell`` of its phases.
+    """Measure ``case`` in one fresh process, reporting its phases to ``tell``.
 
-    The ``first`` also looks at what one process can tell for all of them.
+    The ``first`` process also measures what is the same in all processes, such as FLOPs.
     """
     start = time.monotonic()
     answers = WorkerAnswers()
     observed: dict[str, str] = {}
     whole: dict[str, str] = {}
     try:
-        # A process that fails before it is sampled may have failed because of what else went on, such as a timeout.
-        forget_choices(cache_of(case, scratch), keep_graphs=True)  # a warm start is measured, too
+        # A process that fails before sampling, such as by a timeout, may have been disturbed, so observe all of it.
+        forget_choices(cache_of(case, scratch), keep_graphs=True)  # because a warm start is measured as well
         with (
             watch_interference(device, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
@@ -166,7 +166,7 @@ def measure(
 
 
 def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
-    """Build, take the first step (which compiles) and warm up; the number of steps in a sample."""
+    """Build, run the first step (which compiles) and warm up. Return the number of steps in a sample."""
     built = build(inquiry, case, settings)
     inquiry.ask("first_step", FirstStep)
     if built.is_function:
@@ -194,9 +194,9 @@ def build(inquiry: Inquiry, case: Case, settings: Settings) -> Built:
 def open_worker(
     case: Case, settings: Settings, scratch: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[Worker]:
-    """A worker whose compiler cache, under ``scratch``, is the case's own: cold first, warm from then on.
+    """Open a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
-    ``more`` are variables beside those that every worker gets.
+    ``more`` are environment variables in addition to those of every worker.
     """
     cache = cache_of(case, scratch)
     folder = cache.parent
@@ -208,12 +208,12 @@ def open_worker(
 
 
 def cache_of(case: Case, scratch: Path) -> Path:
-    """Where compilers keep what they make of a case."""
+    """Return the folder of a case's compiler caches."""
     return scratch / case.key / "cache"
 
 
 def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
-    """The variables that pin a worker down, beside those it inherits; what is compiled stays below ``cache``."""
+    """Return variables that make workers reproducible, to be added to those inherited; ``cache`` is for compilers."""
     threads = str(settings.threads)
     return {
         "PYTHONHASHSEED": "0",
@@ -223,19 +223,19 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": threads,
         **{name: os.environ.get(name, value) for name, value in ALLOCATOR.items()},
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
-        # Set by the caller these would win over inductor's, and be shared by base and head, by cold and warm.
+        # The caller's values would override inductor's, and base and head, or cold and warm runs, would share them.
         "TRITON_CACHE_DIR": str(cache / "triton"),
         "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),
         "MIOPEN_USER_DB_PATH": str(cache / "miopen"),
         "MIOPEN_CUSTOM_CACHE_DIR": str(cache / "miopen"),
-        # Compiling in the worker itself makes its CPU seconds countable and leaves no pool of processes behind.
+        # Compile in the worker itself, so that its CPU seconds are counted and no pool of processes stays behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         **(_imported_from(settings.path) if settings.path else {}),
     }
 
 
 def _imported_from(path: Sequence[str]) -> dict[str, str]:
-    """Folders to import from before all others, and to leave no bytecode in."""
+    """Return variables to import from the folders in ``path`` first, without writing bytecode to them."""
     inherited = os.environ.get("PYTHONPATH")
     return {
         "PYTHONPATH": os.pathsep.join([*path, inherited] if inherited else path),
@@ -244,7 +244,10 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
 
 
 def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: Device) -> dict[str, str]:
-    """What was observed meanwhile; of a GPU's clock, power and temperature what it showed under the samples alone."""
+    """Take the samples and return what was observed meanwhile.
+
+    Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
+    """
     energy, start = device.energy_joules(), time.monotonic()
     read: list[GpuReading] = []
     with watch_interference(device, pid, found=read) as observed:
@@ -263,7 +266,7 @@ def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: 
 
 
 def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> dict[str, str]:
-    """Look at what is there beside the latency. What fails, or has no time left, is missing, and nothing else is."""
+    """Measure everything besides latency. A request that fails or has no time left is missing; the others still run."""
     budget = {"budget": settings.budget}
     looks: list[tuple[str, Any, Mapping[str, float]]] = [("peak", Peak, {})]
     if case.compiled:
@@ -296,17 +299,17 @@ def _disagreement(agreement: Agreement) -> str:
 
 LARGEST_BATCH_SIZE = 2**16
 WORTH_DOUBLING = 1.05
-"""Growth of throughput below which a doubled batch only costs memory and latency."""
+"""Smallest growth of throughput that justifies doubling the batch; below it only memory and latency grow."""
 BATCH_BLOCK_SECONDS = 0.2
 BATCH_MEMORY_SHARE = 0.5
 
 
 def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
-    """Double from 1 until throughput stops growing or half of the memory ends, in one worker; the last size that paid.
+    """Double the batch size from 1 until throughput stops growing or half of the memory is used.
 
-    In pairs two workers must fit, and a case shall be the same alone.
-
-    Raises :class:`WorkerFailure` if not even one sample can be processed.
+    Returns the last size that was worth it. The limit is half of the memory because in a pair two workers must fit, and
+    a case must have the same batch size alone and in a pair. Raises :class:`WorkerFailure` if not even one sample can
+    be processed.
     """
     best, best_throughput = 0, 0.0
     room = ((settings.seen.memory_mib << 20) or available()) * BATCH_MEMORY_SHARE
@@ -329,7 +332,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
 
 
 def _throughput(inquiry: Inquiry, case: Case, settings: Settings) -> float:
-    """Samples a second over a short block after the first steps."""
+    """Return samples per second over a short block after the first steps."""
     build(inquiry, case, settings)
     inquiry.ask("first_step", FirstStep)
     once = inquiry.ask("block", Block, steps=1).seconds
@@ -342,7 +345,7 @@ EXERCISE_TIMEOUT = 120.0
 
 
 def exercise_device(settings: Settings) -> DeviceExercise:
-    """Two seconds of work on the device, from where a worker would be; raises :class:`WorkerFailure`."""
+    """Time two seconds of work on the device, in a worker pinned like those of a run. Raises :class:`WorkerFailure`."""
     with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
         scratch, cpus = Path(folder), quiet_cpus(1, settings.hardware)
         environment = worker_environment(settings, scratch / "cache")

@@ -1,4 +1,4 @@
-"""What the steps of a case consist of in one environment, and what changed from one build to another."""
+"""Profile the operators, kernels and phases of a case's steps, and compare the profiles of two builds."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 ProfileKind = Literal["operator", "kernel", "phase"]
 KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 
-# The CPU's compiled kernels then say when they begin and end, as a GPU's do by themselves.
+# Makes compiled CPU kernels report when they begin and end, as GPU kernels always do.
 KERNELS_SHOWN = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 NAME_LENGTH = 500
-"""Characters; C++ kernels have names of several thousand, which differ at their beginnings."""
+"""Most characters of a name. C++ kernels have names of several thousand, which differ near their beginning."""
 
-# What differs from one compilation to the next: the numbers of a generated kernel and of its graph, and what its sizes
-# are specialised for; the number of a compiled region; and the hashes that generated code is filed under.
+# Parts of names that differ from one compilation to the next: numbers and size specializations of generated kernels,
+# numbers of graphs and of compiled regions, and hashes of generated code.
 _NUMBERED = re.compile(r"^(?:graph_\d+_)?((?:triton|cpp)_\w*?)(?:_\d+)*(?:_(?:\d+[a-z]+)+)?$")
 _REGION = re.compile(r"(?<=Torch-Compiled Region): \d+/\d+")
 _HASH = re.compile(r"\b(?=\w*\d)[0-9a-z]{16,}\b")
@@ -39,7 +39,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 class ProfileKey(NamedTuple):
-    """What a row is about. Phases are ``forward``, ``backward`` and ``optimizer``."""
+    """Identifies an operator, kernel or phase. Phases are ``forward``, ``backward`` and ``optimizer``."""
 
     kind: ProfileKind
     name: str
@@ -47,7 +47,7 @@ class ProfileKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """Its own milliseconds a step, without what it called, and its calls a step."""
+    """Milliseconds per step, excluding what it called, and calls per step."""
 
     ms: float
     count: float
@@ -55,20 +55,21 @@ class Cost:
 
 @dataclass(frozen=True)
 class Profile:
-    """Operators on the host, kernels on the device, and phases; and how often the graph was broken, by reasons."""
+    """Costs of host operators, device kernels and phases, and the number of graph breaks by reason."""
 
     costs: Mapping[ProfileKey, Cost]
     graph_breaks: Mapping[str, int] = field(default_factory=dict)
 
 
 NOTHING = Cost(0.0, 0.0)
-"""Of what is not there."""
+"""The cost of an operator, kernel or phase that does not occur."""
 
 
 def take_profile(case: Case, settings: Settings, scratch: Path, trace: Path | None = None) -> Profile:
-    """Profile a fresh process of ``case``, warm; raises :class:`WorkerFailure`.
+    """Profile warm steps of ``case`` in a fresh process. Raises :class:`WorkerFailure`.
 
-    A ``trace`` of the steps goes to that file (``.json.gz``). The compiler's cache stays below ``scratch``.
+    If ``trace`` is given, a trace of the steps is written to that file (``.json.gz``). The compiler's cache is kept
+    below ``scratch``.
     """
     with open_worker(case, settings, scratch, KERNELS_SHOWN) as worker:
         inquiry = Inquiry(worker, settings.timeout)
@@ -79,7 +80,7 @@ def take_profile(case: Case, settings: Settings, scratch: Path, trace: Path | No
 
 
 def profile_of(answer: ProfiledSteps, phases: Mapping[str, float]) -> Profile:
-    """From a worker's answers. The only phase of a step is the step, so it is left out."""
+    """Return the profile in a worker's answers. A single phase is the whole step, so it is left out."""
     costs: dict[ProfileKey, list[Cost]] = defaultdict(list)
     for line in answer.lines:
         costs[ProfileKey(line.kind, settled_name(line.name))].append(Cost(line.ms, line.count))
@@ -92,13 +93,13 @@ def profile_of(answer: ProfiledSteps, phases: Mapping[str, float]) -> Profile:
 
 
 def total_ms(kind: ProfileKind, profiles: Collection[Profile]) -> float:
-    """Milliseconds a step of all that is of a kind, on average."""
+    """Return the total milliseconds per step of one kind, averaged over the profiles."""
     found = [cost.ms for profile in profiles for key, cost in profile.costs.items() if key.kind == kind]
     return sum(found) / len(profiles)
 
 
 def settled_name(name: str) -> str:
-    """A name that stays the same where the code does: generated kernels lose their numbers, graphs their hashes."""
+    """Return a name that is the same for the same code: without the numbers and hashes of generated kernels."""
     name = _NUMBERED.sub(r"\1", name)
     return _HASH.sub("…", _REGION.sub("", name))[:NAME_LENGTH]
 
@@ -109,26 +110,26 @@ def _sum_of_costs(parts: Iterable[Cost]) -> Cost:
 
 
 def _first_words(reason: str) -> str:
-    """What broke the graph and why, without hints, and without what differs from process to process."""
+    """Return what broke the graph and why, without hints and without addresses, which differ between processes."""
     first, *more = [line.strip() for line in reason.strip().splitlines()] or [""]
     explained = [line.removeprefix("Explanation: ") for line in more[:1] if line.startswith("Explanation: ")]
     return _ADDRESS.sub("0x…", ": ".join([first, *explained]))[:NAME_LENGTH]
 
 
 QUIET = 0.02
-"""Where profiles of one build differ by less as a whole, milliseconds are compared as they are."""
+"""If whole profiles of one build differ by less than this, milliseconds are compared without adjustment."""
 FEWEST_ROWS = 5
-"""From which on their median says how fast the machine was."""
+"""Fewest rows whose median is used to estimate how fast the machine was."""
 LEAST_SHARE = 0.01
-"""Of the time of a kind, for a row to be heard: the clock is too coarse for what is shorter."""
+"""Smallest share of a kind's time for a row to be used: shorter rows are too short for the clock's resolution."""
 
 
 def speeds_of(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile]) -> Sequence[float]:
-    """How much longer everything took in each profile, old and then new, than on average; 1 on a quiet machine.
+    """Return the slowdown of each profile, old then new, relative to the average; 1 on a quiet machine.
 
-    Whole processes of one build differ by 10 to 40% on a shared machine, and all rows of a profile with them. It is
-    their median that says by how much: what moved inside moves only itself. The same estimate makes counts of genes
-    comparable (the median of ratios: Anders and Huber, Genome Biology 11, R106, 2010, equation 5).
+    On a shared machine, processes of the same build differ by 10 to 40%, and all rows of a profile together. The median
+    over the rows estimates by how much, because a real change moves only a few rows. The same estimate normalizes gene
+    counts (the median of ratios: Anders and Huber, Genome Biology 11, R106, 2010, equation 5).
     """
     profiles = (*old, *new)
     rows = _steady_rows(_clock_of(kind, profiles), profiles)
@@ -141,14 +142,14 @@ def speeds_of(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile])
 
 
 def _clock_of(kind: ProfileKind, profiles: Sequence[Profile]) -> ProfileKind:
-    """Whose speed a kind goes with: a phase lasts as long as its kernels, or its operators where there are none."""
+    """Return the kind whose speed to use: for phases that of kernels, or of operators if there are no kernels."""
     if kind != "phase":
         return kind
     return "kernel" if total_ms("kernel", profiles) else "operator"
 
 
 def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[float]]:
-    """The logarithms of the times, by profile, of what is called equally often in all of them, and is not tiny."""
+    """Return rows of log times, one per profile, of what is called equally often in all of them and is not tiny."""
     least_ms = LEAST_SHARE * total_ms(kind, profiles)
     keys = [key for key in profiles[0].costs if key.kind == kind]
     rows = [[profile.costs.get(key, NOTHING) for profile in profiles] for key in keys]
@@ -160,15 +161,15 @@ def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[fl
 
 
 WORTH_TELLING = 0.01
-"""Of all that is of a kind in a step: a smaller change of time is not told, because nobody would look for it."""
+"""Smallest change of time worth reporting, as a share of the total time of its kind in a step."""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """An operator, kernel or phase before and after; None where it is not.
+    """An operator, kernel or phase before and after; None on a side where it does not occur.
 
-    ``noise_ms`` is how far two profiles of one build lie apart at most. ``in_time`` and ``in_count`` say of which of
-    the two it is sure that they changed.
+    ``noise_ms`` is the largest difference between two profiles of the same build. ``in_time`` and ``in_count`` say
+    whether its time and its number of calls certainly changed.
     """
 
     key: ProfileKey
@@ -180,29 +181,32 @@ class ProfileRow:
 
     @property
     def change_ms(self) -> float:
-        """Milliseconds a step, positive where it got slower."""
+        """Change in milliseconds per step, positive if it got slower."""
         return (self.new.ms if self.new else 0.0) - (self.old.ms if self.old else 0.0)
 
 
 @dataclass(frozen=True)
 class ProfileChanges:
-    """All ``rows``, those that changed in time first, then those that are only called more or less often, then the
-    rest; in each part the largest change of time first. ``graph_breaks`` are the reasons of new ones."""
+    """The differences between the profiles of two builds.
+
+    ``rows`` lists first those that changed in time, then those that are only called more or less often, then the rest,
+    each group by decreasing change of time. ``graph_breaks`` are the reasons of new graph breaks.
+    """
 
     rows: tuple[ProfileRow, ...]
     graph_breaks: tuple[str, ...]
 
     @property
     def moved(self) -> tuple[ProfileRow, ...]:
-        """The rows of which it is sure that they changed."""
+        """The rows that certainly changed."""
         return tuple(row for row in self.rows if row.in_time or row.in_count)
 
 
 def compare_profiles(old: Sequence[Profile], new: Sequence[Profile]) -> ProfileChanges:
-    """Set profiles of two builds against each other, two or more of each.
+    """Compare the profiles of two builds, two or more of each.
 
-    A row has changed where the two sides lie further apart than either is wide, which is to say than two profiles of
-    one build do.
+    A row has changed if the gap between the two sides is larger than the range of either side, that is, than the
+    difference between profiles of the same build.
     """
     speeds = {kind: speeds_of(kind, old, new) for kind in KINDS}
     least_ms = {kind: WORTH_TELLING * total_ms(kind, (*old, *new)) for kind in KINDS}
@@ -244,7 +248,7 @@ def _are_apart(old: Sequence[float], new: Sequence[float]) -> bool:
 
 
 def _new_graph_breaks(old: Sequence[Profile], new: Sequence[Profile]) -> tuple[str, ...]:
-    """The reasons for which every new profile has more of them than any old one, the most frequent first."""
+    """Return reasons that break graphs more often in every new profile than in any old one, largest increase first."""
     more = {
         reason: least - most
         for reason in new[0].graph_breaks
@@ -257,7 +261,7 @@ def _new_graph_breaks(old: Sequence[Profile], new: Sequence[Profile]) -> tuple[s
 TABLE = "operators.tsv"
 TRACES = ("old.trace.json.gz", "new.trace.json.gz")
 TRACE_LIMIT = 32 * 2**20
-"""Bytes of a trace that is kept; what is larger takes a browser minutes to show."""
+"""Largest trace that is kept, in bytes; a browser takes minutes to show a larger one."""
 
 _COLUMNS = (
     "kind", "old_ms", "new_ms", "change_ms", "noise_ms", "old_count", "new_count", "moved", "name"
@@ -265,7 +269,7 @@ _COLUMNS = (
 
 
 def keep_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[str, Path]) -> None:
-    """Put all rows into ``folder`` as a table, and the traces by their names there (:data:`TRACES`).
+    """Write all rows to a table in ``folder``, and copy the traces there, by their names (:data:`TRACES`).
 
     Raises :class:`OSError` or :class:`OutputDirectoryError`.
     """
@@ -279,7 +283,7 @@ def keep_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[st
 
 
 def profile_table(rows: Sequence[ProfileRow]) -> str:
-    """Tab-separated lines below one of names: milliseconds and calls a step, a dash where there is nothing."""
+    """Return a tab-separated table with a header: milliseconds and calls per step, a dash if there is no value."""
     lines = [_COLUMNS, *map(_cells, rows)]
     return "".join("\t".join(map(one_line, line)) + "\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""From the processes of a case to its v3 records: values here carry the unit that the metric's name says."""
+"""Turn the outcomes of a case's processes into its v3 records, whose metric names include the unit."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _T = TypeVar("_T")
 MIB = 2.0**20
 KIB = 2.0**10
 _OF_A_BUILD = re.compile(r"(?<=\.dev)\d+|\+.*")
-"""Of a version: the day that it was built on, and for what."""
+"""The parts of a version that depend on the build: the date of a nightly and the local suffix."""
 
 
 @dataclass(frozen=True)
 class RunSetting:
-    """What all records of a run share. ``identity`` holds their fields for the commit and the run, as far as known."""
+    """What all records of a run share. ``identity`` holds the fields for commit and run that are known."""
 
     benchmark: str
     settings: Settings
@@ -64,7 +64,7 @@ class RunSetting:
 class CaseResult:
     """A case, the outcomes of its processes and the pairs with the anchor, in the order taken.
 
-    ``unpaired`` says why pairs are missing; where it does, those that are there are no result.
+    ``unpaired`` says why pairs are missing. If it is set, the existing pairs do not count as a result.
     """
 
     case: Case
@@ -74,48 +74,48 @@ class CaseResult:
 
     @property
     def failure(self) -> ProcessOutcome | None:
-        """The first process that did not pass: one is enough for the case to have no number."""
+        """The first process that did not pass, if any. A single failure means that the case has no result."""
         return next((outcome for outcome in self.outcomes if not outcome.passed), None)
 
     @property
     def status(self) -> str:
-        """``pass``, or the failure's word."""
+        """``pass``, or the status of the failure."""
         return self.failure.status if self.failure else "pass"
 
     def answers(self, of: Callable[[WorkerAnswers], _T | None]) -> list[_T]:
-        """What each process answered to one of the verbs, where it was asked."""
+        """Return each process's answer to one of the requests, leaving out processes without one."""
         found = [of(outcome.answers) for outcome in self.outcomes]
         return [answer for answer in found if answer is not None]
 
     @property
     def built(self) -> Built | None:
-        """What the first process that could build it told of that."""
+        """The build information of the first process that could build the case."""
         return next(iter(self.answers(lambda told: told.build)), None)
 
     @property
     def observed(self) -> list[Mapping[str, str]]:
-        """What happened on the machine around each process and each pair."""
+        """What was observed on the machine during each process and each pair."""
         around = [*(outcome.observed for outcome in self.outcomes), *(pair.observed for pair in self.pairs)]
         return [facts for facts in around if facts]
 
     @property
     def disturbed(self) -> str | None:
-        """What disturbed the machine meanwhile, in words; None if nothing is known to have."""
+        """A description of what disturbed the machine during the measurement; None if nothing is known."""
         return describe_interference(self.observed)
 
     @property
     def latencies(self) -> list[float]:
-        """Median seconds a step of each process whose times are valid; none for a failed case."""
+        """Median seconds per step of each process with valid times; empty for a failed case."""
         return [] if self.failure else [median(answer.seconds) for answer in self.samples]
 
     @property
     def samples(self) -> list[Samples]:
-        """Those of the processes whose times are valid."""
+        """The samples of the processes with valid times."""
         return [o.answers.sample for o in self.outcomes if o.answers.sample and not o.void]
 
     @property
     def void(self) -> str:
-        """How many processes' times are no measurement, and why; empty if all are."""
+        """How many processes have invalid times, and why; empty if all are valid."""
         void = [
             outcome.observed["throttling"] for outcome in self.outcomes if outcome.passed and outcome.void
         ]
@@ -128,12 +128,12 @@ class CaseResult:
 
     @property
     def ratios(self) -> list[float]:
-        """The latency over the anchor's of each pair; empty where there is no anchor or no answer."""
+        """The ratio of the latency to the anchor's, for each pair; empty without an anchor or without a result."""
         return [] if self.failure or self.unpaired else [math.exp(pair.log_ratio) for pair in self.pairs]
 
 
 def records(result: CaseResult, setting: RunSetting) -> list[dict[str, object]]:
-    """All v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
+    """Return all v3 records of a case. A failed case has its status, and nothing that looks like a measurement."""
     case, built = result.case, result.built
     benchmark = Benchmark(
         setting.benchmark,
@@ -165,10 +165,10 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, object]]:
 
 
 def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency]) -> str | None:
-    """What was measured: the digest of its config, and the library that it comes from.
+    """Identify what was measured by the digest of its config and the version of the library that it comes from.
 
-    With another version of that a series begins anew, since the code of its model may be another. The nights between
-    two releases count as one version: those of torchvision come with PyTorch's.
+    Another version of the library starts a new series, because the code of its model may differ. Nightly builds
+    between two releases count as one version, because torchvision's come with PyTorch's.
     """
     made = result.built.config if result.built else ""
     library = dependencies.get(result.case.origin)
@@ -177,7 +177,7 @@ def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency])
 
 
 def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
-    """The metrics of a case, each with its unit in the name."""
+    """Yield the metrics of a case, each with its unit in the name."""
     yield _status(result, setting.settings)
     yield from _accuracy(result)
     if result.failure:
@@ -213,7 +213,7 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
 
 
 def unmeasured(result: CaseResult) -> dict[str, str]:
-    """What a passed case has no number for, and why."""
+    """Return the metrics that a passed case has no value for, and why."""
     missing: dict[str, str] = {}
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
@@ -261,12 +261,12 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
         ],
     }
     yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
-    # Of the latency that people read, the median: means and medians of its own values would say something else.
+    # Computed from the median latency, which is the one reported: averaging throughputs would not agree with it.
     yield Metric(THROUGHPUT, [result.case.batch_size / median(seconds)])
 
 
 def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
-    """One ratio a pair, with the quads that it is the median of; ``anchor`` is what the ratios can be compared by."""
+    """One ratio per pair, and the quads that it is the median of. Ratios are comparable only for the same anchor."""
     extra = {
         "anchor": anchor.build,
         "anchor_ms": [_rounded(pair.base_seconds * 1e3) for pair in result.pairs],
@@ -317,9 +317,9 @@ def _compilation(result: CaseResult) -> Iterator[Metric]:
 def _compile_time(
     wall: str, cpu: str, processes: Sequence[tuple[FirstStep, Compilation]]
 ) -> Iterator[Metric]:
-    """Of the processes that had to compile a graph (cold), or found all of them in the compiler's cache (warm).
+    """Yield the compile times of processes that compiled a graph (cold) or found all in the compiler's cache (warm).
 
-    Gate on the CPU seconds: under load, wall seconds of the same compilation triple.
+    Gates should use the CPU seconds: under load, the wall seconds of the same compilation can triple.
     """
     if processes:
         caches = {
@@ -331,5 +331,5 @@ def _compile_time(
 
 
 def _rounded(value: float) -> float:
-    """Six significant digits: far below any noise, and half the record's size."""
+    """Round to six significant digits, which is far below any noise and halves the record's size."""
     return float(f"{value:.6g}")

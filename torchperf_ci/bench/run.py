@@ -1,4 +1,4 @@
-"""The driver of ``torchperf run``: processes of all cases interleaved, each kept as soon as it has ended."""
+"""Run all cases of ``torchperf run``, with their processes interleaved, and save each process as soon as it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHERWISE = "repeat its options or start anew in --out"
 
 
 class RunJournal:
-    """One line a finished process or pair, appended and synced; the first line is the plan that they belong to."""
+    """A file with one line per finished process or pair, synced at once, after a first line that holds the plan."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,20 +44,20 @@ class RunJournal:
         self.batch_sizes: dict[str, int] = {}
 
     def add(self, key: str, outcome: ProcessOutcome) -> None:
-        """Keep one process of the case ``key``."""
+        """Save the outcome of one process of the case ``key``."""
         given = {verb: answer for verb, answer in asdict(outcome.answers).items() if answer is not None}
         self._append({"case": key, "outcome": {**asdict(outcome), "answers": given}})
 
     def add_pair(self, key: str, pair: Pair) -> None:
-        """Keep one pair of the case ``key`` and the anchor."""
+        """Save one pair of the case ``key`` with the anchor."""
         self._append({"case": key, "pair": asdict(pair)})
 
     def cannot_pair(self, key: str, why: str) -> None:
-        """Keep why the case ``key`` is not measured against the anchor."""
+        """Save why the case ``key`` is not measured against the anchor."""
         self._append({"case": key, "unpaired": why})
 
     def found_batch_size(self, key: str, size: int) -> None:
-        """Keep the batch size found for the case ``key``, so that all its processes use one."""
+        """Save the batch size found for the case ``key``, so that all its processes use the same."""
         self._append({"case": key, "batch_size": size})
 
     def _append(self, entry: json_files.JournalEntry) -> None:
@@ -73,7 +73,7 @@ class RunJournal:
                 answers = msgspec.convert(outcome["answers"], WorkerAnswers)
                 self.outcomes.setdefault(key, []).append(ProcessOutcome(**{**outcome, "answers": answers}))
             case {"case": key, "pair": pair}:
-                ratios = tuple(pair["log_ratios"])  # a list after a detour through JSON
+                ratios = tuple(pair["log_ratios"])  # a list when read from JSON
                 self.pairs.setdefault(key, []).append(Pair(**{**pair, "log_ratios": ratios}))
             case {"case": key, "unpaired": why}:
                 self.unpaired[key] = why
@@ -82,7 +82,10 @@ class RunJournal:
 
     @classmethod
     def start(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
-        """Begin a run in ``records``; refuses a directory that holds the records of an earlier one."""
+        """Begin a run in ``records``.
+
+        Raises :class:`OutputDirectoryError` if it holds the records of an earlier run or cannot be written.
+        """
         path = _journal_path(records)
         if _holds_run(records):
             msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
@@ -100,7 +103,10 @@ class RunJournal:
 
     @classmethod
     def resume(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
-        """Read what an interrupted run of the same plan left; a torn last line was never a finished process."""
+        """Read the journal of an interrupted run of the same plan. An incomplete last line is ignored.
+
+        Raises :class:`ResumeError` if there is none or it cannot be read.
+        """
         path = _journal_path(records)
         if not path.exists():
             msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
@@ -109,7 +115,7 @@ class RunJournal:
         try:
             with open_journal(path) as file:
                 for entry in json_files.read_entries(file, plan, OTHERWISE):
-                    found._take(entry)  # its own alternative constructor
+                    found._take(entry)  # private, but this is its alternative constructor
         except OSError as error:
             msg = f"{path} cannot be read ({error.strerror}): {OTHERWISE}"
             raise ResumeError(msg) from None
@@ -117,7 +123,7 @@ class RunJournal:
 
 
 def _journal_path(records: Path) -> Path:
-    """Below the records, in a folder that no reader of records looks into."""
+    """Path of the journal, in a subfolder that readers of records skip."""
     return records / OWN_FOLDER / "journal.jsonl"
 
 
@@ -126,24 +132,24 @@ def _holds_run(records: Path) -> bool:
 
 
 RECORDS = Path("torchperf-records")
-"""Where nobody says where: here, and from the second run on in ``torchperf-records-2`` and so on."""
+"""Default folder for records; from the second run on ``torchperf-records-2`` and so on."""
 
 
 def free_folder() -> Path:
-    """The first of those folders that holds no run yet."""
+    """Return the first of the default folders that holds no run yet."""
     numbered = (RECORDS.with_name(f"{RECORDS}-{number}") for number in count(2))
     return next(folder for folder in chain([RECORDS], numbered) if not _holds_run(folder))
 
 
 def newest_folder() -> Path:
-    """That of the run which was measured last; the first one where there is none."""
+    """Return the default folder of the most recent run; the first default folder if there is none."""
     begun = [folder for folder in Path().glob(f"{RECORDS}*") if _journal_path(folder).exists()]
     return max(begun, key=lambda folder: _journal_path(folder).stat().st_mtime, default=RECORDS)
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run before it starts. ``out`` gets one records file a case."""
+    """A run before it starts. One file of records per case is written to ``out``."""
 
     cases: Sequence[Case]
     setting: RunSetting
@@ -152,7 +158,7 @@ class RunPlan:
     resume: bool = False
 
     def identity(self) -> Mapping[str, object]:
-        """What an interrupted run must share with the one that continues it."""
+        """Properties that must be equal for a run to resume an interrupted one."""
         return {
             "benchmark": self.setting.benchmark,
             "fingerprint": self.setting.fingerprint,
@@ -164,9 +170,9 @@ class RunPlan:
 
 
 def run(plan: RunPlan) -> list[CaseResult]:
-    """Measure what the plan holds and write its records; a case's file is rewritten whenever a process has ended.
+    """Measure the plan's cases and write their records. A case's file is rewritten after each of its processes.
 
-    A signal (:class:`Stopped`) ends the worker in progress.
+    A signal (:class:`Stopped`) ends the current worker.
     """
     journal = (RunJournal.resume if plan.resume else RunJournal.start)(plan.out, plan.identity())
     scratch = Path(tempfile.mkdtemp(prefix="torchperf-"))
@@ -192,7 +198,7 @@ class _RunStep:
         return f"{self.case} against the anchor" if self.paired else str(self.case)
 
     def is_settled(self, journal: RunJournal) -> bool:
-        """Whether it is measured, or not worth it because an earlier one failed."""
+        """Whether the step is already measured, or is skipped because an earlier one failed."""
         key = self.case.key
         if any(not outcome.passed for outcome in journal.outcomes.get(key, ())):
             return True
@@ -222,7 +228,7 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
 
 
 LOG_LINES = 8
-"""Of a failed process's log that are shown; its record has more."""
+"""Most lines of a failed process's log that are printed; its record has more."""
 
 
 def _outcome_text(outcome: ProcessOutcome) -> str:
@@ -230,7 +236,10 @@ def _outcome_text(outcome: ProcessOutcome) -> str:
 
 
 def _steps(plan: RunPlan) -> list[_RunStep]:
-    """All first processes, each with its first pair, then all second ones, so that drift spreads over the cases."""
+    """Return the first process of each case with its first pair, then all second ones, and so on.
+
+    A drift of the machine then affects all cases alike.
+    """
     kinds = (False, True) if plan.setting.anchor else (False,)
     rounds = range(plan.setting.settings.processes)
     return [_RunStep(case, number, paired) for number in rounds for case in plan.cases for paired in kinds]
@@ -253,7 +262,7 @@ def _one_process(
 
 
 def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> ProcessOutcome:
-    """What it tells is in the journal; the outcome is for whoever watches."""
+    """Measure one pair with the anchor and add it to the journal. The outcome is only for the progress display."""
     start = time.monotonic()
     assert plan.setting.anchor
     try:

@@ -1,4 +1,4 @@
-"""What a run measures: from options and configuration to the environment under test, its settings and its cases."""
+"""Turn options and configuration into what a run measures: the environment under test, its settings and its cases."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 
 
 DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
-"""What default batch sizes go by; every other device is an accelerator, with a memory of its own."""
+"""Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
 @dataclass(frozen=True)
 class KnownWorkloads:
-    """The catalogue as a worker describes it: workloads by name, suites by name (a file's is its path)."""
+    """The catalogue as a worker describes it: workloads by name, and suites by name (for a suite file its path)."""
 
     workloads: Mapping[str, DescribedWorkload]
     suites: Mapping[str, Sequence[str]]
 
     def members(self, patterns: Iterable[str]) -> list[str]:
-        """Names of the workloads that the suites, names or globs select, in the catalogue's order."""
+        """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
+
+        Raises :class:`UnknownNameError` for a pattern that matches nothing.
+        """
         wanted: set[str] = set()
         for pattern in patterns:
             found = self.suites.get(pattern) or [
@@ -63,10 +66,10 @@ class CaseGrid:
 
 @dataclass(frozen=True)
 class Selection:
-    """Grids, less what no filter matches, less what belongs to other shards.
+    """The cases of some grids that match a filter and belong to a shard.
 
-    ``batch_size`` None is each workload's default for its mode and device, 0 is to be found. ``shard`` is
-    (number from 1, of how many); ``costs``, where they are known, make shards that take equally long.
+    ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
+    is (number from 1, number of shards). If ``costs`` are known, shards take about equally long.
     """
 
     grids: Sequence[CaseGrid]
@@ -77,7 +80,7 @@ class Selection:
 
 
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
-    """The cases of this shard, each once; raises :class:`UsageError` when the whole selection is empty."""
+    """Return the cases of this shard, each once. Raises :class:`UsageError` if the whole selection is empty."""
     cases = dict.fromkeys(
         case
         for grid in selection.grids
@@ -93,7 +96,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
-    """Whether a workload passes the filters: any of the globs, or none given."""
+    """Whether a workload's name matches any of the globs in ``filters``; true if there are none."""
     return not filters or any(fnmatchcase(name, pattern) for pattern in filters)
 
 
@@ -106,7 +109,7 @@ def _combinations(
         if mode not in entry.modes:
             continue
         if not sizes:
-            size = 1  # the model's own, which no option changes: a step counts as one sample
+            size = 1  # the model has a fixed batch size that no option changes, so a step counts as one sample
         elif batch_size is None:
             size = sizes.get(f"{mode}/{device_class}", sizes[mode])
         else:
@@ -117,17 +120,17 @@ def _combinations(
 
 
 TORCHBENCH = "torchbench:"
-"""Of the name of a suite, before the path of a checkout of TorchBench."""
+"""Prefix of the name of a suite that is the path of a TorchBench checkout."""
 PYTHON_FLAG = "--python"
 DESCRIBE_TIMEOUT = 120.0
-"""Seconds for a first ``import torch`` from a cold disk, with room to spare."""
+"""Seconds, ample time for a first ``import torch`` from a cold disk."""
 
 
 @dataclass(frozen=True)
 class EnvironmentUnderTest:
-    """The environment under test as its own worker describes it.
+    """The environment under test as a worker in it describes it.
 
-    ``unavailable`` says by name why a workload cannot be built there.
+    ``unavailable`` says, by name, why a workload cannot be built there.
     """
 
     environment: TorchEnvironment
@@ -146,9 +149,10 @@ class EnvironmentUnderTest:
 
 
 def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> EnvironmentUnderTest:
-    """Ask a Python that has torch what it is and what it can run; errors name the ``flag`` that gave it.
+    """Start a worker with ``settings.python`` and describe its environment and what it can run.
 
     Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
+    Messages name ``flag``, the option with which the Python was given.
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
         scratch = Path(folder)
@@ -175,7 +179,7 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:
-    """What to tell whoever gave the Python, the suite and the device that a worker does not go on with."""
+    """Return the user-facing error for a worker that fails because of the given Python, suite or device."""
     python = settings.python
     if failure.reason.startswith("BadSuiteFileError: "):
         return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))
@@ -191,9 +195,9 @@ def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python")
 def selected_workloads(
     suite: Sequence[str], filters: Sequence[str], config: Config, known: KnownWorkloads
 ) -> list[DescribedWorkload]:
-    """The catalogue's entries that suites and filters select; all of them where neither is given.
+    """Return the catalogue's entries that suites and filters select; all entries if neither is given.
 
-    Also those that cannot be built: the suite ``all`` has only what can.
+    This includes workloads that cannot be built here, unlike the suite ``all``.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
     names = known.members([_absolute(pattern) for pattern in patterns])
@@ -201,7 +205,10 @@ def selected_workloads(
 
 
 def python_under_test(given: str | None, flag: str = PYTHON_FLAG) -> str:
-    """The interpreter's path, this one's if none was given; raises :class:`EnvironmentUnderTestError` if it is none."""
+    """Return the path of the given interpreter, by default this one.
+
+    Raises :class:`EnvironmentUnderTestError` if it does not exist.
+    """
     if given is None:
         return sys.executable
     found = shutil.which(given)
@@ -212,19 +219,19 @@ def python_under_test(given: str | None, flag: str = PYTHON_FLAG) -> str:
 
 
 def suite_files(names: Sequence[str]) -> tuple[str, ...]:
-    """The suite names that are paths, of Python files or checkouts of TorchBench, absolute."""
+    """Return the suites that are Python files or TorchBench checkouts, as absolute paths."""
     return tuple(_absolute(name) for name in names if name.endswith(".py") or name.startswith(TORCHBENCH))
 
 
 def _absolute(name: str) -> str:
-    """A file's suite is called by its absolute path, because a worker need not share the caller's directory."""
+    """Make the path in a suite's name absolute, because a worker may run in another directory than the caller."""
     if name.startswith(TORCHBENCH):
         return f"{TORCHBENCH}{Path(name.removeprefix(TORCHBENCH)).absolute()}"
     return str(Path(name).absolute()) if name.endswith(".py") else name
 
 
 class CaseOptions(Protocol):
-    """What the commands that choose cases have in common."""
+    """The options common to all commands that select cases."""
 
     @property
     def mode(self) -> Sequence[str]: ...
@@ -244,10 +251,10 @@ def selection_of(
     shard: tuple[int, int] | None = None,
     costs_file: str | None = None,
 ) -> Selection:
-    """What the options select, with the config's suites by their names; options beat the config.
+    """Return what the options select. Suites may be names from the config; options override the config.
 
-    Raises :class:`UsageError` for a file of costs that cannot be read: a shard that split otherwise than the rest would
-    lose cases.
+    Raises :class:`UsageError` if the file of costs cannot be read: a shard that divided the cases differently from
+    the other shards would lose cases.
     """
     names = suite or list(config.suites) or ["quick"]
     return Selection(
@@ -280,7 +287,7 @@ def settings_of(
     timeout: float = Settings.timeout,
     threads: int | None = None,
 ) -> Settings:
-    """How to measure, with the defaults of :class:`Settings` where nothing was given."""
+    """Return the settings of a run, with the defaults of :class:`Settings` for what is not given."""
     members = [member for name in suite or list(config.suites) for member in _suite_members(name, config)]
     return Settings(
         python=python_under_test(python),

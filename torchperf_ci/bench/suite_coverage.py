@@ -1,4 +1,4 @@
-"""What ``torchperf suite coverage`` does with its options, and what it says."""
+"""The command ``torchperf suite coverage``: measure how much of PyTorch the suite uses, and report it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchperf_ci.options.measuring_commands import CoverageOptions
 
 MOST_UNTESTED = 20
-"""Functions that a person reads of; ``--json`` has all."""
+"""Most untested functions in the table; ``--json`` has all."""
 METHOD = {
     "public functions": "called from Python around one step, of those in torch.overrides.get_testing_overrides(); not "
     "what they call in their turn, nor the backward pass",
@@ -36,7 +36,7 @@ METHOD = {
 
 
 def coverage_command(options: CoverageOptions) -> int:
-    """Count, on the CPU, what of PyTorch the suite uses, and what the candidates would add."""
+    """Count on the CPU what the suite uses of PyTorch and what the candidates would add."""
     config = find_config(options.config)
     settings = selection.settings_of(
         config,
@@ -67,7 +67,7 @@ def coverage_command(options: CoverageOptions) -> int:
 
 
 def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -> Document:
-    """Shares of the suite, each workload, what the candidates add, what is often used and not tested."""
+    """Show the suite's coverage, what each workload and candidate adds, and often called functions without a test."""
     workloads = measured.workloads()
     known = {name: use for name, use in workloads.items() if name in suite}
     total = together(known.values())
@@ -104,7 +104,7 @@ def _shares(total: ApiUse, inventory: Inventory) -> Table:
 
 
 def _alone(name: str, workloads: Mapping[str, ApiUse]) -> AddedUse:
-    """What no other workload uses."""
+    """Return what no other workload uses."""
     return workloads[name].beside(together(use for other, use in workloads.items() if other != name))
 
 
@@ -133,14 +133,14 @@ def _not_counted(failures: Mapping[Case, str]) -> list[str]:
 
 
 def _untested(files: Mapping[str, int], packages: Sequence[str]) -> Table:
-    """Only where something is installed that calls functions."""
+    """Table of functions that installed packages call and the suite does not; empty without such packages."""
     rows = [(name, f"{number:,}") for name, number in [*files.items()][:MOST_UNTESTED]]
     title = f"Not tested by the suite, and called in the most files of {', '.join(packages)}"
     return Table((Column("function"), Column("files", "number")), rows, title)
 
 
 def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, object]:
-    """All that was measured: what each case uses by name, and what each candidate adds."""
+    """Return all measured data as JSON: the names that each case uses, and what each candidate adds."""
     workloads = measured.workloads()
     total = together(use for name, use in workloads.items() if name in suite)
     return {

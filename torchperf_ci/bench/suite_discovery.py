@@ -1,4 +1,4 @@
-"""What ``torchperf suite discover`` does: it tries architectures, and keeps those that add something to the suite."""
+"""The command ``torchperf suite discover``: try architectures and keep those that add coverage to the suite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.options.measuring_commands import DiscoverOptions
 
 MOST_SECONDS = 2.0
-"""Of CPU time that a step of a model may take."""
+"""Most CPU seconds that a step of a model may take."""
 _HEAD = '''"""Models that `torchperf suite discover` found, whichever adds the most per CPU second first.
 
 A name identifies a series for good: what stands here keeps its arguments.
@@ -44,10 +44,10 @@ _MODULES = {
 
 
 def discover_command(options: DiscoverOptions) -> int:
-    """Write those architectures that run, and that add something to the suite, into a suite file.
+    """Write the architectures that run and add coverage to the suite into a suite file.
 
-    What the file holds already stays, since its names are those of series, and is a part of the suite. Raises
-    :class:`UsageError` where it is no file of this command's.
+    Models already in the file stay, because their names identify series, and count as part of the suite. Raises
+    :class:`UsageError` if the file was not written by this command.
     """
     out = Path(options.out)
     before = _text_of(out)
@@ -79,7 +79,7 @@ def discover_command(options: DiscoverOptions) -> int:
 
 
 def _text_of(out: Path) -> str:
-    """What the file holds; empty where there is none."""
+    """Return the content of the file, empty if it does not exist. Raises :class:`UsageError` if it is not ours."""
     if not out.exists():
         return ""
     text = out.read_text("utf-8")
@@ -90,7 +90,7 @@ def _text_of(out: Path) -> str:
 
 
 def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> Mapping[str, str]:
-    """By the name that its workload would have, the expression that makes it."""
+    """Return the expression that builds each architecture, by the name that its workload would have."""
     environment = worker_environment(settings, folder / "cache")
     with Worker(settings.python, folder / "worker.log", environment) as worker:
         return worker.ask(
@@ -105,7 +105,7 @@ def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> 
 def _tried(
     suite: Sequence[str], config: Config, settings: Settings, found: Sequence[str]
 ) -> list[ChosenWorkload]:
-    """Of those that run within the limit, which add something to the suite, in order."""
+    """Return the found workloads that run within the time limit and add coverage to the suite, best first."""
     under_test = selection.describe_environment(settings)
     known = selection.selected_workloads(suite, (), config, under_test.known)
     first = [entry.name for entry in known]
@@ -125,7 +125,7 @@ def _tried(
 
 
 def _with_models(before: str, calls: Sequence[str]) -> str:
-    """The text of a suite file, a new one where there is none ``before``, with these models behind those it has."""
+    """Return the text of the suite file with ``calls`` appended to its models. If ``before`` is empty, start a file."""
     head, _, models = (before or f"{_HEAD}{_MODELS})\n").partition(_MODELS)
     used = {call.partition("(")[0] for call in calls}
     imports = "".join(

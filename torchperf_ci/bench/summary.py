@@ -1,4 +1,4 @@
-"""What people see at the end of a run: a document, annotations and JSON; and of what the doctor has found."""
+"""Reports at the end of a run (document, annotations and JSON), and the document of the doctor's findings."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
-"""Statuses that make a run fail; ``unsupported`` says that there was nothing to measure."""
+"""Statuses that make a run fail. ``unsupported`` does not: there was nothing to measure."""
 _REASONS = 6
-"""That are told of what is unsupported: as many as a night can lack libraries, and some."""
+"""Most reasons for unsupported cases that are listed: a few more than a nightly build can lack libraries."""
 
 
 def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document:
-    """One row a case; on a page also what failed and why, what the columns mean, and the machine, folded."""
+    """One row per case. A page also shows what failed and why, the meaning of the columns, and the machine, folded."""
     bad, notes = failed_cases(results), run_notes(results)
     mark = "❌" if bad else "⚠️" if disturbance_note(results) else "✅"
     torch, runner = setting.dependencies["pytorch"], setting.runner
@@ -64,7 +64,7 @@ def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document
 
 
 def headline(results: Sequence[CaseResult]) -> str:
-    """One sentence: what was measured and what was not."""
+    """Return one sentence that counts what was measured and what was not."""
     counts = Counter(result.status for result in results)
     passed = counts.pop("pass", 0)
     rest = "".join(f", {count} {status}" for status, count in counts.most_common())
@@ -74,7 +74,7 @@ def headline(results: Sequence[CaseResult]) -> str:
 
 
 def disturbance_note(results: Sequence[CaseResult]) -> str:
-    """One sentence, with its mark: what disturbed the machine while it measured; empty if nothing is known to have."""
+    """Return a sentence, with a warning mark, on what disturbed the machine during the run; empty if nothing did."""
     disturbed = [result for result in results if result.disturbed]
     words = (
         [text]
@@ -91,13 +91,13 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
 
 
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
-    """What a reader must know before believing the numbers, one sentence each."""
+    """Return what a reader must know before trusting the numbers, one sentence each."""
     limited = power_limit_note([result.observed for result in results])
     return list(filter(None, [disturbance_note(results), limited, *_unsupported_notes(results)]))
 
 
 def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:
-    """How many cases there was nothing to measure of, by the reason, which has the command for a missing library."""
+    """Count the unsupported cases by reason. The reason names the command that installs a missing library."""
     reasons = Counter(
         result.failure.reason for result in results if result.failure and result.status == "unsupported"
     )
@@ -107,12 +107,12 @@ def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:
 
 
 def failed_cases(results: Iterable[CaseResult]) -> list[CaseResult]:
-    """The cases that make the run fail."""
+    """Return the cases that make the run fail."""
     return [result for result in results if result.status in LOUD]
 
 
 def results_table(results: Sequence[CaseResult]) -> Table:
-    """One row a case; ``vs anchor`` is there where there is an anchor, and a case that got as far as that."""
+    """One row per case. There is a column ``vs anchor`` if any case was compared with an anchor, or could not be."""
     anchored = any(result.pairs or result.unpaired for result in results)
     columns = (
         Column("workload"),
@@ -150,7 +150,7 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
 
 
 def _about_anchor(results: Iterable[CaseResult], anchor: Anchor, pairs: int) -> list[Block]:
-    """What the column means, and where it is empty and why."""
+    """Explain the column ``vs anchor``, and why cases without a value have none."""
     meaning = (
         f"“vs anchor” is the latency over that of {anchor.build}, the median of {pairs} pairs of processes that took "
         "turns on the same CPUs: a change of the machine does not move it."
@@ -164,7 +164,7 @@ def _about_anchor(results: Iterable[CaseResult], anchor: Anchor, pairs: int) -> 
 
 
 def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
-    """One for each failed case, for the job's page."""
+    """Return an annotation for each failed case, for the job's page."""
     return [
         Annotation("error", failure.reason, title=f"{result.case}: {failure.status}")
         for result in failed_cases(results)
@@ -173,7 +173,7 @@ def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
 
 
 def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[dict[str, object]]:
-    """The table as data: a case's options, its status, and the median of each metric over the processes."""
+    """Return the table as data: options and status of each case, and the median of each metric over its processes."""
     return [
         {
             "workload": result.case.workload,
@@ -209,7 +209,7 @@ def _duration(seconds: float) -> str:
 
 
 def findings_document(findings: Sequence[DoctorFinding]) -> Document:
-    """Doctor's verdict, then each finding with what to do about it."""
+    """Show the doctor's verdict, then each finding and what to do about it."""
     marks = {"ok": "✓", "warn": "!", "bad": "✗"}
     lines = [
         line

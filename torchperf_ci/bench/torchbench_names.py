@@ -1,7 +1,7 @@
-"""The models that the TorchBench paper names (table 1), and where each is to be had.
+"""The models in table 1 of the TorchBench paper, and the workload that measures each of them.
 
-Hao et al., TorchBench: Benchmarking PyTorch with High API Surface Coverage, 2023. It says 84 and prints 83; two names
-are misprinted there, and four made up to hide whose models they are.
+Hao et al., TorchBench: Benchmarking PyTorch with High API Surface Coverage, 2023. The paper says 84 models and prints
+83 names; two names are misprinted, and four are invented to hide who owns the models.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ HIDDEN = (
     *("public_image_generator1", "public_image_generator2"),
 )
 CHECKOUT = "torchbench"
-"""The domain of what a checkout has."""
+"""The domain of workloads from a TorchBench checkout: the first part of their names."""
 
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A name of the paper, the workloads that are called so, and why there is none."""
+    """A model of the paper: its name, our workload and the checkout's workload of that name, or why neither exists."""
 
     name: str
     ours: str
@@ -49,7 +49,7 @@ class PaperModel:
 
 
 def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
-    """One for each name, in the paper's order; ``workloads`` are those of a catalogue, by name."""
+    """Yield one entry per name, in the paper's order. ``workloads`` are a catalogue's workloads by name."""
     ours = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
     for name in PAPER:
         checkout = f"{CHECKOUT}/{name}"

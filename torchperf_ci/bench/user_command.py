@@ -1,4 +1,4 @@
-"""A user's shell line as a benchmark: one run of it, and pairs of runs in two environments."""
+"""Run a user's shell command as a benchmark: once, or in pairs of runs with two builds."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _PLACEHOLDER = re.compile(r"\{(sha|worktree|python)\}")
 class CommandArm:
     """A build that a command is run with.
 
-    ``settings`` give its Python, the folders to import from, threads, CPUs and the seconds that a run may take. ``sha``
-    is its commit, where it is known. ``worktree`` holds the files of that, where they are there; the command then runs
-    in it. Compiler caches and what a run prints lie below ``scratch``, which belongs to this build alone.
+    ``settings`` provides its Python, import folders, threads, CPUs and the timeout of a run in seconds. ``sha`` is its
+    commit, if known. ``worktree`` is a checkout of that commit, if there is one; the command then runs in it.
+    ``scratch`` holds compiler caches and the output of runs, and must not be shared with another build.
     """
 
     settings: Settings
@@ -54,12 +54,15 @@ class CommandArm:
 
     @property
     def cache(self) -> Path:
-        """Where compilers keep what they make."""
+        """Folder of the compilers' caches."""
         return self.scratch / "cache"
 
 
 def filled_in(command: str, arm: CommandArm) -> str:
-    """The line with its places filled, all in one go: a path may look like one of them."""
+    """Return the command with its placeholders replaced, all in one pass: a path may contain a placeholder's text.
+
+    Raises :class:`UsageError` for a placeholder without a value.
+    """
     values = _values(arm)
     for name in _PLACEHOLDER.findall(command):
         if name not in values:
@@ -74,9 +77,9 @@ def _values(arm: CommandArm) -> dict[str, str]:
 
 
 def command_environment(arm: CommandArm) -> dict[str, str]:
-    """The caller's variables, with the environment under test in front and no compiler's cache of another commit.
+    """Return the caller's variables, with the environment under test first on the path and the arm's compiler caches.
 
-    Each call draws hash seed and padding anew (:func:`random_variables`).
+    Each call draws a new hash seed and padding (:func:`random_variables`).
     """
     python = Path(arm.settings.python)
     caller = without_rights(os.environ)
@@ -94,20 +97,20 @@ def command_environment(arm: CommandArm) -> dict[str, str]:
 
 
 MOST_PRINTED = 64 * 2**20
-"""Bytes of either output; the records of a thousand benchmarks are a tenth of it."""
+"""Most bytes of either output stream; the records of a thousand benchmarks take a tenth of it."""
 
 Reader = Callable[[Path], Mapping[str, float]]
-"""From the file that holds what a command printed to numbers by name, all above 0.
+"""Reads the file of a command's standard output into numbers by name, all above 0.
 
-Raises :class:`ValueError`, which says what is wrong with it.
+Raises :class:`ValueError` that says what is wrong with the output.
 """
 
 
 def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str, float]:
-    """The numbers that one run prints.
+    """Run the command once and return the numbers that it prints.
 
-    Raises :class:`WorkerFailure` for a run that fails, hangs, or prints too much or no number, and
-    :class:`UsageError` for a ``{worktree}`` or ``{sha}`` where there is none.
+    Raises :class:`WorkerFailure` if the run fails, hangs, or prints too much or no number, and :class:`UsageError`
+    for a ``{worktree}`` or ``{sha}`` that the arm does not have.
     """
     line = filled_in(command, arm)
     arm.scratch.mkdir(parents=True, exist_ok=True)
@@ -123,14 +126,14 @@ def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str
 
 
 class _CommandRun:
-    """One run, whose files lie in ``folder``."""
+    """One run of a command, with its output files in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.output, self._log, self._empty = folder / "stdout", folder / "stderr", folder / "work"
         self._empty.mkdir()
 
     def outcome(self, line: str, arm: CommandArm) -> tuple[str, str] | None:
-        """A status word and a reason; None for a run that ended well."""
+        """Run the command; return a status and a reason, or None if it succeeded."""
         with self.output.open("wb") as output, self._log.open("wb") as log, _pinned(arm.settings.cpus):
             group = ProcessGroup(
                 ["sh", "-c", line],  # the shell that the user's line is written for
@@ -143,7 +146,7 @@ class _CommandRun:
         try:
             return self._end(group.process, arm.settings.timeout)
         finally:
-            group.end()  # also after a good end: what goes on in the background would disturb the next run
+            group.end()  # also after success: processes left in the background would disturb the next run
 
     def _end(self, process: subprocess.Popen[bytes], timeout: float) -> tuple[str, str] | None:
         deadline = time.monotonic() + timeout
@@ -159,13 +162,16 @@ class _CommandRun:
         return _failure_of(status)
 
     def tail(self) -> str:
-        """The last lines of what was printed, those of the standard error last."""
+        """Return the last lines of the output, standard error after standard output."""
         return "\n".join([*_last_lines(self.output), *_last_lines(self._log)][-LOG_TAIL_LINES:])
 
 
 @contextlib.contextmanager
 def _pinned(cpus: tuple[int, ...]) -> Iterator[None]:
-    """What is started meanwhile inherits the CPUs; pinned afterwards, a shell may already have begun something."""
+    """Pin this process to the CPUs, so that processes started in the block inherit them.
+
+    Pinning a shell after its start would miss children that it has already started.
+    """
     if not cpus or sys.platform != "linux":
         yield
         return
@@ -192,18 +198,18 @@ def _last_lines(file: Path) -> list[str]:
 
 
 PAIR_SECONDS = 4.0
-"""What all quads together take, as those of a workload do; a command for which one takes longer has that one."""
+"""Target duration of all quads together, as for workloads. A command whose first quad takes longer gets only that."""
 MOST_NAMED = 5
 
 
 def measure_command_pair(
     command: str, base: CommandArm, head: CommandArm, read: Reader, *, head_first: bool = False
 ) -> Mapping[str, float]:
-    """ln(head/base) of each number that all runs print, by its name: the median over the quads.
+    """Return ln(head/base) of each number that all runs print, by name: the median over the quads.
 
-    ``read`` gives numbers that grow as things get worse, or not, as the caller needs them. Each quad is A B B A, or
-    B A A B where head is to begin. Both arms must be on the same CPUs. Raises :class:`ArmFailure` if an arm cannot run
-    the command, or none of its numbers is the other's.
+    ``read`` determines whether larger numbers are better or worse. Each quad runs base head head base, or
+    head base base head with ``head_first``. Both arms must be on the same CPUs. Raises :class:`ArmFailure` if an arm
+    cannot run the command, or if no number is printed by both arms.
     """
     arms: dict[Side, CommandArm] = {"base": base, "head": head}
 
@@ -226,13 +232,13 @@ def measure_command_pair(
 
 
 def _log_ratio(quad: Quad, name: str) -> float:
-    """Of the means over either arm's two runs: a drift that is linear over the quad cancels."""
+    """Log-ratio of the means over each arm's two runs. A drift that is linear over the quad cancels out."""
     a1, b1, b2, a2 = (run[name] for run in quad)
     return math.log((b1 + b2) / (a1 + a2))
 
 
 def _common_names(quads: Sequence[Quad]) -> Sequence[str]:
-    """What every run prints, in the order of the first."""
+    """Return the names that every run prints, in the order of the first run. Raises :class:`ArmFailure` for none."""
     runs = [run for quad in quads for run in quad]
     names = [name for name in runs[0] if all(name in run for run in runs)]
     if not names:
@@ -245,5 +251,5 @@ def _common_names(quads: Sequence[Quad]) -> Sequence[str]:
 
 
 def _further_quads(seconds: float) -> int:
-    """Quads to be taken after the first, which took so long."""
+    """Number of quads to run after the first one, which took ``seconds``."""
     return min(max(round(PAIR_SECONDS / max(seconds, 1e-9)), 1), QUADS) - 1

@@ -1,4 +1,4 @@
-"""The parent's end of a worker process: what is random about its start, and how it is asked and ended."""
+"""The parent's side of a worker process: start it with randomized variables, send requests, and end it."""
 
 from __future__ import annotations
 
@@ -28,38 +28,40 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 PADDING = "TORCHPERF_PADDING"
-"""A variable whose length moves what lies on the stack, as the length of any other variable of the caller's would."""
+"""Environment variable whose length shifts the stack, as differences between callers' environments would."""
 MOST_PADDING = 4096
-"""Characters: a page."""
+"""Most characters of padding: a page of memory."""
 HASH_SEEDS = 2**32
 
 GRAPHS = ("fxgraph", "aotautograd")
-"""Folders of a compiler's cache: graphs as they were lowered, with the variants in them that timing has chosen."""
+"""Folders of inductor's cache with lowered graphs, which contain the kernel variants chosen by timing."""
 _COMPILED_FOLDERS = ("triton", "extensions")
 _COMPILED = (".so", ".dylib", ".o", ".cpp", ".h", ".hpp", ".gch", ".cu", ".cubin", ".hsaco", ".ukdb")
-"""What is filed under a digest of its source and of how it was compiled: whoever chooses it again finds it there."""
+"""Files that are stored under a digest of their source and compiler options, so they are reused if chosen again."""
 _CHOSEN = ".autotune.json"
-"""What Triton chose, among what it compiled."""
+"""Suffix of the files in which Triton keeps its choices, next to its compiled kernels."""
 
 
 def random_variables() -> dict[str, str]:
-    """Variables of a process to come: the seed of Python's hashes, and characters that make its environment larger.
+    """Return variables for a new process: Python's hash seed, and padding of random length.
 
-    Where these stay the same, two builds are told apart by what they happen to do to either, the surer the more pairs.
+    Both can affect two builds differently. If they were fixed, more pairs would only make such an accidental
+    difference look more certain.
     """
     padding = "x" * random.randrange(MOST_PADDING)
     return {"PYTHONHASHSEED": str(random.randrange(HASH_SEEDS)), PADDING: padding}
 
 
 def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
-    """Take out of a compiler's cache what was chosen by timing, and keep what was compiled; whether there was any.
+    """Delete from a compiler's cache the choices made by timing but keep compiled code. Return whether any existed.
 
-    Inductor times variants of a kernel (two in its default mode on CUDA, five on ROCm), of products, of paddings. It
-    keeps the winners: of kernels in files beside them (``*.best_config``), of the rest in tables, in its graphs, and in
-    whatever it comes to next; so it is said what stays. The next process lowers its graphs again, times the variants
-    again, and has none to compile: that takes 2 of a pair's 12 s on a CPU, where one without a cache takes 30 to 40.
+    Inductor times variants of kernels (two in its default mode on CUDA, five on ROCm), matrix products and paddings.
+    It stores the best kernels in files next to them (``*.best_config``) and the other choices in tables and graphs.
+    Future versions may use other files, so this function lists what to keep rather than what to delete. The next
+    process lowers its graphs and times the variants again but compiles nothing: that takes 2 of a pair's 12 s on a
+    CPU, whereas a pair without a cache takes 30 to 40 s.
 
-    ``keep_graphs`` leaves the graphs, which load in a moment, and with them the choices of products and paddings.
+    ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
     for path in [*_files(cache)]:
@@ -82,15 +84,15 @@ def _stays(path: Path, *, keep_graphs: bool) -> bool:
 
 BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 LOOK_SECONDS = 0.25
-"""Between two looks at a working worker's memory."""
+"""Time between two checks of a busy worker's memory."""
 GRACE_SECONDS = 3.0
 LONGEST_LINE = 16 * 2**20
-"""Bytes; the longest honest answer, all samples of a process, is a hundredth of it."""
+"""Most bytes of an answer; the longest valid one, all samples of a process, is a hundredth of it."""
 LOG_TAIL_LINES = 20
 
 
 class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a record, not an error that a user meets
-    """How a worker ended or what it could not do: a status word, a reason and the tail of its log."""
+    """A worker died or could not do what it was asked: a status, a reason and the last lines of its log."""
 
     def __init__(self, status: str, reason: str, log: str = "") -> None:
         super().__init__(f"{status}: {reason}")
@@ -100,10 +102,10 @@ class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a recor
 
 
 class Worker:
-    """One worker process in the environment under test, in a process group of its own.
+    """One worker process in the environment under test, in its own process group.
 
-    ``memory_limit`` is in bytes of the worker's own resident memory; a worker above it is ended as ``oom`` before the
-    kernel picks a victim by itself.
+    ``memory_limit`` is in bytes of the worker's resident memory. A worker above it is killed with status ``oom``,
+    before the kernel chooses a process to kill.
     """
 
     def __init__(
@@ -149,7 +151,7 @@ class Worker:
         self.close()
 
     def pin(self, cpus: tuple[int, ...]) -> None:
-        """Keep all threads that there are, and those that they will start, on these CPUs; on any, if there are none."""
+        """Pin all existing threads, and so those that they start, to ``cpus``. Does nothing for an empty tuple."""
         if not cpus or sys.platform != "linux":
             return
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -179,15 +181,15 @@ class Worker:
             raise self._failure(msg, f"the worker answered out of protocol: {line[:80]!r}") from None
 
     def close(self) -> None:
-        """Let an idle worker go; end all that it has started, so that nothing stays behind."""
+        """Let an idle worker exit, then kill everything that it has started."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_SECONDS)
         self._kill()
 
     def _receive(self, verb: str, deadline: float, timeout: float) -> bytes:
-        """One line. Nothing is in the buffer beforehand: a worker speaks only when it is asked."""
-        poller = select.poll()  # unlike select(), whatever the number of the file is
+        """Receive one line. The buffer is empty beforehand, because a worker sends only answers to requests."""
+        poller = select.poll()  # unlike select(), it has no limit on file descriptor numbers
         poller.register(self._socket, select.POLLIN)
         while not self._buffer.endswith(b"\n"):
             left = deadline - time.monotonic()
@@ -247,7 +249,7 @@ class Worker:
         return WorkerFailure(status, reason, self.log_tail())
 
     def log_tail(self) -> str:
-        """The last lines of what the worker and its workload printed."""
+        """Return the last lines that the worker and its workload printed."""
         with self._log.open("rb") as log:
             log.seek(max(0, self._log.stat().st_size - 2**14))
             lines = log.read().decode(errors="replace").splitlines()
@@ -258,6 +260,6 @@ class Worker:
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    """If memory runs out all the same, the kernel shall take the worker and not the parent with its results."""
+    """Make the kernel kill the worker if memory runs out after all, and not the parent, which has the results."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

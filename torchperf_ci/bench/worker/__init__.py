@@ -1,3 +1,3 @@
-"""The worker: runs in the environment under test, which needs torch and the standard library, nothing else."""
+"""The worker process. It runs in the environment under test and needs only torch and the standard library."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which part of PyTorch one step uses: public functions, and ATen operators with the dtype and layout they ran on."""
+"""Find what one step uses of PyTorch: public functions, and ATen operators with the dtype and layout they ran on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 TIMED_SECONDS = 0.5
-"""Of steps, after which no other is timed."""
+"""Once the timed steps add up to this many seconds, no further step is timed."""
 MOST_TIMED = 5
 _EXPLICIT = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 _NEEDS_TORCH = re.compile(r"torch(?![\w.-])")
@@ -30,7 +30,7 @@ _CALL = re.compile(r"(?<![\w.])(?:(F|(?:nn\.)?functional)|torch((?:\.\w+)*))\.(\
 
 @cache
 def public_functions() -> Mapping[Any, str]:
-    """The names of what ``torch.overrides.get_testing_overrides()`` lists: all that a ``TorchFunctionMode`` can see."""
+    """Names of the functions in ``torch.overrides.get_testing_overrides()``: all that a ``TorchFunctionMode`` sees."""
     named = {function: resolve_name(function) for function in get_testing_overrides()}
     return {function: _public(name) for function, name in named.items() if name}
 
@@ -40,16 +40,16 @@ def _public(name: str) -> str:
 
 
 def family(operator: str) -> str:
-    """An ATen operator's name without namespace and overload, the in-place variant as the one that it changes."""
+    """Return an ATen operator's name without namespace, overload and the ``_`` of an in-place variant."""
     base = operator.removeprefix("aten::").partition(".")[0]
     return base.removesuffix("_") if not base.endswith("__") else base
 
 
 def inventory() -> Inventory:
-    """All there is to use: public functions, families of ATen operators that have a kernel on the CPU, and core ones.
+    """Return all that this torch offers: public functions, families of ATen operators with a CPU kernel, core families.
 
-    A family has a kernel if one of its operators has it for the CPU, or for all devices alike; ``out`` variants do not
-    count. Core are those with torch's tag ``core``.
+    A family counts if one of its operators has a kernel for the CPU or for all devices; ``out`` variants do not count.
+    Core families have an operator with torch's tag ``core``.
     """
     families, core = set[str](), set[str]()
     for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001
@@ -68,7 +68,7 @@ def _operator(base: str, overload: str) -> Any:
 
 
 class _Functions(TorchFunctionMode):
-    """What is called from Python, but not what that calls in its turn."""
+    """Records the public functions called from Python, but not the functions that those call themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operators(TorchDispatchMode):
-    """What reaches ATen, in the backward pass as well."""
+    """Records the operators that reach ATen, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 
 def layout(tensor: torch.Tensor) -> str:
-    """``contiguous``, ``channels_last``, ``strided`` for any other strides, or torch's name of what has none."""
+    """Return ``contiguous``, ``channels_last``, ``strided`` for other strides, or torch's name of another layout."""
     if tensor.layout != torch.strided:
         return str(tensor.layout).removeprefix("torch.")
     if tensor.is_contiguous():
@@ -120,7 +120,7 @@ def layout(tensor: torch.Tensor) -> str:
 
 
 def used_by(step: Callable[[], object]) -> ApiUse:
-    """What the second step uses, after a first one that fills caches, and the least CPU seconds of the next ones."""
+    """Return what the second step uses (the first one fills caches) and the fewest CPU seconds of a later step."""
     step()
     with without_compiler(_Operators), _Operators() as operators, _Functions() as functions:
         step()
@@ -137,9 +137,10 @@ def _cpu_seconds(step: Callable[[], object]) -> float:
 
 
 def files_that_call() -> Callers:
-    """By public function in how many files of the installed packages that use torch its name is called.
+    """Count, for each public function, the files that call it in installed packages that require torch.
 
-    Read, not run: ``torch.cat(`` and ``F.pad(`` are seen, methods of tensors are not, because no one knows of what.
+    The source is only searched: ``torch.cat(`` and ``F.pad(`` are found, but not methods of tensors, because the
+    text does not tell the type of the object.
     """
     files, packages = Counter[str](), list[str]()
     public = {*public_functions().values()}

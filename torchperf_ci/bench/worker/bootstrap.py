@@ -1,7 +1,7 @@
-"""Started by path in the environment under test: ``python bootstrap.py CHANNEL_FD``.
+"""Entry point of a worker, run by its path in the environment under test: ``python bootstrap.py CHANNEL_FD``.
 
-Makes this package importable there without putting the toolkit's own site-packages on ``sys.path``, so that nothing
-of the toolkit's environment can leak into the one that is measured.
+It makes this package importable there without putting the toolkit's own site-packages on ``sys.path``, so that nothing
+from the toolkit's environment can leak into the measured one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    # The interpreter has put this file's folder first (unless PYTHONSAFEPATH forbids it); its modules must not shadow
-    # the environment's.
+    # The interpreter puts this file's folder first on sys.path, unless PYTHONSAFEPATH forbids it. The modules in it
+    # must not shadow those of the environment.
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
         sys.path.pop(0)
     spec = importlib.util.spec_from_file_location(

@@ -1,4 +1,4 @@
-"""Does a step compute what its case says: in this dtype, on this device, and compiled the same as eager?"""
+"""Check that a step computes what its case says: in this dtype, on this device, and compiled the same as eager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def observe(task: Task, forward: Model, mode: str, precision: Precision) -> list[torch.Tensor]:
-    """The outputs (inference), or the loss and all gradients (training) of one step without the optimizer."""
+    """Run one step without the optimizer; return its outputs (inference) or loss and gradients (training)."""
     if mode == "inference":
         with torch.no_grad(), precision():
             return _tensors(task.call(forward))
@@ -45,7 +45,7 @@ def _tensors(tree: object) -> list[torch.Tensor]:
 
 
 def _tensors_in(tree: object) -> Iterator[torch.Tensor]:
-    """Also in what model libraries return: mappings and dataclasses of their own, which torch's tools do not open."""
+    """Yield all tensors, also from mappings and dataclasses of model libraries that torch's pytree does not open."""
     for leaf in pytree.tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
             yield leaf
@@ -56,18 +56,18 @@ def _tensors_in(tree: object) -> Iterator[torch.Tensor]:
 
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "fp16": 1e-2, "bf16": 3e-2, "amp": 3e-2}
-"""Relative error that the arithmetic of a dtype explains by itself."""
+"""Relative error that rounding in a dtype explains."""
 NEGLIGIBLE = 1e-3
 SLACK = 3.0
-"""A compiled result may be this many times as far from the exact one as eager's; torch's own checks use the same."""
+"""How many times the eager error a compiled error may be; torch's own checks use the same factor."""
 
 
 def agreement_with_eager(step: BuiltStep, mode: str, dtype: str) -> Agreement:
-    """Compare outputs (inference) or the loss and all gradients (training).
+    """Compare the compiled step's outputs (inference) or loss and gradients (training) with the eager step's.
 
-    The reference is the same model in fp64, because two roundings of one ill-conditioned number differ without either
-    being wrong; a device or model without fp64 is compared with eager itself. Raises :class:`UnsupportedError` where
-    there is nothing to compare.
+    The reference is the same model in fp64, because two roundings of an ill-conditioned number differ without either
+    being wrong. Without fp64 support in the device or model, the reference is eager itself. Raises
+    :class:`UnsupportedError` if there is nothing to compare.
     """
     compiled = observe(step.task, step.forward, mode, step.precision)
     eager = observe(step.task, step.model, mode, step.precision)
@@ -97,7 +97,7 @@ def _agreement(
 
 
 def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
-    """What the first step of a workload's own has left: what it returned, and the parameters as it has moved them."""
+    """Return the results of a custom step's first run: the tensors that it returned and the updated parameters."""
     parameters = step.model.parameters() if isinstance(step.model, torch.nn.Module) else ()
     return [
         _comparable(tensor) for tensor in (*_tensors(returned), *(p.detach().clone() for p in parameters))
@@ -107,9 +107,9 @@ def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
 def own_step_agreement(
     compiled: Sequence[torch.Tensor], twin: Callable[[str], BuiltStep], dtype: str
 ) -> Agreement:
-    """The same for a step of the workload's own, which cannot be taken twice: by what the first step has left.
+    """Compare the results of a compiled custom step with eager's, both after their first run.
 
-    ``twin`` builds the eager step anew in a dtype.
+    A custom step changes its model, so it cannot be repeated; ``twin`` builds a fresh eager step in a given dtype.
     """
 
     def left(dtype: str) -> list[torch.Tensor]:
@@ -135,9 +135,9 @@ def _in_double(task: Task) -> Task:
 
 
 def _error(observed: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> float:
-    """Largest ``‖observed − exact‖₂ / ‖exact‖₂`` over the tensors; infinite where only one of them is finite.
+    """Largest ``‖observed − exact‖₂ / ‖exact‖₂`` over the tensors; infinite if values differ where one is not finite.
 
-    A tensor that is zero but for rounding (a bias before a batch norm has no gradient) is measured against a
+    A tensor that is zero except for rounding (such as the gradient of a bias before a batch norm) is divided by a
     thousandth of the largest norm instead of its own.
     """
     if [a.shape for a in observed] != [b.shape for b in exact]:
@@ -158,17 +158,17 @@ def _difference(observed: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """On the CPU in fp64, where every device can be compared; complex numbers as pairs of reals."""
+    """Return the tensor on the CPU in fp64, so that all devices can be compared; complex numbers as pairs of reals."""
     tensor = tensor.cpu()
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
 
 
 TORCH_DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""``amp`` chooses by the operator."""
+"""The dtypes that operators must work in. ``amp`` is missing because it chooses per operator."""
 
 
 class _OperatorResults(TorchDispatchMode):
-    """Devices and floating dtypes of what operators return."""
+    """Records the devices and floating-point dtypes of the tensors that operators return."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -186,17 +186,17 @@ class _OperatorResults(TorchDispatchMode):
 
 
 def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
-    """Run ``step`` once; raise :class:`UnsupportedError` where no operator had this device, or this dtype.
+    """Run ``step`` once; raise :class:`UnsupportedError` if no operator ran on this device, or none in this dtype.
 
-    A module is moved and cast; of a function only the inputs are, and what it holds besides stays what it was.
-    A function that works in another dtype in places, as for a sum, is none; nor is one without floating numbers, or
-    one that cannot be watched.
+    A module is moved and cast as a whole, but of a function only the inputs are, so tensors that it holds itself keep
+    their device and dtype. A function that uses another dtype in places, such as for a sum, is accepted. So is one
+    without floating-point tensors, and one that fails while being observed.
     """
     seen = _OperatorResults()
     try:
         with without_compiler(_OperatorResults), seen:
             step()
-    except Exception:  # noqa: BLE001  # it ran alone, so it is the looking that it does not stand
+    except Exception:  # noqa: BLE001  # the step ran without observation, so only the observation fails
         return
     if seen.devices and device not in seen.devices:
         msg = f"all operators of this function ran on {_listed(seen.devices)}, none on {device}"

@@ -1,7 +1,7 @@
-"""Which files a process reads by way of Python, and which programs it starts: written down as it happens.
+"""Log which files a process opens through Python and which programs it starts, as it happens.
 
-Python tells its audit hooks of every file that it opens, be it to import, to execute or as data. A hook cannot be taken
-out again, and a forked child has it as well, so what the child reads stands in the same log.
+Python calls its audit hooks for every file that it opens, whether to import it, execute it or read it as data. A hook
+cannot be removed, and a forked child inherits it, so the child's files are in the same log.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ PROGRAMS = {
     "os.spawn": 1,
     "pty.spawn": 0,
 }
-"""The events that tell of a program, and at which place of their arguments."""
+"""Audit events that start a program, and the position of the program among their arguments."""
 UNSEEN = ("cpython.PyInterpreterState_New", "_interpreters.create")
-"""Events after which a hook no longer sees everything."""
+"""Audit events after which a hook no longer sees everything."""
 
 
 @dataclass
 class FileTrace:
-    """Writes each fact once, as a line of JSON: ``["file", path]``, ``["program", path]`` or ``["unseen", why]``.
+    """Writes each fact once, as a line of JSON: ``["file", path]``, ``["startup", path]``, ``["program", path]`` or
+    ``["unseen", why]``.
 
-    A path that is relative to what nobody knows stays relative. The log is opened anew each time, because a workload
-    may close every file that it finds open.
+    The path of a file that does not exist is written as given, so it may be relative. The log is reopened for each
+    line, because a workload may close all open files.
     """
 
     log: str
@@ -41,14 +42,14 @@ class FileTrace:
     _faults_of_children: int = 0
 
     def begin(self) -> None:
-        """Follow this process from now on, and write down what it has imported before."""
+        """Start tracing this process, and log the modules that it has already imported."""
         self._write_modules()
         self._watch_multiprocessing()
         self._faults_of_children = _faults_of_children()
         sys.addaudithook(self._heard)
 
     def end(self) -> None:
-        """Write down what is imported by now, and whether a child ran that nobody heard of."""
+        """Log the modules imported by now, and whether a child process ran that no audit event announced."""
         self._write_modules()
         ended = _faults_of_children() > self._faults_of_children
         if ended and not any(kind in ("program", "fork") for kind, _ in self._written):
@@ -65,7 +66,7 @@ class FileTrace:
             self._write("unseen", event)
 
     def _watch_multiprocessing(self) -> None:
-        """It starts its processes by a function that tells no hook."""
+        """Wrap the function by which ``multiprocessing`` starts processes, because it raises no audit event."""
         import _posixsubprocess
 
         start = _posixsubprocess.fork_exec
@@ -85,7 +86,7 @@ class FileTrace:
 
     def _write_file(self, given: object) -> None:
         if not isinstance(given, (str, bytes, os.PathLike)):
-            return  # a file that is open already, by its number
+            return  # a file descriptor: the file is open already
         path = os.fsdecode(given)
         if path == self.log:
             return
@@ -109,7 +110,7 @@ class FileTrace:
 
 
 def _faults_of_children() -> int:
-    """Page faults of all that have ended: none ends without any."""
+    """Page faults of all child processes that have ended. Every process has some, so growth reveals a child."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
 
 

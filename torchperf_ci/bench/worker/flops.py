@@ -1,10 +1,10 @@
 """Floating-point operations of one step, counted from the shapes of its matrix products and convolutions.
 
-A multiply-add is 2 FLOPs. The count is of what the model asks for, not of what a kernel does: attention
-counts alike whether or not its kernel recomputes the scores or skips masked ones. So the count is a constant
-of the workload, equal on every device. Elementwise work, reductions and Fourier transforms count 0, complex
-products like real ones, as in ``torch.utils.flop_counter``, which this extends (operators that it counts as
-0) and corrects (gradients of grouped convolutions and of attention).
+A multiply-add is 2 FLOPs. The count is of the operations that the model asks for, not of those that a kernel
+executes: attention counts the same whether or not its kernel recomputes the scores or skips masked ones. So the
+count is a constant of the workload, equal on every device. Elementwise operations, reductions and Fourier
+transforms count 0, and complex products count like real ones, as in ``torch.utils.flop_counter``. This module adds
+formulas for operators that torch counts as 0, and corrects the gradients of grouped convolutions and of attention.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def count_flops(step: Callable[[], object]) -> int:
 
 @contextmanager
 def _no_fused_encoder_layers() -> Iterator[None]:
-    """Keep ``torch.nn`` from running a whole encoder layer as one operator, whose products nobody sees."""
+    """Keep ``torch.nn`` from running a whole encoder layer as one operator, which would hide its matrix products."""
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(value=False)
     try:
@@ -43,7 +43,7 @@ def _no_fused_encoder_layers() -> Iterator[None]:
 
 
 def _formulas() -> dict[Any, Formula]:
-    """The formulas of the operators that this torch has."""
+    """Return the formulas of those operators that this torch has."""
     aten = torch.ops.aten
     return {getattr(aten, name): formula for name, formula in _FORMULAS.items() if hasattr(aten, name)}
 
@@ -61,22 +61,22 @@ def _add_matrix_vector(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -
 
 
 def _add_matrix_product(_added: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    """(…, m, k) times (…, k, n), added to something; ``addbmm`` also sums over its batch."""
+    """Product of (…, m, k) and (…, k, n) that is added to a tensor; ``addbmm`` also sums over its batch."""
     return 2 * math.prod(left) * right[-1]
 
 
 def _grouped_product(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    """Products of groups: rows, columns or inner dimension are shared out unless both sides are 3-D."""
+    """Grouped products: groups divide the rows, columns or inner dimension, unless both sides are 3-D."""
     groups = left[0] if len(left) == len(right) == 3 else 1
     return 2 * groups * left[-2] * left[-1] * right[-1]
 
 
 def _convolution_backward(gradient: Shape, input_: Shape, weight: Shape, *arguments: Any, **_: Any) -> int:
-    """Each gradient, of the input and of the weight, costs as much as the forward.
+    """The gradient of the input and that of the weight each cost as much as the forward pass.
 
-    Shapes are (batch, channels, …). After the weight come bias sizes, stride, padding, dilation, transposed,
-    output padding, groups and the mask of wanted gradients. torch's own formula ignores the groups in the
-    gradient of the weight.
+    Shapes are (batch, channels, …). ``arguments`` are bias sizes, stride, padding, dilation, transposed, output
+    padding, groups and the mask of requested gradients. torch's own formula ignores the groups in the gradient
+    of the weight.
     """
     transposed, mask = arguments[4], arguments[-1]
     forward = 2 * math.prod(weight) * input_[0] * math.prod((input_ if transposed else gradient)[2:])
@@ -84,24 +84,24 @@ def _convolution_backward(gradient: Shape, input_: Shape, weight: Shape, *argume
 
 
 def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Two products: query with key, and scores with value. Shapes are (batch, heads, tokens, width)."""
+    """Two products: query times key, and scores times value. Shapes are (batch, heads, tokens, width)."""
     return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def _attention_backward(_gradient: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Two products for each of the forward's. Recomputed scores are the kernel's business."""
+    """Two products for each one of the forward pass. Scores that a kernel recomputes are not counted."""
     return 2 * _attention(query, key, value)
 
 
 def _recurrent(steps: Shape, weights: Sequence[Shape], *_: Any, **__: Any) -> int:
-    """Every weight matrix meets every step of every sequence once. ``steps`` is (…, features)."""
+    """Every weight matrix is applied once to every time step of every sequence. ``steps`` is (…, features)."""
     return 2 * math.prod(steps[:-1]) * sum(math.prod(weight) for weight in weights if len(weight) == 2)
 
 
 def _recurrent_backward(steps: Shape, weights: Sequence[Shape], state: Shape) -> int:
-    """Two products for each of the forward's, but no gradient of the initial state (cells, batch, width).
+    """Two products for each one of the forward pass, less the gradient of the initial state (cells, batch, width).
 
-    Weights come in the order input, hidden, biases, …; ``cells`` is layers times directions.
+    Weights are ordered input, hidden, biases, …; ``cells`` is layers times directions.
     """
     matrices = [weight for weight in weights if len(weight) == 2]
     hidden = matrices[1 :: len(matrices) // state[0]]
@@ -117,7 +117,7 @@ def _mkldnn_layer_backward(steps: Shape, *arguments: Any, **_: Any) -> int:
 
 
 def _cudnn_backward(steps: Shape, weights: Sequence[Shape], *arguments: Any, **_: Any) -> int:
-    """After the weights come their stride, their buffer and the initial state."""
+    """Take the initial state from the arguments, which are the stride of the weights, their buffer and that state."""
     return _recurrent_backward(steps, weights, arguments[2])
 
 
@@ -126,13 +126,13 @@ def _mps_lstm(steps: Shape, _state: object, weights: Sequence[Shape], *_: Any, *
 
 
 def _mps_lstm_backward(*arguments: Any, **_: Any) -> int:
-    """After three gradients and two states come the steps, the layers' outputs, the initial states and the weights."""
+    """The arguments are three gradients, two states, the steps, layer outputs, initial states and the weights."""
     steps, _outputs, states, weights = arguments[5:9]
     return _recurrent_backward(steps, weights, states[0])
 
 
 def _lu(matrix: Shape, *_: Any, **__: Any) -> int:
-    """2/3 n³ (LAPACK Working Note 41, the leading term, as in all formulas of linear algebra here)."""
+    """2/3 n³ (LAPACK Working Note 41). All linear algebra formulas here count the leading term only."""
     return 2 * math.prod(matrix) * matrix[-1] // 3
 
 
@@ -153,7 +153,7 @@ def _solve_triangular(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
     return matrix[-1] * math.prod(right)
 
 
-# By the operator's name in ``torch.ops.aten``.
+# Formulas by the operator's name in ``torch.ops.aten``.
 _FORMULAS: dict[str, Formula] = {
     "dot": _dot,
     "vdot": _dot,

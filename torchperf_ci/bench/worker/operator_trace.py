@@ -1,4 +1,4 @@
-"""Which operators a case's steps run, whoever calls them, and what could run kernels without any operator."""
+"""Find which operators a case's steps run, and what could run kernels without going through an operator."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 FEWEST, MOST = 10, 200
-"""Steps that are looked at."""
+"""Number of steps that are profiled."""
 _STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
 _KERNELS = (b"2at6native", b"aoti_torch_", b"StaticModule")
-"""What is in the symbols of a library that calls kernels by itself, or is compiled to."""
+"""Text found in the symbols of a library that calls kernels directly, or that was compiled to do so."""
 
 
 class OperatorTrace:
-    """Begun before anything is built. What torch's profiler is told is what goes by way of the dispatcher."""
+    """Collects the operators that steps run. Must begin before anything is built.
+
+    torch's profiler only sees calls that go through the dispatcher, so everything else is reported as unknown.
+    """
 
     def __init__(self) -> None:
         self._unknown: list[str] = []
 
     def begin(self) -> None:
-        """Notice if torch's static runtime is made."""
+        """Watch for the creation of a module of torch's static runtime, which bypasses the dispatcher."""
         for name in _STATIC_RUNTIME:
             if make := getattr(torch._C, name, None):  # noqa: SLF001
                 setattr(torch._C, name, self._noticed(make))  # noqa: SLF001
@@ -42,7 +45,7 @@ class OperatorTrace:
         return noticed
 
     def operators(self, step: Callable[[], object]) -> OperatorsRun:
-        """Names without namespace and overload, and why these may not be all."""
+        """Run ``step`` and return operator names without namespace and overload, and why there may be more."""
         names = set[str]()
         end, count = time.monotonic() + SECONDS, 0
         while count < FEWEST or (count < MOST and time.monotonic() < end):
@@ -53,7 +56,7 @@ class OperatorTrace:
 
 
 def _run_in(step: Callable[[], object]) -> set[str]:
-    """The operators of all threads. Raises where this torch can only look at one."""
+    """Return the operators that ``step`` runs in all threads. Raises if this torch can profile only one thread."""
     config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)  # noqa: SLF001
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, experimental_config=config) as profiler:
@@ -64,7 +67,10 @@ def _run_in(step: Callable[[], object]) -> set[str]:
 
 
 def _libraries_with_kernels() -> Iterator[str]:
-    """Loaded libraries that are not torch's. Raises :class:`OSError` where the system does not tell of them."""
+    """Yield loaded libraries outside torch that call kernels directly.
+
+    Raises :class:`OSError` if the system has no ``/proc/self/maps``.
+    """
     own = Path(torch.__file__).parent.resolve()
     lines = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
     paths = {Path(line.split(maxsplit=5)[5]) for line in lines if line.count("/") and len(line.split()) > 5}
@@ -75,7 +81,7 @@ def _libraries_with_kernels() -> Iterator[str]:
 
 
 def unbuilt_devices() -> list[str]:
-    """The folders of ATen that hold what this torch was not built with."""
+    """Return the names of ATen folders for devices that this torch was not built for."""
     cuda, hip = torch.version.cuda is not None, torch.version.hip is not None
     built = {
         "cuda": cuda or hip,

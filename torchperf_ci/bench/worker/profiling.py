@@ -1,6 +1,6 @@
-"""What a step needs beside time: memory at its peak and leaks; and what it does, operator by operator.
+"""Measure a step's peak memory and memory leaks, and profile its operators and kernels.
 
-Profiling slows a step down, so it comes after all timing, in a process of its own.
+Profiling slows a step down, so it runs in a separate process from the measurement of latency.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FEWEST_LEAK_STEPS = 20
 
 
 def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) -> Peak:
-    """The largest use of memory while stepping, after warm-up.
+    """Return the peak memory of a few steps after warm-up.
 
-    A step that is ``replayed`` as a graph allocates nothing: what it works in is counted as what is held.
+    A step that is ``replayed`` as a graph allocates nothing, so the memory that the allocator holds is counted instead.
     """
     device.synchronize()
     device.reset_peak_memory()
@@ -46,9 +46,9 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
 
 
 def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
-    """Memory that every step leaves behind; nothing in no steps if ``budget`` seconds do not hold enough steps to tell.
+    """Return the memory that each step leaves behind; 0 in 0 steps if too few steps fit in ``budget`` seconds.
 
-    What only the garbage collector would free is garbage, not a leak: it is collected before each reading.
+    Objects that only the garbage collector frees are not a leak, so it runs before each reading.
     """
     on_device: list[int] = []
     on_host: list[int] = []
@@ -67,7 +67,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
 
 @contextmanager
 def _quick_collector() -> Iterator[None]:
-    """The collector need not look at torch's own hundred thousand objects again for each step."""
+    """Freeze existing objects, so that the collector does not scan torch's hundred thousand objects at every step."""
     gc.collect()
     gc.freeze()
     try:
@@ -77,29 +77,29 @@ def _quick_collector() -> Iterator[None]:
 
 
 def _slope(values: Sequence[int]) -> float:
-    """Theil–Sen slope of the last half: the median over all pairs, unmoved by single jumps of an allocator."""
+    """Theil–Sen slope of the last half: the median over all pairs, which is robust to single jumps of an allocator."""
     tail = list(enumerate(values))[len(values) // 2 :]
     return median((b - a) / (j - i) for (i, a), (j, b) in combinations(tail, 2))
 
 
 IDLE_STEPS = 2
-"""With the profiler on, before what counts: it allocates its buffers then."""
+"""Steps that run under the profiler before those that count, while it allocates its buffers."""
 STEPS = 10
-"""Few, because a trace is to be looked at; enough for a median that one interruption does not move."""
+"""Few enough to read the trace, and enough for a median that a single interruption does not change."""
 OUTSIDE = "(between operators)"
-"""What the host does in a step outside all operators: Python, and waiting for other threads."""
+"""Name of the line for host time outside all operators: Python code and waiting for other threads."""
 
 _STEP = "ProfilerStep"
 _WAITING = "Synchronize"
-"""How the names of CUDA's and HIP's calls end that wait for kernels, whose time is told already."""
+"""Suffix of the CUDA and HIP calls that wait for kernels, whose time is counted with the kernels already."""
 
 
 def profile(device: Device, step: Callable[[], object], trace: str) -> list[ProfileLine]:
-    """Profile some steps that are warm; the ``trace`` for chrome://tracing or Perfetto goes to a file, gzipped if it
-    ends in ``.gz``, or nowhere if it is empty.
+    """Profile a few warm steps and return one line per operator and kernel.
 
-    A line's time is the median over the steps, each of which ends when the device is done with it. Shapes and stacks
-    are not recorded: they cost more than many operators take.
+    The ``trace`` for chrome://tracing or Perfetto is written to that file, compressed if its name ends in ``.gz``; an
+    empty name writes none. A line's time is the median over the steps, each of which ends when the device has
+    finished. Shapes and stacks are not recorded, because recording takes longer than many operators.
     """
     schedule = torch.profiler.schedule(wait=0, warmup=IDLE_STEPS, active=STEPS, repeat=1)
     with torch.profiler.profile(activities=_activities(device), schedule=schedule) as profiler:
@@ -113,14 +113,14 @@ def profile(device: Device, step: Callable[[], object], trace: str) -> list[Prof
 
 
 def graph_breaks() -> Mapping[str, int]:
-    """How often the compiler broke a graph since the process began, by its reasons."""
+    """Return how often the compiler has broken a graph in this process, by reason."""
     from torch._dynamo.utils import counters
 
     return dict(counters["graph_break"])
 
 
 def profile_lines(events: Sequence[Any]) -> list[ProfileLine]:
-    """Sum up torch's events, step by step."""
+    """Add up torch's profiler events in each step and return one line per operator and kernel."""
     starts = sorted(event.time_range.start for event in events if _is_step(event))
     times: dict[tuple[LineKind, str], list[float]] = defaultdict(lambda: [0.0] * len(starts))
     counts: dict[tuple[LineKind, str], int] = defaultdict(int)
@@ -136,15 +136,15 @@ def profile_lines(events: Sequence[Any]) -> list[ProfileLine]:
 
 
 def _activities(device: Device) -> Iterable[Any]:
-    """The host's, and the device's own where this torch can see it."""
+    """The profiler activities of the host and, if this torch supports it, of the device."""
     wanted = {"CPU", device.torch_type.upper()}
     return [one for one in torch.profiler.supported_activities() if one.name in wanted]
 
 
 def _told(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
-    """The events with their kinds and names.
+    """Yield the events with their kinds and names.
 
-    A range that somebody marked in Python is there twice, and on the device it spans the kernels inside.
+    A range marked in Python appears twice. Its copy on the device is skipped, because it spans the kernels inside it.
     """
     on_host = {event.name for event in events if _is_on_host(event)}
     for event in events:
@@ -155,7 +155,10 @@ def _told(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
 
 
 def _own_ms(kind: str, name: str, event: Any) -> float:
-    """Without what other operators inside it took. The names of the attributes for devices changed with torch 2.4."""
+    """Milliseconds of an event without the operators inside it; 0 for a call that waits for kernels.
+
+    A kernel's time comes from its range, because the attributes for device times were renamed in torch 2.4.
+    """
     if kind == "kernel":
         return float(event.time_range.elapsed_us()) / 1000
     return 0.0 if name.endswith(_WAITING) else float(event.self_cpu_time_total) / 1000

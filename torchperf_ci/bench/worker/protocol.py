@@ -1,6 +1,6 @@
-"""What a worker answers to which verb: made in the environment under test, read by the toolkit.
+"""The worker's answers to each request, created in the environment under test and read by the toolkit.
 
-Here, as in all of the worker, is the standard library only.
+Like all of the worker, this module uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from torchperf_ci.machine.devices.interface import TorchGpu
 
 @dataclass(frozen=True)
 class Done:
-    """To what is only to be done."""
+    """The answer to a request that returns nothing."""
 
 
 @dataclass(frozen=True)
 class TorchEnvironment:
-    """``comparable`` must be equal for two measurements to be compared; ``observed`` is recorded beside it.
+    """The torch under test and its device.
 
-    ``seen`` is the GPU that torch uses, ``dependencies`` maps the installed distributions that can move with a nightly
-    to their versions.
+    Two measurements can be compared only if ``comparable`` is equal; ``observed`` is recorded in addition. ``seen`` is
+    the GPU that torch uses. ``dependencies`` maps installed distributions that can change with a nightly build to their
+    versions.
     """
 
     device: str
@@ -38,7 +39,7 @@ class TorchEnvironment:
 
 @dataclass(frozen=True)
 class DescribedWorkload:
-    """A workload of the catalogue. ``batch_sizes`` are by mode, or by mode and class of device."""
+    """A workload of the catalogue. ``batch_sizes`` are by mode, or by mode and device class."""
 
     name: str
     task: str
@@ -50,7 +51,7 @@ class DescribedWorkload:
 
 @dataclass(frozen=True)
 class Description:
-    """To ``describe``: the environment, and the catalogue; ``unavailable`` says why a workload cannot be built."""
+    """Answer to ``describe``: environment and catalogue. ``unavailable`` says why a workload cannot be built."""
 
     environment: TorchEnvironment
     suites: Mapping[str, Sequence[str]]
@@ -60,8 +61,8 @@ class Description:
 
 @dataclass(frozen=True)
 class Built:
-    """To ``build``: how many numbers are learnt, which switches the workload had moved, and the digest of its
-    configuration, where it has one.
+    """Answer to ``build``: number of parameters, switches that the workload had changed, and the digest of its
+    configuration, if it has one.
     """
 
     parameters: int
@@ -72,7 +73,7 @@ class Built:
 
 @dataclass(frozen=True)
 class FirstStep:
-    """Wall seconds, and CPU seconds of this process and of the compilers it waited for."""
+    """Duration of the first step: wall seconds, and CPU seconds of this process and the compilers that it ran."""
 
     wall: float
     cpu: float
@@ -80,7 +81,7 @@ class FirstStep:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What it took until steps stopped getting faster. Times in seconds; ``inner`` is steps a sample."""
+    """The warm-up until steps stopped getting faster. Times are in seconds; ``inner`` is steps per sample."""
 
     steps: int
     seconds: float
@@ -90,7 +91,7 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class Settling:
-    """For how many seconds a device was kept busy until its clock had settled, or the time was up."""
+    """How many seconds a device was kept busy until its clock settled or time was up."""
 
     seconds: float
     settled: bool
@@ -98,9 +99,9 @@ class Settling:
 
 @dataclass(frozen=True)
 class Samples:
-    """Seconds a step, in the order taken, and the relative half-width of the median's 95% interval (None: unknown).
+    """Seconds per step in the order taken, and the relative half-width of the median's 95% interval (None: unknown).
 
-    ``settling`` is what came right before them, on a device that needs it.
+    ``settling`` describes the load right before the samples, on a device that needs it.
     """
 
     seconds: tuple[float, ...]
@@ -114,18 +115,18 @@ class Samples:
 
 @dataclass(frozen=True)
 class Block:
-    """Mean seconds a step."""
+    """Mean seconds per step of one block."""
 
     seconds: float
 
 
 Blocks = dict[str, list[float]]
-"""To ``exercise``: seconds of each block, by the kind of work."""
+"""Answer to ``exercise``: seconds of each block, by kind of work."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Relative L2 errors against the reference, largest over the compared tensors; None is not finite."""
+    """Relative L2 errors against the reference, the largest over the compared tensors. None means not finite."""
 
     agrees: bool
     compiled_error: float | None
@@ -136,10 +137,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Compilation:
-    """Counts since the process began.
+    """Counts of compilation since the process began.
 
-    ``recompiles`` are compilations of a frame that had been compiled before; they may hit the cache. A graph that
-    cannot be cached is missed each time.
+    ``recompiles`` counts compilations of a frame that had been compiled before; they may hit the cache. A graph that
+    cannot be cached counts as a miss each time.
     """
 
     graphs: int
@@ -153,7 +154,10 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes at the peak of a few steps, and how the host's was read. ``held``: the device's include what is kept."""
+    """Peak memory of a few steps in bytes, and how the host's was read.
+
+    ``held``: the device's peak includes all memory that the allocator holds.
+    """
 
     device: int
     host: int
@@ -163,7 +167,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Leak:
-    """Growth in bytes a step over the last half of ``steps`` steps; none where there was no time for them."""
+    """Growth in bytes per step over the last half of ``steps`` steps; 0 steps if there was not enough time."""
 
     device: float = 0.0
     host: float = 0.0
@@ -171,12 +175,12 @@ class Leak:
 
 
 Phases = dict[str, float]
-"""Seconds of each phase of a step; a step that has none is one itself."""
+"""Seconds of each phase of a step. A step without phases is a single phase."""
 
 
 @dataclass(frozen=True)
 class CountedFlops:
-    """Floating-point operations of a step; 0 where none could be counted."""
+    """Floating-point operations of a step; 0 if none could be counted."""
 
     flops: int
 
@@ -186,7 +190,7 @@ LineKind = Literal["operator", "kernel"]
 
 @dataclass(frozen=True)
 class ProfileLine:
-    """One operator (on the host) or kernel (on the device): its own milliseconds and its calls, a step."""
+    """One operator (on the host) or kernel (on the device), with its own milliseconds and its calls per step."""
 
     kind: LineKind
     name: str
@@ -196,19 +200,19 @@ class ProfileLine:
 
 @dataclass(frozen=True)
 class ProfiledSteps:
-    """What steps consist of, and how often the compiler broke a graph, by its reasons."""
+    """Operators and kernels of the steps, and the number of graph breaks by reason."""
 
     lines: Sequence[ProfileLine]
     graph_breaks: Mapping[str, int]
 
 
 Triple = tuple[str, str, str]
-"""A family of ATen operators, the dtype, and the layout that it ran on."""
+"""A family of ATen operators, with the dtype and the layout that it ran on."""
 
 
 @dataclass(frozen=True)
 class ApiUse:
-    """What steps use: names of public functions, and triples. ``cpu_seconds`` are of one step of each."""
+    """What steps use of torch: names of public functions, and triples. ``cpu_seconds`` is for one run of each step."""
 
     functions: frozenset[str] = frozenset()
     triples: frozenset[Triple] = frozenset()
@@ -216,11 +220,11 @@ class ApiUse:
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """The families of operators."""
+        """The families of operators among the triples."""
         return frozenset(name for name, _, _ in self.triples)
 
     def beside(self, other: ApiUse) -> AddedUse:
-        """What this one uses and ``other`` does not."""
+        """Return what this one uses and ``other`` does not."""
         return AddedUse(
             self.functions - other.functions, self.operators - other.operators, self.triples - other.triples
         )
@@ -228,7 +232,7 @@ class ApiUse:
 
 @dataclass(frozen=True)
 class AddedUse:
-    """What one use has and another lacks: functions, families of operators, and triples."""
+    """Functions, operator families and triples that one workload uses and others do not."""
 
     functions: frozenset[str]
     families: frozenset[str]
@@ -237,7 +241,7 @@ class AddedUse:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that can be used of one torch, by name (see :func:`torchperf_ci.bench.worker.api_use.inventory`)."""
+    """All that can be used of a torch build, by name (:func:`torchperf_ci.bench.worker.api_use.inventory`)."""
 
     functions: frozenset[str]
     families: frozenset[str]
@@ -246,7 +250,7 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Callers:
-    """Packages that use torch, and in how many of their files a function is called."""
+    """Packages that require torch, and the number of their files that call each function."""
 
     packages: Sequence[str]
     files: Mapping[str, int]
@@ -254,7 +258,7 @@ class Callers:
 
 @dataclass(frozen=True)
 class OperatorsRun:
-    """ATen's operators that steps run, without namespace and overload, and why these may not be all."""
+    """ATen operators that steps run, without namespace and overload, and reasons why there may be more."""
 
     operators: Sequence[str]
     unknown: Sequence[str]
@@ -262,14 +266,14 @@ class OperatorsRun:
 
 @dataclass(frozen=True)
 class UnbuiltDevices:
-    """What torch was not built for, as ATen's folders are called."""
+    """Devices that torch was not built for, by the name of their ATen folder."""
 
     devices: Sequence[str]
 
 
 @dataclass
 class WorkerAnswers:
-    """What one worker has answered about its case so far, by verb; None where it was not asked."""
+    """One worker's answers about its case so far, by request; None for requests that were not made."""
 
     build: Built | None = None
     first_step: FirstStep | None = None

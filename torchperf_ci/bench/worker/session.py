@@ -1,4 +1,4 @@
-"""The worker's session with its parent: one request, one answer; a failure is an answer too."""
+"""The worker's side of the protocol: answer each request of the parent, with a result or a failure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Channel:
-    """The worker's end. Only the process that opened it may speak: a forked child that comes back here ends."""
+    """The worker's end of the connection. A forked child that tries to answer on it exits instead."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
@@ -50,16 +50,16 @@ class Channel:
         self._owner = os.getpid()
 
     def requests(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Verbs and their arguments until the parent closes its end."""
+        """Yield verbs and their arguments until the parent closes its end."""
         for line in self._lines:
             arguments = json.loads(line)
             yield arguments.pop("verb"), arguments
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Answer one request."""
+        """Send the answer to one request."""
         if os.getpid() != self._owner:
             os._exit(1)
-        text = json.dumps(message, allow_nan=False, default=sorted)  # of what JSON has not there are sets
+        text = json.dumps(message, allow_nan=False, default=sorted)  # sets become sorted lists
         self._socket.sendall(text.encode() + b"\n")
 
 
@@ -69,7 +69,7 @@ def serve(channel_fd: int) -> None:
     session = WorkerSession()
     for verb, arguments in channel.requests():
         channel.send(_answer_to(partial(session.verbs[verb], **arguments)))
-    # Nothing is left to save, and tearing torch down takes longer than starting the next worker.
+    # There is nothing to save, and shutting torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -89,7 +89,7 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
 
 
 def _finite(answer: Any) -> Mapping[str, object]:
-    """JSON has no infinity: a number that is not finite is told as none."""
+    """Return the answer as a mapping, with None for numbers that are not finite, which JSON does not have."""
     members = answer if isinstance(answer, dict) else asdict(answer)
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
@@ -100,7 +100,10 @@ def _reason(error: Exception) -> str:
 
 
 def _workload(name: str, files: Sequence[str]) -> Workload:
-    """The catalogue is this environment's own; that of another one may have more."""
+    """Return a workload of this environment's catalogue, which may have fewer than another environment's.
+
+    Raises :class:`UnsupportedError` if it is missing.
+    """
     known = catalogue([Path(file) for file in files])
     if name not in known.workloads:
         msg = f"there is no workload {name} in this environment"
@@ -109,7 +112,7 @@ def _workload(name: str, files: Sequence[str]) -> Workload:
 
 
 class WorkerSession:
-    """What one worker process has built so far."""
+    """The state of one worker process: the step that it has built, and a handler for each request."""
 
     _device: Device
     _step: BuiltStep
@@ -149,11 +152,11 @@ class WorkerSession:
         }
 
     def ready(self) -> protocol.Done:
-        """Nothing; but whoever hears it knows that torch is imported."""
+        """Return an empty answer, which tells the parent that torch has been imported."""
         return protocol.Done()
 
     def describe(self, device: str, files: list[str]) -> protocol.Description:
-        """The environment's facts and the catalogue of workloads."""
+        """Describe the environment and list the catalogue of workloads."""
         known = catalogue([Path(file) for file in files])
         packages = [package for workload in known.workloads.values() for package in workload.requires]
         workloads = [
@@ -164,13 +167,13 @@ class WorkerSession:
         return protocol.Description(environment, dict(known.suites), dict(known.unavailable), workloads)
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
-        """Equal blocks of work, without any workload."""
+        """Time equal blocks of work on the device, without any workload."""
         return time_equal_blocks(device_of(device, hip=torch.version.hip is not None))
 
     def build(
         self, workload: str, files: list[str], device: str, threads: int, **request: Any
     ) -> protocol.Built:
-        """Build the step; the answer has its parameters, and which of torch's switches the workload has moved."""
+        """Build the step; the answer includes its number of parameters and the switches that the workload changed."""
         torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = StepRequest(**request)
@@ -186,7 +189,7 @@ class WorkerSession:
         return answer
 
     def dtype_check(self) -> protocol.Done:
-        """Fails where a function does not compute as its case is called; looked at uncompiled."""
+        """Run the uncompiled step; fails if a function does not run on the case's device and in its dtype."""
         check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
         return protocol.Done()
 
@@ -215,11 +218,11 @@ class WorkerSession:
         return phase_seconds(self._device, self._step, budget)
 
     def flops(self) -> protocol.CountedFlops:
-        """Counted on the eager model: a compiled graph's kernels carry no operator to count."""
+        """Count FLOPs on the eager model, because kernels of a compiled graph are not operators to count."""
         return protocol.CountedFlops(count_flops(self._eager_step()))
 
     def _eager_step(self) -> Callable[[], object]:
-        """One uncompiled step that leaves the model as it was; of a workload's own that of a model built anew."""
+        """Return an uncompiled step that does not change the model. A custom step gets a newly built model."""
         step = self._step
         if step.task.step:
             return self._eager_twin(self._request.dtype).run
@@ -232,30 +235,30 @@ class WorkerSession:
         return step.compilation_counts()
 
     def profile(self, trace: str) -> protocol.ProfiledSteps:
-        """What the steps consist of, and, where they are compiled, why graphs were broken."""
+        """Profile operators and kernels of the steps and, if they are compiled, the reasons for graph breaks."""
         found = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
         return protocol.ProfiledSteps(found, breaks)
 
     def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
-        """By name those of the installed libraries that no workload is made of, each as the call that makes one."""
+        """Return the call that builds each architecture of the installed libraries without a workload, by name."""
         known = catalogue([Path(file) for file in files]).workloads
         return {found.name: found.call for found in find_architectures(known, filters)}
 
     def inventory(self) -> protocol.Inventory:
-        """All that a step may use of this torch."""
+        """Return all that a step can use of this torch."""
         return api_use.inventory()
 
     def api_use(self) -> protocol.ApiUse:
-        """What a step uses of it."""
+        """Return what a step uses of this torch."""
         return api_use.used_by(self._step.run)
 
     def files_that_call(self) -> protocol.Callers:
-        """Which functions the installed libraries use."""
+        """Count the files of installed packages that call each function."""
         return api_use.files_that_call()
 
     def begin_file_trace(self, log: str) -> protocol.Done:
-        """From now on write down which files are read; no other request may come before."""
+        """Start to log which files are read. Must be the first request."""
         self._file_trace = FileTrace(log)
         self._file_trace.begin()
         return protocol.Done()
@@ -265,13 +268,13 @@ class WorkerSession:
         return protocol.Done()
 
     def begin_operator_trace(self) -> protocol.Done:
-        """From now on notice what runs kernels without operators; nothing may be built before."""
+        """Start to watch for kernels that run without operators. Must precede ``build``."""
         self._operator_trace = OperatorTrace()
         self._operator_trace.begin()
         return protocol.Done()
 
     def operators(self) -> protocol.OperatorsRun:
-        """What the steps run."""
+        """Return the operators that the steps run."""
         return self._operator_trace.operators(self._step.run)
 
     def unbuilt_devices(self) -> protocol.UnbuiltDevices:

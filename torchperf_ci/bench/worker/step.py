@@ -1,4 +1,4 @@
-"""One step of a workload, for a mode, dtype, device and backend, and what its compilation took."""
+"""Build one step of a workload for a mode, dtype, device and backend, and count what its compilation took."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 SEED = 0
 CAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
-"""The last is what others are compared with; nothing is measured in it."""
+"""Dtypes that models are cast to. fp64 is only the reference for correctness and is never measured."""
 REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
-"""Backends that capture the step's kernels as a graph, where the device can."""
+"""Backends that capture the step's kernels as a graph, if the device supports it."""
 LAZY = (GeneratorType, CoroutineType, AsyncGeneratorType, map, filter)
-"""What does nothing before somebody iterates over it or awaits it."""
+"""Types that do no work until someone iterates over them or awaits them."""
 
 Model = Callable[..., Any]
 Precision = Callable[[], AbstractContextManager[Any]]
@@ -48,11 +48,11 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class BuiltStep:
-    """A built step. ``model`` is the eager model and ``forward`` what the backend made of it.
+    """A built step. ``model`` is the eager model and ``forward`` the same model as compiled by the backend.
 
-    ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` are the
-    switches that the workload's build has moved, and that were put back (:func:`pinned`). A step of the workload's own
-    has its model compiled in place, so that ``forward`` is ``model``.
+    ``phases`` runs one step and calls its argument with the name of each phase that has just ended. ``moved`` lists
+    switches that the workload's build changed and that were restored (:func:`pinned`). The model of a custom step is
+    compiled in place, so its ``forward`` is ``model``.
     """
 
     model: Model
@@ -65,16 +65,16 @@ class BuiltStep:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model learns; 0 for a plain function."""
+        """Number of parameters of the model; 0 for a plain function."""
         return (
             sum(p.numel() for p in self.model.parameters()) if isinstance(self.model, torch.nn.Module) else 0
         )
 
 
 def build_step(workload: Workload, request: StepRequest, device: Device) -> BuiltStep:
-    """Build on the CPU with a fixed seed, then move, cast and compile.
+    """Build the workload on the CPU with a fixed seed, then move, cast and compile it.
 
-    Raises :class:`UnsupportedError` for a combination that does not exist, or where a package is missing.
+    Raises :class:`UnsupportedError` if the combination does not exist or a package is missing.
     """
     if workload.unavailable:
         raise UnsupportedError(workload.unavailable)
@@ -164,7 +164,10 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
 
 
 def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> BuiltStep:
-    """A step that calls its modules and optimizers itself. Where it needs autocast, only its author knows."""
+    """Build a custom step, which calls its modules and optimizers itself.
+
+    amp is refused, because only the author of the step knows which parts need autocast.
+    """
     if request.dtype == "amp":
         msg = "a step of its own is not measured as amp: where autocast begins and ends is its own affair"
         raise UnsupportedError(msg)
@@ -179,7 +182,7 @@ def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> 
 
 
 def _compile_in_place(model: Model, backend: str) -> None:
-    """As ``nn.Module.compile`` does, which leaves torch's own modules, such as a ``Sequential``, as they are."""
+    """Compile like ``nn.Module.compile``, but also torch's own modules, such as ``Sequential``, which that skips."""
     if not isinstance(model, torch.nn.Module):
         msg = "a step of its own is compiled by its modules: give Task a torch.nn.Module, or a ModuleDict of several"
         raise UnsupportedError(msg)
@@ -191,7 +194,10 @@ def _compile_in_place(model: Model, backend: str) -> None:
 
 
 def _call_of(module: torch.nn.Module) -> Callable[..., Any]:
-    """A call of the module that a compiler looks into, with a code of its own: by it a compiler knows a frame again."""
+    """Return a function that calls the module and that the compiler traces into.
+
+    Each has its own code object, because the compiler identifies a frame by its code.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return module._call_impl(*args, **kwargs)  # noqa: SLF001
@@ -200,13 +206,13 @@ def _call_of(module: torch.nn.Module) -> Callable[..., Any]:
 
 
 def _unmarked(_phase: str) -> None:
-    """Phases are timed apart from the latency, because the synchronisation between them costs time."""
+    """Ignore the end of a phase. Phases are timed separately, because synchronizing between them takes time."""
 
 
 def time_first_step(device: Device, step: Callable[[], object]) -> tuple[FirstStep, object]:
-    """Time the step that pays for compilation, lazy initialisation and cold caches; also gives what it returned.
+    """Time the first step, with compilation, lazy initialization and cold caches; also return the step's result.
 
-    Raises TypeError where that is work still to be done: what would be measured is only how long making it takes.
+    Raises TypeError if the result is a generator, coroutine or the like, whose work would not be measured.
     """
     wall, cpu = time.perf_counter(), _cpu_seconds()
     returned = step()
@@ -236,7 +242,7 @@ def compilation_counts() -> Compilation:
 
 
 def _recompile_reason(metrics: Any) -> str:
-    """Why a frame was compiled again; empty for the first time. torch 2.6 counts, and tells no reason."""
+    """Return why a frame was recompiled; empty if it was not. torch 2.6 counts recompilations without a reason."""
     if hasattr(metrics, "recompile_reason"):
         return str(metrics.recompile_reason or "")
     return "not told by this torch" if metrics.cache_size else ""

@@ -1,4 +1,4 @@
-"""How long a step takes: warm-up, samples and their stopping rule, phases; and how steady the device is."""
+"""Time a step: warm-up, samples and their stopping rule, and phases; and measure how steady the device is."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MIN_SAMPLES = 10
 MAX_SAMPLES = 5_000
-"""More than this is never needed for 1% and would bloat the record."""
+"""More samples are never needed for a precision of 1% and would bloat the record."""
 CHUNK_SECONDS = 0.1
-"""Between two looks at the stopping rule; also what is queued on a device before one synchronisation."""
+"""Time between two checks of the stopping rule; also the work queued on a device before a synchronization."""
 WINDOW = 5
 STABLE_WITHIN = 0.01
 Z95 = 1.959963984540054
@@ -38,7 +38,7 @@ def median_half_width(values: Sequence[float]) -> float:
     """Relative half-width of the distribution-free 95% confidence interval of the median.
 
     The interval runs between the order statistics ``n/2 ± z·√n/2`` (binomial, normal approximation; David & Nagaraja,
-    *Order Statistics*, §7.1). Infinite below six values, where no two order statistics enclose the median with 95%.
+    *Order Statistics*, §7.1). Infinite below six values, too few for any two of them to enclose the median with 95%.
     """
     n = len(values)
     if n < 6:
@@ -51,7 +51,7 @@ def median_half_width(values: Sequence[float]) -> float:
 
 
 def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
-    """Step until the median of a window of samples is no more than 1% faster than the one before, or time is up."""
+    """Step until a window of samples has a median at most 1% below that of the window before, or time is up."""
     start = time.perf_counter()
     first = min(device.time_steps(step, 1)[0] for _ in range(3))
     inner = _steps_per_sample(device, first)
@@ -70,8 +70,8 @@ def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
 def sample(device: Device, step: StepFunction, inner: int, target: float, budget: float) -> Samples:
     """Sample until the median is known to ``target`` (relative half-width) or ``budget`` seconds have passed.
 
-    The rule is looked at only when the number of samples has grown by half, so that looking often does not buy a lucky
-    early stop; and not before the device has been sampled for its ``timing.total``.
+    The rule is checked only when the number of samples has grown by half, because frequent checks would make a lucky
+    early stop likely, and not before the device has been sampled for its ``timing.total`` seconds.
     """
     values: list[float] = []
     steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
@@ -97,7 +97,7 @@ def sample(device: Device, step: StepFunction, inner: int, target: float, budget
 
 
 def block(device: Device, step: StepFunction, steps: int) -> float:
-    """Mean seconds a step over one synchronised block, the unit that alternating pairs compare."""
+    """Return the mean seconds per step over one synchronized block, the unit that alternating pairs compare."""
     with _collector_off():
         device.synchronize()
         start = time.perf_counter()
@@ -108,9 +108,9 @@ def block(device: Device, step: StepFunction, steps: int) -> float:
 
 
 def _settle(device: Device, step: StepFunction, inner: int, budget: float) -> Settling:
-    """Step until the medians of two halves of the device's ``timing.load`` are within 1%, or ``budget`` is spent.
+    """Step until medians of consecutive halves of ``timing.load`` seconds are within 1%, or ``budget`` is spent.
 
-    Nothing may come between this and the samples: a pause lets a device cool down, and begin anew.
+    Samples must follow immediately: in a pause the device cools down and would have to settle again.
     """
     load = device.timing.load
     start, before = time.perf_counter(), math.inf
@@ -162,10 +162,10 @@ def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Collect now and nothing meanwhile.
+    """Collect garbage now, then disable the collector for the duration of the block.
 
-    What is still there is frozen: torch's and the compiler's hundred thousands of objects would take longer to look
-    through, before each block of a pair, than the block itself.
+    The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before
+    each block of a pair would take longer than the block itself.
     """
     gc.collect()
     gc.freeze()
@@ -180,7 +180,10 @@ PHASE_REPEATS = 10
 
 
 def phase_seconds(device: Device, step: BuiltStep, budget: float) -> Mapping[str, float]:
-    """Median seconds by phase, synchronised between phases, so their sum exceeds the latency of an async device."""
+    """Return median seconds by phase.
+
+    The device is synchronized between phases, so on an asynchronous device their sum exceeds the latency.
+    """
     times: dict[str, list[float]] = defaultdict(list)
     deadline = time.perf_counter() + budget
     for _ in range(PHASE_REPEATS):
@@ -208,7 +211,7 @@ LAUNCHES = 100
 
 
 def time_equal_blocks(device: Device) -> dict[str, list[float]]:
-    """Seconds of each block, by kind of work: products of matrices, and kernels that are shorter than their launch."""
+    """Return the seconds of each block by kind of work: matrix products, and kernels shorter than their launch."""
     left = torch.full((SIDE, SIDE), 1 / SIDE, device=device.torch_type, dtype=torch.bfloat16)
     small = torch.zeros(1, device=device.torch_type)
 

@@ -1,4 +1,4 @@
-"""The torch under test: its facts, the switches that are pinned, and what it says where it lacks something."""
+"""The torch under test: describe it, pin its global switches, and recognize errors for what it does not support."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "_status_alloc_failed")
-"""The last is what cuBLAS and cuDNN say."""
+"""Parts of out-of-memory messages; the last is from cuBLAS and cuDNN."""
 
 _NO_KERNEL = re.compile(r"""\"\w+\" not implemented for \\?'\w+""")
-"""What torch's kernels say of a dtype that they are not compiled for; a compiler quotes it."""
+"""Message of torch's kernels for a dtype that they are not compiled for. Compilers quote it in their own messages."""
 _NO_COMPILER = re.compile(
     r"\bInvalidCxxCompiler\b|\bNo working C\+\+ compiler\b|Cannot find a working triton|Failed to find C compiler"
 )
-"""The last is Triton's own, which inductor quotes, or which comes by itself at the first launch."""
+"""Messages for a missing compiler. Triton raises the last one, which inductor may quote, at the first launch."""
 
 
 class UnsupportedError(Exception):
@@ -38,7 +38,7 @@ class UnsupportedError(Exception):
 
 
 def status_of(error: BaseException) -> str:
-    """``oom``, ``unsupported`` or ``failed``, from what torch raises for each."""
+    """Classify an error that torch raised as ``oom``, ``unsupported`` or ``failed``."""
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
         mark in text for mark in OUT_OF_MEMORY
@@ -48,12 +48,12 @@ def status_of(error: BaseException) -> str:
 
 
 def _is_lacking(error: BaseException) -> bool:
-    """Whether torch says that it has no such kernel, or no compiler for one.
+    """Whether torch reports a missing kernel or a missing compiler.
 
-    A run does not fail for that, so a workload's own errors must not pass for it, whatever they are called.
+    Such an error does not fail a run, so a workload's own errors must not be mistaken for it, whatever their type.
     """
     text = f"{type(error).__name__}: {error}"
-    # Its compiler's, which may quote a kernel's, or the compiler's below that.
+    # An error of torch's compiler may quote one of a kernel or of the compiler beneath it.
     if type(error).__module__.startswith("torch.") or _is_raised_in(error, "triton"):
         return bool(_NO_KERNEL.search(text) or _NO_COMPILER.search(text))
     if _is_raised_in_python(error):
@@ -72,7 +72,7 @@ def _is_raised_in(error: BaseException, package: str) -> bool:
 
 
 def _is_raised_in_python(error: BaseException) -> bool:
-    """Whether it comes from a ``raise``, and not out of a call: torch's kernels and its dispatcher are no Python."""
+    """Whether the error comes from a ``raise`` statement. Torch's kernels and dispatcher raise from C++ calls."""
     place = error.__traceback__
     if place is None:
         return True
@@ -87,13 +87,13 @@ DEPENDENCIES = (
     *("nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas-cu12", "nvidia-cublas"),
     *("numpy", "torchvision", "torchaudio"),
 )
-"""What may move with a PyTorch, beside the packages that workloads require."""
+"""Distributions whose version may change with PyTorch, in addition to the packages that workloads require."""
 VARIABLES = re.compile(
     "OMP_(WAIT_POLICY|PROC_BIND|PLACES|DYNAMIC|SCHEDULE)|KMP_.+|GOMP_.+|MKL_(?!NUM_THREADS).+|LD_PRELOAD|MALLOC_.+"
     "|ATEN_CPU_CAPABILITY|ONEDNN_.+|DNNL_.+|LRU_CACHE_CAPACITY|THP_MEM_ALLOC_ENABLE"
     "|TORCHINDUCTOR_(?!COMPILE_THREADS).+|TORCH_COMPILE_.+|TORCHDYNAMO_.+"
 )
-"""What steers kernels, threads and allocators on any device, less what every worker is given."""
+"""Variables that affect kernels, threads and allocators on any device, except those set for every worker."""
 ACCELERATOR_VARIABLES = re.compile(
     "NVIDIA_TF32_OVERRIDE|CUDA_(LAUNCH_BLOCKING|MODULE_LOADING|DEVICE_MAX_CONNECTIONS)|CUBLAS(LT)?_.+|CUDNN_.+"
     "|TORCH_(ALLOW_TF32_CUBLAS_OVERRIDE|CUDNN_.+|BLAS_.+)|PYTORCH_(TUNABLEOP_.+|.*ALLOC_CONF|NO_.+_MEMORY_CACHING)"
@@ -102,14 +102,14 @@ ACCELERATOR_VARIABLES = re.compile(
     "|SYCL_.+|UR_L0_.+|IGC_.+|ZE_FLAT_DEVICE_HIERARCHY"
 )
 NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
-"""Where files lie, and what is printed."""
+"""Variables that only set file locations or logging, which does not affect speed."""
 MIB = 2**20
 
 
 def torch_environment(device: str, packages: Iterable[str] = ()) -> TorchEnvironment:
-    """Resolve ``auto`` and describe this interpreter, with the versions of ``packages`` where it has them.
+    """Resolve the device ``auto`` and describe this interpreter, with the versions of installed ``packages``.
 
-    Raises :class:`UnsupportedError` for an absent device.
+    Raises :class:`UnsupportedError` if torch does not see the device.
     """
     resolved = _resolve(device)
     return TorchEnvironment(
@@ -141,7 +141,7 @@ def _is_available(kind: str) -> bool:
 
 
 def _seen(device: str) -> TorchGpu:
-    """The first GPU of torch's; what this version of torch does not tell is empty."""
+    """Describe torch's first GPU. Properties that this version of torch does not report are empty."""
     backend: Any = getattr(torch, device)
     if not hasattr(backend, "get_device_properties"):
         return TorchGpu()
@@ -169,13 +169,13 @@ def _comparable(device: str) -> dict[str, str]:
 
 
 def steers(name: str, device: str) -> bool:
-    """Whether an environment variable makes steps on the device faster or slower, and results other."""
+    """Whether an environment variable can change the speed or the results of steps on the device."""
     known = VARIABLES.fullmatch(name) or (device != "cpu" and ACCELERATOR_VARIABLES.fullmatch(name))
     return bool(known) and not NOT_STEERING.fullmatch(name)
 
 
 def _value_of(name: str, value: str) -> str:
-    """A library counts by what it is, not by where it lies."""
+    """Return a variable's value; for ``LD_PRELOAD`` the names of the libraries without their paths."""
     if name != "LD_PRELOAD":
         return value
     return " ".join(part.rpartition("/")[2] for part in re.split("[ :]+", value) if part)
@@ -194,7 +194,7 @@ def _observed() -> dict[str, str]:
 
 
 def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of those that pip knows here."""
+    """Return the versions of those packages that are installed here."""
     found = {}
     for name in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -204,9 +204,9 @@ def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 @contextmanager
 def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
-    """Pin the switches for what the block builds, and after it again, which may have moved them.
+    """Pin torch's global switches before the block, and restore those that the block has changed.
 
-    Yields what it has moved, which is there after the block: ``{"cudnn.benchmark": "False → True"}``.
+    Yields a mapping that lists the changes after the block: ``{"cudnn.benchmark": "False → True"}``.
     """
     set_precision(dtype, device)
     moved: dict[str, str] = {}
@@ -221,10 +221,10 @@ def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
 
 
 def set_precision(dtype: str, device: Device) -> None:
-    """fp32 is exact fp32; ``tf32`` is the only dtype that opens tf32. Raises :class:`UnsupportedError` without it.
+    """Allow TF32 for the dtype ``tf32`` only; otherwise fp32 is exact. Raises :class:`UnsupportedError` without TF32.
 
-    torch has two interfaces for this, and each refuses to answer where only the other one was used, in torch's own
-    compiler, too. Set in this order, both answer (tried with 2.9, 2.13 and 2.14).
+    torch has two interfaces for this, and reading one raises an error if only the other was set, even in torch's own
+    compiler. If they are set in this order, both can be read (tested with 2.9, 2.13 and 2.14).
     """
     tf32 = dtype == "tf32"
     if tf32 and not (device.torch_type == "cuda" and _has_tf32()):
@@ -240,18 +240,18 @@ def set_precision(dtype: str, device: Device) -> None:
 
 
 def _has_tf32() -> bool:
-    """Which AMD GPUs have it only torch knows, from 2.7 on."""
+    """Whether the GPU has TF32. Only torch knows which AMD GPUs do, from version 2.7 on; before that assume none."""
     known = getattr(torch.cuda, "is_tf32_supported", None)
     return bool(known()) if known else torch.version.hip is None
 
 
 def _fp32_backends() -> Mapping[str, Any]:
-    cudnn: Any = torch.backends.cudnn  # its conv and rnn are attributes that torch's annotations leave out
+    cudnn: Any = torch.backends.cudnn  # torch's annotations lack its attributes conv and rnn
     return {"cuda.matmul": torch.backends.cuda.matmul, "cudnn.conv": cudnn.conv, "cudnn.rnn": cudnn.rnn}
 
 
 def _switches() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """By name, how to read and to write those that have one interface; what is left of torch's default stays so."""
+    """Return a reader and a writer for each switch with a single interface. They are restored, but not pinned."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     attributes: dict[str, tuple[Any, str]] = {
         "cudnn.benchmark": (cudnn, "benchmark"),
@@ -274,7 +274,7 @@ def _of_attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[A
 
 
 def _state() -> dict[str, str]:
-    """Every switch as a word, those for fp32 by both interfaces."""
+    """Return the value of every switch as text, the fp32 switches as read by both interfaces."""
     readings: dict[str, Callable[[], Any]] = {
         **{name: read for name, (read, _) in _switches().items()},
         "float32_matmul_precision": torch.get_float32_matmul_precision,

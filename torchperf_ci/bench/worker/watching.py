@@ -1,4 +1,4 @@
-"""Operators are looked at while they run, and torch's compiler is not imported for that."""
+"""Observe operators with a ``TorchDispatchMode`` without importing torch's compiler."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ COMPILER = "torch._dynamo"
 
 @contextmanager
 def without_compiler(mode: type[TorchDispatchMode]) -> Iterator[None]:
-    """Let ``mode`` watch without the wrapper that keeps a compiler from compiling ``mode`` itself.
+    """Remove the wrapper that keeps the compiler from compiling ``mode`` itself, for the duration of the block.
 
-    The first operator that the wrapper sees imports the compiler, to be told not to: half of what a worker takes to
-    start. A worker that has the compiler keeps the wrapper; older torches have none.
+    On its first operator the wrapper imports the compiler in order to disable it, which takes half of a worker's
+    start-up time. If the compiler is already imported the wrapper stays; older versions of torch have no wrapper.
     """
     wrapped = mode.__torch_dispatch__
     if COMPILER not in sys.modules:
