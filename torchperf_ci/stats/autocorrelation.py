@@ -1,8 +1,9 @@
-"""How much runs, and pairs of runs, are like the ones before: a machine that is slow tonight often is so tomorrow.
+"""Autocorrelation of runs, and of pairs of runs: a machine that is slow tonight is often slow tomorrow, too.
 
-The errors of successive pairs of one series are taken for the sum of white noise and of a first-order autoregressive
-one. Its share and its memory are weighed on a grid by the restricted likelihood (Patterson & Thompson, *Biometrika* 58,
-1971), which knows that the means of the pairs were estimated from the same few; series of one session share them.
+The errors of successive pairs of one series are modeled as the sum of white noise and a first-order autoregressive
+process. The share and the autocorrelation of the latter, which all series of a session have in common, are weighed on a
+grid by the restricted likelihood (Patterson & Thompson, *Biometrika* 58, 1971), which accounts for the means being
+estimated from the same few pairs.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ if TYPE_CHECKING:
 
 MOST_AUTOCORRELATION = 0.9
 CLIP = 3.0
-"""Scores count up to here, so that a spike neither makes nor hides a memory."""
+"""Deviations are clipped at this many σ, so that a spike neither feigns nor hides autocorrelation."""
 SHARED = 2 / 3
-"""Share of the variance between runs that those of one session are taken to have in common. Processes of one run have
-half of it; where the past has one run a night, nothing tells how much it is."""
+"""Share of the variance between runs that is assumed to be common to the runs of one session. Processes of one run
+share half of it; a past of one run per night cannot tell how much runs of one session share."""
 BIAS = 1.5
-"""The correlation of n values around their own median comes out too low by about this, over n."""
+"""The lag-one correlation of n values around their own median is biased downwards by about this over n."""
 
 
 def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int) -> tuple[Floats, Floats]:
-    """The correlation of each series' successive deviations from its level, and the largest that it may well be.
+    """Estimate the lag-one correlation of each series, and a cautious upper value of it.
 
     Both have the shape (series,) and lie between 0 and 0.9.
 
-    ``deviations``, shape (series, runs), are in σ, NaN where there are none, without gaps; ``history``, shape
-    (series,), is their number. One series with few runs says little, so its own correlation is drawn towards the mean
-    of all that have ``fewest`` runs, the more the less they differ from each other: empirical Bayes by the method of
-    moments (Efron & Morris, *Journal of the American Statistical Association* 70, 1975). The largest is that, or its
-    own where this is larger. Of a series with fewer runs nothing is known but that mean.
+    ``deviations``, shape (series, runs), are deviations from the level in σ, NaN where there are none, without gaps;
+    ``history``, shape (series,), is their number. A series with few runs says little, so its own correlation is shrunk
+    towards the mean of all series with at least ``fewest`` runs, the more so the less these differ from each other:
+    empirical Bayes by the method of moments (Efron & Morris, *Journal of the American Statistical Association* 70,
+    1975). The upper value is the larger of the shrunk and the own correlation. Series with fewer runs get that mean.
     """
     enough = history >= fewest
     if not enough.any():
@@ -62,11 +63,12 @@ def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int
 
 
 def autocorrelation_beside_step(deviations: Floats, after_step: NDArray[np.bool_]) -> Floats:
-    """The correlation of each series' successive deviations, shape (series,), that a step does not explain.
+    """Estimate the lag-one correlation of each series, shape (series,), that a given step does not explain.
 
-    ``deviations``, shape (series, runs), are NaN where there are none; ``after_step`` says which lie after the step
-    that is asked about. The correlation around the two levels also sees other steps; so it counts no further than the
-    differences know of, which a step touches only once: those of most of the series, or its own less a standard error.
+    ``deviations``, shape (series, runs), are NaN where there are none; ``after_step`` marks those after the step. The
+    correlation around the two levels is inflated by further steps. So it is limited by an estimate from successive
+    differences, each of which a step affects only once: the median over the series, or the series' own less one
+    standard error, whichever is larger.
     Successive differences of a first-order autoregressive series have the correlation ``-(1 - r)/2``; it is estimated
     from n of them with a variance of 1/2n where r is 0 (Bartlett, *Journal of the Royal Statistical Society
     Supplement* 8, 1946).
@@ -85,17 +87,17 @@ def autocorrelation_beside_step(deviations: Floats, after_step: NDArray[np.bool_
 
 
 def _lag_one(deviations: Floats) -> Floats:
-    """The correlation of each row's successive values around 0, NaN left out."""
+    """Return the lag-one correlation of each row around 0, ignoring NaN."""
     clipped = np.where(np.isnan(deviations), 0.0, np.clip(deviations, -CLIP, CLIP))
     squares = np.maximum((clipped**2).sum(axis=1), 1e-9)
     return np.asarray((clipped[:, 1:] * clipped[:, :-1]).sum(axis=1) / squares, dtype=np.float64)
 
 
 def variance_of_mean(memory: Floats, sessions: NDArray[np.int64]) -> Floats:
-    """Variance of the mean of successive runs over that of one, shape as ``memory``.
+    """Return the variance of the mean of successive runs relative to that of one run, shape as ``memory``.
 
-    The mean of the correlations of all pairs of runs: ``memoryʲ`` of runs that are j apart (a first-order
-    autoregressive series), and at least :data:`SHARED` of runs that have the same number in ``sessions``, shape
+    It is the mean correlation over all pairs of runs: ``memoryʲ`` for runs that are j apart (a first-order
+    autoregressive series), and at least :data:`SHARED` for runs with the same number in ``sessions``, shape
     (series, runs).
     """
     lags = np.abs(np.subtract.outer(*2 * [np.arange(sessions.shape[1])]))
@@ -105,13 +107,14 @@ def variance_of_mean(memory: Floats, sessions: NDArray[np.int64]) -> Floats:
 
 
 SHARES = (0.35, 0.7, 1.0)
-"""Of the errors' variance: what the autoregressive part may have, where there is one."""
+"""Candidate shares of the autoregressive part in the errors' variance."""
 AUTOCORRELATIONS = (0.3, 0.6, 0.8, 0.92, 0.97)
-"""What may be left of that part from a pair to the next."""
+"""Candidate autocorrelations of that part from one pair to the next."""
 INDEPENDENT = 0.8
-"""How probable it is beforehand that pairs do not remember; the rest is shared evenly."""
+"""Prior probability that pairs are independent; the rest is spread evenly over the grid."""
 PAIR_CLIP = 3.0
-"""Robust standard deviations that a value counts up to, so that a spoiled pair neither makes nor hides a memory."""
+"""Values are clipped at this many robust standard deviations, so that an outlier neither feigns nor hides
+autocorrelation."""
 FEWEST_TO_CLIP = 4
 
 _GRID = ((0.0, 0.0), *product(SHARES, AUTOCORRELATIONS))
@@ -120,11 +123,11 @@ _PRIOR = np.log([INDEPENDENT, *[(1 - INDEPENDENT) / (len(_GRID) - 1)] * (len(_GR
 
 @dataclass(frozen=True)
 class PairSeries:
-    """The pairs of one series in the order taken: ``values`` (n,) are log-ratios, ``times`` (n,) rise.
+    """The pairs of one series in the order they were taken: ``values`` (n,) are log-ratios, ``times`` (n,) ascend.
 
-    ``groups`` (n,) says which of them have the same mean, by a number from 0 on; -1 is base against itself, whose mean
-    is known to be 0. Times are counted in pairs. ``signs`` (n,) is -1 where head began, which base does
-    otherwise: what is remembered favours the first or the second, and not a build.
+    ``groups`` (n,) numbers the groups with a common mean from 0; -1 is base against itself, whose mean is known to be
+    0. Times are counted in pairs. ``signs`` (n,) is -1 where head began and 1 where base did: autocorrelation favors
+    whichever process comes first or second, not a build.
     """
 
     values: Floats
@@ -134,7 +137,7 @@ class PairSeries:
 
     @cached_property
     def likelihoods(self) -> Floats:
-        """The logarithm of the restricted likelihood at each point of the grid, with the noise integrated out."""
+        """The restricted log-likelihood at each point of the grid, with the noise integrated out."""
         values = self.signs * _clipped(self)
         design = (self.signs * _design(self.groups).T).T
         free = values.size - design.shape[1]
@@ -144,9 +147,9 @@ class PairSeries:
 
 
 def pair_autocorrelation(rows: Sequence[PairSeries]) -> Floats:
-    """What the pairs of all series of a session tell of their memory: the probability of each point of the grid.
+    """Return the posterior probability of each point of the grid, given the pairs of all series of a session.
 
-    The first is that of none at all; without any series it is what is believed beforehand.
+    The first point is no autocorrelation. Without any series this is the prior.
     """
     logs = _PRIOR + sum((row.likelihoods for row in rows), np.zeros(len(_GRID)))
     chances = np.exp(logs - logs.max())
@@ -154,11 +157,11 @@ def pair_autocorrelation(rows: Sequence[PairSeries]) -> Floats:
 
 
 def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Floats) -> float:
-    """The log-likelihood ratio of a change by ``delta`` or more in the pairs of group 0, against none.
+    """Return the log-likelihood ratio of a change by ``delta`` or more in the pairs of group 0 against no change.
 
-    ``memory`` is what :func:`pair_autocorrelation` finds in the other series of the session. Under either hypothesis
-    that memory is weighed which it needs: pairs that all lie on one side without a change must remember, which pairs of
-    base against itself among them refute. Noise is normal with the prior of
+    ``memory`` is the result of :func:`pair_autocorrelation` for the other series of the session. Each hypothesis is
+    weighed with the autocorrelation it needs: without a change, pairs that all lie on one side must be autocorrelated,
+    which interspersed pairs of base against itself can refute. Noise is normal with the prior of
     :mod:`torchperf_ci.stats.sequential_test`, integrated out.
     """
     head = row.groups == 0
@@ -170,7 +173,7 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Float
 
 
 def _of_means(values: Floats, head: Floats, means: Floats, times: Floats) -> Floats:
-    """The logarithm of the likelihood of each mean, shape (grid, means), but for a constant."""
+    """Return the log-likelihood of each mean up to a constant, shape (grid, means)."""
     whitened, log_determinants = _whitened(np.column_stack([values, head]), times)
     white, seen = np.moveaxis(whitened, -1, 0)
     crossed, seen_squares = (np.einsum("gn,gn->g", one, seen)[:, None] for one in (white, seen))
@@ -181,14 +184,14 @@ def _of_means(values: Floats, head: Floats, means: Floats, times: Floats) -> Flo
 
 
 def _mixed(logs: Floats) -> float:
-    """From likelihoods by memory and mean to the ratio of the mixture of changes and of none."""
+    """Return the log-likelihood ratio of the mixture of changes against no change, summed over the grid."""
     likelihoods = np.exp(logs - logs.max()).sum(axis=0)
     none = max(float(likelihoods[0]), np.finfo(np.float64).tiny)
     return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
 
 
 def _likelihoods(values: Floats, design: Floats, free: int, times: Floats) -> Floats:
-    """The logarithm of the restricted likelihood at each point of the grid, shape (grid,), but for a constant."""
+    """Return the restricted log-likelihood at each point of the grid up to a constant, shape (grid,)."""
     white, log_determinants = _whitened(np.column_stack([values, design]), times)
     bases, triangles = np.linalg.qr(white[:, :, 1:])
     rest = white[:, :, :1]
@@ -198,17 +201,18 @@ def _likelihoods(values: Floats, design: Floats, free: int, times: Floats) -> Fl
 
 
 def _log_determinants(triangles: NDArray[np.floating]) -> Floats:
-    """Of each triangular matrix, shape (grid, n, n); without its sign."""
+    """Return the logarithm of the absolute determinant of each triangular matrix, shape (grid, n, n)."""
     diagonals = np.diagonal(triangles, axis1=1, axis2=2)
     return np.asarray(np.log(np.abs(diagonals)).sum(axis=1))
 
 
 def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
-    """``columns``, (n, columns), of errors at ``times``, made independent at each point of the grid, which is to divide
-    by the Cholesky factor of their correlations; and the logarithm of its determinant: (grid, n, columns) and (grid,).
+    """Whiten ``columns``, shape (n, columns), of errors at ``times``, for each point of the grid.
 
-    Kalman's filter does it in n steps (*Journal of Basic Engineering* 82, 1960): what an error is expected to be after
-    the ones before it, and how sure that is, needs no more than the same of the last one.
+    That is multiplication by the inverse Cholesky factor of their correlation matrix. Returns the whitened columns,
+    (grid, n, columns), and the logarithm of the factor's determinant, (grid,). The Kalman filter does it in n steps
+    (*Journal of Basic Engineering* 82, 1960), because the prediction of an error and its variance depend on those of
+    the previous error only.
     """
     shares, memories = (np.array(one) for one in zip(*_GRID, strict=True))
     white, variances = np.empty((shares.size, *columns.shape)), np.empty((len(columns), shares.size))
@@ -234,7 +238,7 @@ def _design(groups: NDArray[np.intp]) -> Floats:
 
 
 def _clipped(row: PairSeries) -> Floats:
-    """Values about their group's median, those far away drawn near by what the whole series spreads by."""
+    """Return the values around their group's median, clipped by the robust spread of the whole series."""
     middles = {
         group: 0.0 if group < 0 else float(np.median(row.values[row.groups == group]))
         for group in np.unique(row.groups).tolist()

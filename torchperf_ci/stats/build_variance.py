@@ -1,13 +1,13 @@
-"""How far readings, and builds of the same code, lie apart by chance: code layout, alignment, the order of links.
+"""How much builds of the same code differ by chance, because of code layout, alignment and link order.
 
-Where code lies in memory, how it is aligned and in which order it was linked moves a benchmark by a percent (Mytkowicz,
-Diwan, Hauswirth & Sweeney, *Producing wrong data without doing anything obviously wrong*, ASPLOS 2009; Curtsinger &
-Berger, *Stabilizer*, ASPLOS 2013). All pairs of a build share its offset, so no number of them averages it out. Offsets
-are taken to be normal, with a standard deviation τ that is not known.
+Memory layout, alignment and link order change the result of a benchmark by about a percent (Mytkowicz, Diwan, Hauswirth
+& Sweeney, *Producing wrong data without doing anything obviously wrong*, ASPLOS 2009; Curtsinger & Berger,
+*Stabilizer*, ASPLOS 2013). All pairs of a build share its offset, so it does not average out, however many there are.
+Offsets are assumed to be normal with an unknown standard deviation τ.
 
-A build has an offset of its own, N(0, τ²) on the log scale, which all of its runs share, beside the noise σ of each.
-Two runs of one build differ by σ√2, and runs of two builds by √(2σ² + 2τ²). Of one run a build, history tells no more
-than that τ is not larger than all that runs differ by.
+Each build has an offset N(0, τ²) on the log scale, which all of its runs share, besides the noise σ of each run. Two
+runs of the same build differ by σ√2, two runs of different builds by √(2σ² + 2τ²). With one run per build, history only
+gives an upper bound of τ: the differences between runs.
 """
 
 from __future__ import annotations
@@ -34,25 +34,23 @@ if TYPE_CHECKING:
 
 ERROR_DF = 4.0
 SPOILED = 0.03
-"""Share of the readings that say nothing, because something else kept the machine busy."""
+"""Share of readings that are meaningless because other work kept the machine busy."""
 SPOILED_SCALE = 0.3
 SIGMAS = np.geomspace(1e-3, 0.2, 12)
-"""Scales of the errors, shape (scales,): which it is is not known, and is weighed like everything else."""
+"""Candidate scales of the errors, shape (scales,); the true scale is unknown and weighed like everything else."""
 PRIOR_SIGMA = 0.015
 PRIOR_DF = 4.0
-"""The belief about the scale beforehand, and how many readings it is worth."""
+"""Prior of the scale, and its weight in readings."""
 
 _T4 = math.gamma((ERROR_DF + 1) / 2) / (math.sqrt(ERROR_DF * math.pi) * math.gamma(ERROR_DF / 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Log-ratios of pairs of builds, each of shape (n,): what was read, and between which two of the tested builds.
+    """Log-ratios of pairs (``values``) and the tested builds they compare, each of shape (n,). Compared by content.
 
-    They are equal to others of the same content.
-
-    ``draws``, (n, 2), tell builds of one commit apart; they are of base and head, and without them each commit has one.
-    ``luck`` is the standard deviation that builds of one commit are expected to have among themselves.
+    ``draws``, shape (n, 2), distinguish rebuilds of the same commit, for base and head; if empty, each commit has one
+    build. ``luck`` is the expected standard deviation between builds of the same commit.
     """
 
     base: NDArray[np.intp]
@@ -72,7 +70,7 @@ class Readings:
         return (*(one.tobytes() for one in (self.base, self.head, self.values, self.draws)), self.luck)
 
     def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
-        """What was read between two builds, by their draws."""
+        """Return the readings between two builds by the draws of both."""
         found: dict[tuple[int, int], tuple[float, ...]] = {}
         for place in np.flatnonzero((self.base == base) & (self.head == head)):
             of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
@@ -83,15 +81,15 @@ class Readings:
 
 @lru_cache(maxsize=1)
 def sigma_prior() -> Floats:
-    """The logarithm of the belief about :data:`SIGMAS`: σ² is scaled inverse χ²."""
+    """Return the log-prior over :data:`SIGMAS`: σ² is scaled inverse χ²."""
     logs = -PRIOR_DF * (np.log(SIGMAS) + (PRIOR_SIGMA / SIGMAS) ** 2 / 2)
     return _constant(logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max())
 
 
 def log_density(errors: Floats, sigmas: Floats) -> Floats:
-    """ln of the density of a reading's error; the shapes of the two are broadcast.
+    """Return the log-density of reading errors; the two arguments are broadcast.
 
-    Student's t, and now and then anything at all.
+    It is a mixture of Student's t and, for outliers, a broad Laplace distribution.
     """
     scaled = 1 + (errors / sigmas) ** 2 / ERROR_DF
     usual = _T4 / (scaled**2 * np.sqrt(scaled)) / sigmas  # (ERROR_DF + 1)/2 is 2.5
@@ -100,40 +98,40 @@ def log_density(errors: Floats, sigmas: Floats) -> Floats:
 
 
 def _constant(values: Floats) -> Floats:
-    """What is worked out once and then shared."""
+    """Make a cached array read-only."""
     found = np.asarray(values)
     found.flags.writeable = False
     return found
 
 
 TOO_SMALL = 1e-280
-"""Of a probability, to make any difference. Arithmetic with numbers below 1e-307 takes a hundred times as long."""
+"""Probabilities below this make no difference, but arithmetic below 1e-307 is a hundred times slower."""
 
 
 def without_traces(probabilities: Floats) -> Floats:
-    """The probabilities, in place, with 0 where they are :data:`TOO_SMALL`."""
+    """Set probabilities below :data:`TOO_SMALL` to 0, in place."""
     probabilities[probabilities < TOO_SMALL] = 0.0
     return probabilities
 
 
 def log_likelihood(values: Floats, levels: Floats) -> Floats:
-    """Of independent readings for each scale and level, (scales, levels)."""
+    """Return the log-likelihood of independent readings for each scale and level, (scales, levels)."""
     errors = values[:, np.newaxis, np.newaxis] - levels
     return np.asarray(log_density(errors, SIGMAS[:, np.newaxis]).sum(axis=0))
 
 
 TAU_COUNT = 6
-"""Values of τ that are weighed against each other."""
+"""Number of candidate values of τ."""
 LARGEST_USUAL_TAU = 0.02
-"""What τ may be at most, unless it is known to be larger: builds of compiled C++ differ by up to 1.5%."""
+"""Largest candidate of τ, unless it is known to be larger: builds of compiled C++ differ by up to 1.5%."""
 FINER = 3
-"""Steps that one of the levels is divided into, where an offset is summed over."""
+"""Steps per level of the finer grid on which offsets are summed over."""
 _LEAST = 1e-150
 
 
 @lru_cache(maxsize=64)
 def taus(luck: float) -> Floats:
-    """Values that τ may have where ``luck`` is expected of it, ascending; 0 alone where builds have no luck."""
+    """Return the candidates of τ, ascending, if ``luck`` is expected; only 0 if ``luck`` is 0."""
     return _constant(
         np.geomspace(luck / 3, max(LARGEST_USUAL_TAU, 4 * luck), TAU_COUNT) if luck else np.zeros(1)
     )
@@ -141,9 +139,9 @@ def taus(luck: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def tau_prior(luck: float) -> Floats:
-    """The logarithm of the belief about :func:`taus`.
+    """Return the log-prior over :func:`taus`.
 
-    It is half Cauchy of scale ``luck``, whose tail does not rule out what nobody has seen yet (Gelman, *Bayesian
+    It is half-Cauchy with scale ``luck``, whose heavy tail does not rule out unusually large values (Gelman, *Bayesian
     Analysis* 1, 2006).
     """
     values = taus(luck)
@@ -152,20 +150,20 @@ def tau_prior(luck: float) -> Floats:
 
 
 def offset_kernels(levels: Floats, offsets: Floats, spreads: Floats) -> Floats:
-    """How likely each of the ``offsets`` is for a build of each level, (spreads, offsets, levels); sums are 1."""
+    """Return the probability of each offset for builds of each level, (spreads, offsets, levels); each sums to 1."""
     distance = offsets[:, np.newaxis] - levels
     nearest = np.argmin(np.abs(distance), axis=0)
     found = np.empty((spreads.size, offsets.size, levels.size))
     for number, spread in enumerate(spreads):
         found[number] = np.exp(-0.5 * (distance / max(spread, 1e-12)) ** 2)
-    # Where a spread is far below the distances the nearest place has it all.
+    # If a spread is far below the grid's step, the nearest grid point gets all of the probability.
     found[:, nearest, np.arange(levels.size)] = np.maximum(found[:, nearest, np.arange(levels.size)], 1e-9)
     return without_traces(np.asarray(found / found.sum(axis=1, keepdims=True)))
 
 
 @lru_cache(maxsize=64)
 def _fine(first: int, count: int, step: float, luck: float, builds: int) -> tuple[Floats, Floats]:
-    """Places between the levels, and the kernels from levels to places side by side: (places, taus·levels)."""
+    """Return the finer grid, and the kernels from levels to grid points for each τ, (points, taus·levels)."""
     spreads = taus(luck) * math.sqrt(builds)
     beyond = int(np.ceil(4 * spreads[-1] / step)) * FINER
     whole = np.arange(first * FINER - beyond, (first + count - 1) * FINER + beyond + 1)
@@ -192,9 +190,9 @@ def _block_log_likelihood(
 def block_log_likelihood(
     values: Sequence[float], levels: tuple[int, int, float], luck: float, builds: int
 ) -> Floats:
-    """The log-likelihood of readings that share the offsets of one or two ``builds``: (taus, sigmas, levels).
+    """Return the log-likelihood of readings that share the offsets of one or two ``builds``, (taus, sigmas, levels).
 
-    ``levels`` are the first of them and their count, in steps, and the step.
+    ``levels`` are the first level (in steps), their number, and the step.
     """
     found = _block_log_likelihood(tuple(values), *levels, luck, builds)
     found.flags.writeable = False
@@ -202,51 +200,52 @@ def block_log_likelihood(
 
 
 USUAL_TAU = 0.003
-"""τ where history does not tell; a third to three times as much is usual, of compiled C++ 0.5 to 1.5%."""
+"""Prior median of τ; a third to three times as much is common, and 0.5 to 1.5% for compiled C++."""
 UNSURE, ALIKE = 0.75, 0.5
-"""Standard deviation of ln τ beforehand, from kind to kind of series and among series of one kind: so one in forty is
-above 1.75%, and what luck does to one series says something about the others."""
+"""Prior standard deviation of ln τ between kinds of series, and between series of one kind. So one in forty is above
+1.75%, and a series tells something about others of its kind."""
 TRIM, TRIMMED = 2.5, 0.9113
-"""Differences beyond so many standard deviations are left out, since they are steps and spikes; of normal ones, so much
-of the variance is then left."""
+"""Differences beyond this many standard deviations are dropped as steps and spikes; the second number is the share of
+the variance that this leaves of normal noise."""
 EFFICIENCY = 0.45
-"""Degrees of freedom that a difference of two successive runs is worth: each run is in two of them."""
+"""Degrees of freedom per difference of successive runs: less than one, since each run is in two differences."""
 LEAST_TAU, MOST_TAU = 1e-4, 0.05
-"""τ lies between."""
+"""Range of τ."""
 TAUS: Floats = np.geomspace(LEAST_TAU, MOST_TAU, 48)
 _SIGMAS: Floats = np.geomspace(3e-4, 0.5, 120)
 
 
 @dataclass(frozen=True)
 class TauEstimate:
-    """What is known of a series' τ: a probability for each of :data:`TAUS`."""
+    """The posterior of a series' τ: a probability for each of :data:`TAUS`."""
 
     shares: Floats
 
     @property
     def tau(self) -> float:
-        """The median."""
+        """The posterior median."""
         return self.quantile(0.5)
 
     def quantile(self, share: float) -> float:
-        """τ is below with this probability."""
+        """Return the value that τ is below with this probability."""
         return float(np.exp(np.interp(share, self.shares.cumsum() - self.shares / 2, np.log(TAUS))))
 
     def chance(self, change: float, builds: tuple[int, int]) -> float:
-        """The probability that luck alone makes a ``change`` (log scale) as large, in its direction, between the means
-        of so many old and so many new ``builds``."""
+        """Return the probability that luck alone makes a change at least as large, in the same direction.
+
+        ``change`` is on the log scale, between the means of as many old and new builds as ``builds`` says.
+        """
         share = sum(1 / number for number in builds)
         return float(self.shares @ tail_probability(abs(change) / (TAUS * np.sqrt(share))))
 
 
 def estimate_tau(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
-    """What the runs of each of several series of one kind say, in their order.
+    """Estimate τ for each of several series of one kind.
 
-    ``values`` (log scale) and ``builds``, shape (series, runs), oldest first, NaN and -1 where there is none, are of
-    runs that share nothing but their build: of several in one session, one. The likelihood of the two spreads of each
-    series is that of χ² distributions, with the σ that fits best: so of one run a build, it only says how large τ may
-    be, and nothing about other series. What series say together counts less, the more of their runs' deviations they
-    have in common.
+    ``values`` (log scale) and ``builds``, both (series, runs), are oldest first, with NaN and -1 where there is none.
+    Runs must share nothing but their build, so pass only one run of each session. The likelihood of the two spreads of
+    a series is that of χ² distributions with the best-fitting σ; with one run per build it only bounds τ, and says
+    nothing about other series. What series tell about each other counts less the more their deviations are correlated.
     """
     if not len(values):
         return []
@@ -265,7 +264,7 @@ def estimate_tau(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
 
 
 def _likelihoods(differences: Floats, is_same: Flags) -> Floats:
-    """Of each τ by each series, the largest 1, shape (series, taus)."""
+    """Return the likelihood of each τ for each series, scaled to a maximum of 1, (series, taus)."""
     between, of_between = _variance(np.where(is_same, np.nan, differences))
     within, of_within = _variance(np.where(is_same, differences, np.nan))
     logs = np.full((len(differences), TAUS.size), -np.inf)
@@ -276,8 +275,7 @@ def _likelihoods(differences: Floats, is_same: Flags) -> Floats:
 
 
 def _successive(values: Floats, builds: Ints) -> tuple[Floats, Flags]:
-    """The difference of each run to the one before it in its series, NaN where there is none, and whether both are of
-    one build."""
+    """Return the difference of each run to the previous one, else NaN, and whether both are of the same build."""
     known = ~np.isnan(values) & (builds >= 0)
     places = np.where(known, np.arange(values.shape[1]), 0)
     before = np.maximum.accumulate(places, axis=1)[:, :-1]
@@ -288,7 +286,7 @@ def _successive(values: Floats, builds: Ints) -> tuple[Floats, Flags]:
 
 
 def _variance(differences: Floats) -> tuple[Floats, Floats]:
-    """Of one run by the differences of two, (series, differences), and its degrees of freedom, both (series, 1)."""
+    """Estimate the variance of a run from differences, (series, differences); return it and its degrees of freedom."""
     known = ~np.isnan(differences)
     sigma = np.zeros(len(differences))
     some = known.any(axis=1)
@@ -300,12 +298,12 @@ def _variance(differences: Floats) -> tuple[Floats, Floats]:
 
 
 def _log_density(found: Floats, freedom: Floats, true: Floats) -> Floats:
-    """Of a variance that was ``found``, but for what does not depend on the ``true`` one."""
+    """Return the log-density of an estimated variance ``found``, up to terms that do not depend on the ``true`` one."""
     return np.asarray(-freedom / 2 * (np.log(true) + found / true))
 
 
 def _weight(differences: Floats) -> float:
-    """What a series says about another, where ``differences`` of all have a mean correlation r: variances have r²."""
+    """Return the weight of other series: if differences have a mean correlation r, their variances have r²."""
     sigma = np.sqrt(2 * _variance(differences)[0])
     scores = np.nan_to_num(np.clip(differences / sigma, -TRIM, TRIM))
     squares, series = (scores**2).sum(), len(scores)

@@ -1,4 +1,4 @@
-"""What the gate would have said of the past: as it was, and with its runs in another order, so that nothing changed."""
+"""Replay the gate over a recorded past: as it was, and with shuffled runs, where every alarm is false."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 SHUFFLES = 100
-"""Pasts without change, of which the newest run is judged; 100 alarms tell a rate to a tenth of itself."""
+"""Shuffled pasts whose newest run is judged; 100 alarms give a rate to within a tenth of itself."""
 BLOCK = 10
-"""So many successive runs stay together when a past is shuffled: what a run remembers of the one before stays true."""
+"""Successive runs that stay together when a past is shuffled, which preserves most of the autocorrelation."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What :func:`judge` is given, of a whole past: ``repetitions`` have the shape of ``values``, (series, runs)."""
+    """The arguments of :func:`judge` for a whole past; ``repetitions`` have the shape of ``values``, (series, runs)."""
 
     values: Floats
     min_effect: Floats
@@ -36,7 +36,7 @@ class Recorded:
     repetitions: Repetitions
 
     def picked(self, runs: Ints) -> Recorded:
-        """These runs alone, in this order."""
+        """Return only these runs, in this order."""
         return replace(
             self,
             values=self.values[:, runs],
@@ -46,7 +46,7 @@ class Recorded:
         )
 
     def moved(self, by: Floats) -> Recorded:
-        """All values less ``by``, of the shape of ``values``."""
+        """Subtract ``by``, which has the shape of ``values``, from all values."""
         return replace(
             self,
             values=self.values - by,
@@ -56,7 +56,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Alarms:
-    """Over ``runs`` judged: how many series were judged, candidates and proven, better or worse, in all of them."""
+    """Counts over ``runs`` judged runs: series judged, candidates, and proven changes, for better or worse."""
 
     runs: int = 0
     judged: int = 0
@@ -73,16 +73,16 @@ class Alarms:
 
 
 def replayed(past: Recorded) -> Alarms:
-    """Each run of the past judged by those before it; real changes count, too."""
+    """Judge each run of the past by the runs before it; real changes count, too."""
     ends = range(MIN_HISTORY + NEWEST, past.values.shape[1] + 1)
     return sum((_alarms(past.picked(np.arange(end))) for end in ends), Alarms())
 
 
 def false_alarms(past: Recorded, shuffles: int = SHUFFLES, seed: int = 0) -> Alarms:
-    """The newest run of pasts whose runs are shuffled in blocks: whatever is found there is false.
+    """Judge the newest run of pasts whose runs are shuffled in blocks: every alarm there is false.
 
-    The runs of all series are shuffled alike, so that what a machine did to many of them at once stays together.
-    Steps are taken out before, since shuffled they would only be noise.
+    All series are shuffled in the same way, so that machine effects on many of them at once are preserved. Steps are
+    removed first, since shuffled they would only add noise.
     """
     random = np.random.default_rng(seed)
     level = past.moved(levels(past.values))
@@ -91,7 +91,7 @@ def false_alarms(past: Recorded, shuffles: int = SHUFFLES, seed: int = 0) -> Ala
 
 
 def levels(values: Floats) -> Floats:
-    """The level that each run of each series belongs to, shape as ``values``: the median of its stable segment."""
+    """Return the level of each run of each series, shape as ``values``: the median of its stable segment."""
     found = np.zeros(values.shape)
     for row, points in enumerate(change_points(values)):
         for begin, end in zip([0, *points], [*points, values.shape[1]], strict=True):
@@ -101,9 +101,9 @@ def levels(values: Floats) -> Floats:
 
 
 def _shuffled(runs: int, random: np.random.Generator) -> Ints:
-    """The numbers of so many runs in blocks that begin anywhere, the blocks in a random order.
+    """Return run numbers in blocks with a random offset and in random order.
 
-    A block bootstrap without replacement (Carlstein, *Annals of Statistics* 14, 1986).
+    This is a block bootstrap without replacement (Carlstein, *Annals of Statistics* 14, 1986).
     """
     turned = np.roll(np.arange(runs), random.integers(runs))
     blocks = [turned[begin : begin + BLOCK] for begin in range(0, runs, BLOCK)]

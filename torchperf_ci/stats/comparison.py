@@ -1,8 +1,8 @@
-"""Is one build slower than another? All that is known of a case: its pairs, base against itself, the other cases.
+"""Decide whether one build is slower than another, from a case's pairs, control pairs, and the session's other cases.
 
-The sequential test of :mod:`torchperf_ci.stats.sequential_test`, which must hold beside what pairs may remember, and
-two ways to an earlier end: pairs that agree beside pairs of base against itself, and an interval that holds no change
-that matters.
+This is the sequential test of :mod:`torchperf_ci.stats.sequential_test`, which must also hold given the autocorrelation
+of the pairs. Two shortcuts end it earlier: pairs that clearly differ from control pairs (base against itself), and an
+interval that excludes every change that matters.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FEWEST_ALIKE = 3
-"""Pairs that show no change where they agree closely."""
+"""Fewest pairs that can show that there is no change, if they agree closely."""
 FEWEST_BESIDE = 4
 CONTROLS_BESIDE = 2
-"""Pairs of base against itself that prove a change with :data:`FEWEST_BESIDE` others. If a process had one of two
-modes, whatever their shares and distance, so many would look like it at most once in 1,000 times."""
+"""Fewest control pairs that, with :data:`FEWEST_BESIDE` other pairs, can prove a change. If processes had two modes,
+whatever their shares and distance, so many pairs would look like a change at most once in 1,000 times."""
 
 
 OFTEN = 10.0
-"""By how much less an interval may err that is looked at after every pair, up to forty."""
+"""Factor by which the error of an interval is reduced because it is checked after every pair, up to forty."""
 
 
 @dataclass(frozen=True)
 class PairReading:
-    """One pair's log-ratio, and whether head began it; a control is base against itself."""
+    """One pair's log-ratio, and whether head ran first; a control pair is base against itself."""
 
     log_ratio: float
     control: bool = False
@@ -60,10 +60,11 @@ def judge_pairs(
     *,
     last: bool = False,
 ) -> Decision:
-    """What the readings of a case, in the order taken, say about a change of ``min_effect``.
+    """Decide about a change of ``min_effect`` from the readings of a case, in the order they were taken.
 
-    ``others`` are the readings of the session's other cases, ``cases`` the number that share alpha. There must be a
-    reading that is no control. The ``last`` look need not allow for more: there a 95% interval shows no change.
+    ``others`` are the readings of the session's other cases, ``cases`` the number of cases that share alpha. At least
+    one reading must not be a control. The ``last`` decision need not allow for further ones, so a 95% interval is
+    enough there to show that nothing changed.
     """
     row, rest = _pair_series(tuple(readings)), [_pair_series(tuple(other)) for other in others if other]
     pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
@@ -82,7 +83,7 @@ def judge_pairs(
 
 
 def student_effect(log_ratios: Floats, confidence: float) -> Effect:
-    """The mean of paired log-ratios with Student's interval, which a single pair has none of."""
+    """Return the mean of paired log-ratios with Student's interval; it is unbounded for a single pair."""
     pairs, middle = len(log_ratios), float(np.mean(log_ratios))
     if pairs < 2:
         return Effect.of_logs(middle, -math.inf, math.inf, pairs)
@@ -94,7 +95,7 @@ def student_effect(log_ratios: Floats, confidence: float) -> Effect:
 
 @lru_cache(maxsize=1024)
 def _pair_series(readings: tuple[PairReading, ...]) -> PairSeries:
-    """The same object for the same readings, so that it is weighed once."""
+    """Return the same object for equal readings, so that its likelihoods are computed once."""
     values = np.array([reading.log_ratio for reading in readings])
     groups = np.array([-1 if reading.control else 0 for reading in readings], np.intp)
     signs = np.array([-1.0 if reading.head_first else 1.0 for reading in readings])
@@ -115,9 +116,9 @@ def _is_beyond_memory(
 def _beside(
     pairs: Floats, controls: Floats, min_effect: float, cases: int
 ) -> Literal["increase", "decrease"] | None:
-    """A change where all pairs lie beyond all controls, by Student's test with the spread of both.
+    """Return a change if all pairs lie beyond all controls and Student's test with the pooled spread confirms it.
 
-    Controls spread about 0, which they do not where the machine favours a side.
+    The spread of control pairs is taken around 0, so it grows if the machine favors one side.
     """
     if pairs.size < FEWEST_BESIDE or controls.size < CONTROLS_BESIDE:
         return None
@@ -135,7 +136,7 @@ def _beside(
 
 
 def _is_alike(pairs: Floats, decision: Decision, min_effect: float, last: bool) -> bool:
-    """Whether the interval holds no change of ``min_effect``: a wide one while it is looked at again and again."""
+    """Whether the interval excludes a change of ``min_effect``; it is wider while further decisions may follow."""
     if pairs.size < FEWEST_ALIKE:
         return False
     last = last and pairs.size >= FEWEST_PAIRS

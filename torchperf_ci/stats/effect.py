@@ -1,4 +1,4 @@
-"""A change as a ratio with its interval; without numpy, which few who read a verdict need."""
+"""A change as a ratio with its confidence interval. Does not import NumPy, which readers of verdicts rarely need."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite
 
 LARGEST = 700.0
-"""A larger logarithm has no number any more; noise without any measure may lead to one."""
+"""Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A ratio new/old with its confidence interval, from ``pairs`` paired log-ratios; 0 where nobody says how many.
+    """A ratio new/old with its confidence interval, from ``pairs`` paired log-ratios (0 if the number is unknown).
 
-    An end that is open is 0 or infinity.
+    An open end of the interval is 0 or infinity.
     """
 
     ratio: float
@@ -23,11 +23,11 @@ class Effect:
 
     @classmethod
     def of_logs(cls, middle: float, low: float, high: float, pairs: int) -> Effect:
-        """The effect from its logarithms: where these are finite, so is it, and positive."""
+        """Create an effect from logarithms; finite logarithms give finite, positive values."""
         return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
     def inverse(self) -> Effect:
-        """Of a quantity that falls where this one rises."""
+        """Return the effect on the reciprocal quantity."""
         low, high = (1 / end if end else inf for end in (self.high, self.low))
         return Effect(1 / self.ratio, low, high, self.pairs)
 

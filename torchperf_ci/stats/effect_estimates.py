@@ -1,4 +1,4 @@
-"""The size of a change with its interval: of pairs, of two unpaired groups, of many cases."""
+"""Estimate a change with its confidence interval from pairs, from two unpaired groups, or over many cases."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
-    """The Hodges–Lehmann estimate of paired log-ratios, shape (n,), and its distribution-free interval.
+    """Return the Hodges–Lehmann estimate of paired log-ratios, shape (n,), with its distribution-free interval.
 
     The estimate is the median of the Walsh averages ``(xᵢ + xⱼ)/2, i ≤ j``; the interval runs between two of them,
     chosen by the exact null distribution of Wilcoxon's signed-rank statistic (Hollander, Wolfe & Chicken,
-    *Nonparametric Statistical Methods*, §3.3). It assumes a symmetric distribution, not a normal one, so one spoiled
-    pair moves it little. Where n is too small for ``confidence`` (below 6 for 95%) the interval is all of ``(0, ∞)``.
+    *Nonparametric Statistical Methods*, §3.3). It assumes a symmetric distribution, not a normal one, so one outlier
+    moves it little. If n is too small for ``confidence`` (below 6 for 95%) the interval is ``(0, ∞)``.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
@@ -40,11 +40,11 @@ def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
 
 @lru_cache(maxsize=1024)
 def _signed_rank_quantile(n: int, alpha: float) -> int:
-    """Largest k with P(W < k) ≤ alpha under the null: the interval runs from the k-th smallest Walsh average."""
+    """Return the largest k with P(W < k) ≤ alpha under the null: the interval starts at the k-th smallest average."""
     ways = np.zeros(n * (n + 1) // 2 + 1)
     ways[0] = 1.0
     for rank in range(1, n + 1):
-        # Each rank counts for or against with probability one half.
+        # Each rank counts as positive or negative with probability one half.
         taken = np.zeros_like(ways)
         taken[rank:] = ways[:-rank]
         ways = (ways + taken) / 2
@@ -52,17 +52,16 @@ def _signed_rank_quantile(n: int, alpha: float) -> int:
 
 
 MOST_EXACT = 400
-"""Differences up to which their exact distribution is taken; it has at most C(40, 20) cases, which int64 holds."""
+"""Most differences for which the exact distribution is used; its at most C(40, 20) cases fit into int64."""
 
 
 def shift_effect(old: NDArray[np.float64], new: NDArray[np.float64], confidence: float = 0.95) -> Effect:
-    """The Hodges–Lehmann ratio new/old of log values, shapes (m,) and (n,), and its distribution-free interval.
+    """Return the Hodges–Lehmann ratio new/old of log values, shapes (m,) and (n,), with its distribution-free interval.
 
     The estimate is the median of all m·n differences new − old; the interval runs between two of them, the k-th from
     either end, k by the Mann–Whitney distribution (Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods*,
-    §4.3), beyond :data:`MOST_EXACT` differences by its large-sample approximation. Where m and n are too small for
-    ``confidence`` (below 4 and 4 for 95%, 5 and 5 for 99%) it is all of ``(0, ∞)``.
-    It assumes that noise does not remember the run before; where it does, the interval is too narrow.
+    §4.3), beyond :data:`MOST_EXACT` differences by its large-sample approximation. If m and n are too small for
+    ``confidence`` (below 4 and 4 for 95%, 5 and 5 for 99%) it is ``(0, ∞)``. Autocorrelated noise makes it too narrow.
     """
     differences = np.sort(np.subtract.outer(new, old), axis=None)
     rank = _rank(*sorted((old.size, new.size)), confidence)
@@ -72,7 +71,7 @@ def shift_effect(old: NDArray[np.float64], new: NDArray[np.float64], confidence:
 
 @lru_cache(maxsize=1024)
 def _rank(m: int, n: int, confidence: float) -> int:
-    """Largest k with P(U < k) ≤ (1 − confidence)/2 under the null; below 1 where there is none."""
+    """Return the largest k with P(U < k) ≤ (1 − confidence)/2 under the null; below 1 if there is none."""
     if m * n > MOST_EXACT:
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         return floor(m * n / 2 - z * sqrt(m * n * (m + n + 1) / 12))
@@ -81,7 +80,7 @@ def _rank(m: int, n: int, confidence: float) -> int:
 
 
 def _ways(m: int, n: int) -> NDArray[np.int64]:
-    """How many orders of m and n values have each U from 0 to m·n: the coefficients of ∏ (1 − qⁿ⁺ⁱ)/(1 − qⁱ), i ≤ m.
+    """Count the orders of m and n values for each U from 0 to m·n: the coefficients of ∏ (1 − qⁿ⁺ⁱ)/(1 − qⁱ), i ≤ m.
 
     Mann & Whitney, *Annals of Mathematical Statistics* 18, 1947; as Gaussian binomials, MacMahon 1916.
     """
@@ -95,12 +94,12 @@ def _ways(m: int, n: int) -> NDArray[np.int64]:
 
 
 def geometric_mean(rows: Sequence[Sequence[float]], confidence: float = 0.95) -> Effect:
-    """The geometric mean over cases of each one's mean ratio, with Student's interval.
+    """Return the geometric mean over cases of their mean ratios, with Student's interval.
 
-    ``rows`` holds the log-ratios of each case's pairs, two or more. The cases are these and no sample of others, so
+    ``rows`` holds the log-ratios of each case's pairs, at least two. The cases are fixed, not a sample of others, so
     only the pairs are random: the variance of the mean is ``∑ sᵢ²/nᵢ / cases²``, its degrees of freedom those of Welch
-    and Satterthwaite (Welch, *Biometrika* 34, 1947): ``(∑ sᵢ²/nᵢ)² / ∑ (sᵢ²/nᵢ)²/(nᵢ − 1)``. How many pairs a case has
-    must not depend on what they gave: the mean of pairs that were taken until it was high or low enough is biased.
+    and Satterthwaite (Welch, *Biometrika* 34, 1947): ``(∑ sᵢ²/nᵢ)² / ∑ (sᵢ²/nᵢ)²/(nᵢ − 1)``. The number of pairs of a
+    case must not depend on their values: stopping once the mean is high or low enough would bias it.
     """
     if not rows or min(map(len, rows)) < 2:
         msg = "geometric_mean needs two or more pairs of each case"

@@ -1,9 +1,9 @@
-"""How far values lie apart from run to run, and how surprising a deviation of so many σ is.
+"""Robust noise between runs, and how surprising a deviation of a given number of σ is.
 
 Arrays have the shape (series, runs), oldest first, and NaN where there is no value.
 
-Benchmarks have heavier tails than the normal distribution, and spikes that no formula knows. Thousands of series with
-dozens of runs each show how often which deviation happens where nothing has changed.
+Benchmarks have heavier tails than the normal distribution, and spikes that no formula describes. Thousands of series
+with dozens of runs each show how often a deviation of a given size occurs when nothing has changed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ def tail_probability(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_of_tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The score that a standard normal exceeds with each probability, which lies between 0 and 1, both excluded."""
+    """Return the score that a standard normal exceeds with each probability, which must lie strictly in (0, 1)."""
     return -np.asarray(_inverse(probabilities), dtype=np.float64)
 
 
 def score_of_student(t: NDArray[np.float64], df: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """The normal score with the same tail as ``t`` under Student's distribution with ``df`` degrees of freedom.
+    """Return the normal score with the same tail probability as ``t`` under Student's distribution.
 
-    Good to 0.02 from 3 degrees of freedom on and |t| up to 10 (Wallace, *Annals of Mathematical Statistics* 30, 1959).
+    ``df`` are the degrees of freedom. Accurate to 0.02 for at least 3 of them and |t| up to 10 (Wallace, *Annals of
+    Mathematical Statistics* 30, 1959).
     """
     magnitude = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
     return np.asarray(np.sign(t) * magnitude)
@@ -59,22 +60,21 @@ MEAN_DEVIATION_TO_SIGMA = 1.2533141373155003
 DECILES_TO_SIGMA = 0.3901520577989803
 """σ of a normal distribution whose first and last decile are 1 apart: 1/(2·Φ⁻¹(0.9))."""
 FLOOR = 1e-3
-"""No series is taken to be steadier than 0.1%: a constant one would otherwise make every digit a discovery."""
+"""Smallest σ assumed for any series, 0.1%: otherwise the smallest change of a constant series would be a discovery."""
 
 
 def robust_sigma(log_values: Floats) -> Floats:
-    """σ between runs of each series, shape (series,); NaN for those with fewer than two values, else at least
-    :data:`FLOOR`.
+    """Estimate σ between runs of each series, shape (series,); NaN for fewer than two values, else >= :data:`FLOOR`.
 
-    The root mean square of two estimates. One is the median absolute difference of successive values, which a step
-    spoils once and a spike twice; one is the distance of the first and last decile, which also sees a level that
-    wanders or that has two modes.
+    It is the root mean square of two estimates: the median absolute difference of successive values, which a step
+    affects only once and a spike twice, and the distance between the first and last decile, which also includes a
+    drifting or bimodal level.
     """
     return level_and_sigma(log_values)[1]
 
 
 def level_and_sigma(log_values: Floats) -> tuple[Floats, Floats]:
-    """The median of each series and its :func:`robust_sigma`, both of shape (series,)."""
+    """Return the median of each series and its :func:`robust_sigma`, both of shape (series,)."""
     values = compacted(log_values)
     level, low, high = _quantiles(values, (0.5, 0.1, 0.9))
     successive = successive_sigma(values)
@@ -84,18 +84,17 @@ def level_and_sigma(log_values: Floats) -> tuple[Floats, Floats]:
 
 
 def successive_sigma(values: Floats) -> Floats:
-    """σ of each series, shape (series,), from the differences of successive values, which have no gaps; at least
-    :data:`FLOOR`."""
+    """Estimate σ of each series, shape (series,), from successive differences of gapless values; >= :data:`FLOOR`."""
     return np.asarray(np.maximum(robust_scale(np.abs(np.diff(values, axis=1))) / np.sqrt(2), FLOOR))
 
 
 def row_median(values: Floats) -> Floats:
-    """The median of each row without its NaN; NaN for a row that holds nothing else."""
+    """Return the median of each row, ignoring NaN; NaN for a row without values."""
     return _quantiles(values, (0.5,))[0]
 
 
 def compacted(values: Floats) -> Floats:
-    """The rows with their NaN moved to the front and the order of the others kept: a missing run leaves no gap."""
+    """Move the NaN of each row to the front, keeping the order of the values, so that there are no gaps."""
     missing = np.isnan(values)
     if not (missing[:, 1:] & ~missing[:, :-1]).any():
         return values
@@ -104,10 +103,10 @@ def compacted(values: Floats) -> Floats:
 
 
 def _quantiles(values: Floats, shares: Sequence[float]) -> list[Floats]:
-    """Quantiles of each row, by definition 8 of Hyndman & Fan (*American Statistician* 50, 1996)."""
+    """Return quantiles of each row by definition 8 of Hyndman & Fan (*American Statistician* 50, 1996)."""
     if not values.shape[1]:
         return [np.full(len(values), np.nan) for _ in shares]
-    ordered = np.sort(values, axis=1)  # NaN go to the end, so a row of nothing else has one in every place
+    ordered = np.sort(values, axis=1)  # NaN are sorted to the end; a row without values stays all NaN
     count = (~np.isnan(values)).sum(axis=1)
     return [_quantile(ordered, count, share) for share in shares]
 
@@ -122,8 +121,10 @@ def _quantile(ordered: Floats, count: NDArray[np.int64], share: float) -> Floats
 
 
 def robust_scale(deviations: Floats) -> Floats:
-    """σ of each row from absolute deviations, at least one of them not NaN: their median, or their mean where more than
-    half are 0 (values on a coarse grid)."""
+    """Estimate σ of each row from absolute deviations, at least one of them not NaN.
+
+    Based on their median, or on their mean if more than half are 0 (values on a coarse grid).
+    """
     typical = row_median(deviations) * MAD_TO_SIGMA
     coarse = typical == 0
     if coarse.any():
@@ -132,11 +133,11 @@ def robust_scale(deviations: Floats) -> Floats:
 
 
 PRIOR_DF = 4.0
-"""Student's distribution that is believed before anything is seen: tails about as heavy as those of benchmarks are."""
+"""Degrees of freedom of the prior, a Student distribution with tails about as heavy as those of benchmarks."""
 PRIOR_WEIGHT = 500.0
-"""How many observations that belief is worth."""
+"""Weight of the prior in observations."""
 MOST_SCORE = 4.5
-"""No single run counts for more than this score (1 in 300,000), however far it is off."""
+"""Largest score of a single run (1 in 300,000), however far it is off."""
 _KNOTS = np.concatenate([np.linspace(0.0, 4.0, 81), np.geomspace(4.2, 200.0, 80)])
 
 
@@ -148,23 +149,23 @@ class Tails:
     down: NDArray[np.float64]
 
     def score(self, z: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Deviations of ``z`` σ as scores, standard normal where nothing has changed, at most :data:`MOST_SCORE`.
+        """Convert deviations of ``z`` σ to scores: standard normal if nothing has changed, at most :data:`MOST_SCORE`.
 
-        ``df``, of a shape that fits ``z``, are the degrees of freedom of the σ that z was divided by: with few,
-        Student's distribution may be the wider of the two, and then counts.
+        ``df``, which must broadcast with ``z``, are the degrees of freedom of the σ that z was divided by: with few of
+        them Student's distribution may have the heavier tails, and is then used instead.
         """
         seen = np.where(z >= 0, np.interp(z, _KNOTS, self.up), -np.interp(-z, _KNOTS, self.down))
         student = score_of_student(z, df)
         return np.clip(np.where(np.abs(student) < np.abs(seen), student, seen), -MOST_SCORE, MOST_SCORE)
 
     def deviation(self, score: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How many σ a value must be off, up or down alike, to have this ``score``, which is positive."""
+        """Return the deviation in σ that has this positive ``score`` in either direction."""
         seen = np.maximum(np.interp(score, self.up, _KNOTS), np.interp(score, self.down, _KNOTS))
         return np.asarray(np.maximum(seen, student_of_score(score, df)))
 
 
 def learn_tails(deviations: NDArray[np.float64]) -> Tails:
-    """Tails from deviations of the past, in σ, of any shape; NaN is left out."""
+    """Learn the tails from past deviations in σ, of any shape, ignoring NaN."""
     known = np.sort(deviations[~np.isnan(deviations)])
     return Tails(_scores(known), _scores(-known[::-1]))
 

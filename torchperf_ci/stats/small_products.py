@@ -1,7 +1,7 @@
-"""Products of matrices that are worked out by one thread.
+"""Matrix products on a single thread.
 
-Libraries of linear algebra share a product among threads from 2¹⁸ multiplications on (OpenBLAS). Of products that take
-less than a millisecond the threads wait for each other for most of the time, the longer the busier the machine is.
+OpenBLAS uses several threads for products of more than 2¹⁸ multiplications. If a product takes less than a millisecond,
+the threads mostly wait for each other, the more so the busier the machine is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 MOST = 2**18
-"""Multiplications that no library shares among threads."""
+"""Most multiplications in a product that is computed by a single thread."""
 
 
 def small_product(left: Floats, right: Floats) -> Floats:
-    """``left @ right``, both of two axes, in slices of the longer side."""
+    """Return ``left @ right`` for two matrices, computed in slices along the longer side."""
     (rows, inner), columns = left.shape, right.shape[1]
     if rows * inner * columns <= MOST:
         return np.asarray(left @ right)
     if rows < columns:
         return np.asarray(small_product(right.T, left.T).T)
-    step = max(MOST // (inner * columns), 2)  # a single row is another routine's, which uses threads sooner
+    step = max(MOST // (inner * columns), 2)  # a single row would use a routine that starts threads sooner
     return np.concatenate([left[first : first + step] @ right for first in range(0, rows, step)])
