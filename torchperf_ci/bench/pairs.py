@@ -188,8 +188,7 @@ def start_pair(
     *,
     head_first: bool = False,
 ) -> Iterator[tuple[Arm, Arm]]:
-    """Start the workers of base and head. They import torch on ``cpus``, by default on any, until they are made ready.
-    """
+    """Start the workers of base and head, which import torch on ``cpus`` (empty: any) until they are made ready."""
     with ExitStack() as stack:
 
         def arm(side: Side, settings: Settings) -> Arm:

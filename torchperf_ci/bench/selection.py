@@ -109,7 +109,7 @@ def _combinations(
         if mode not in entry.modes:
             continue
         if not sizes:
-            size = 1  # the model has a fixed batch size that no option changes, so a step counts as one sample
+            size = 1  # the model's batch size is fixed, so a step counts as one sample
         elif batch_size is None:
             size = sizes.get(f"{mode}/{device_class}", sizes[mode])
         else:

@@ -1,4 +1,4 @@
-"""WHAT is measured. Imports torch and the standard library only: it runs in the environment under test."""
+"""The workloads. Imports only torch and the standard library, because it runs in the environment under test."""
 
 from __future__ import annotations
 

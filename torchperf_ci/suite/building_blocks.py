@@ -1,7 +1,7 @@
 """Layers, losses and optimizers that workloads of several domains share.
 
-A loss makes its targets from the shape of the output, on the output's device: which labels they are does not
-change the work, and no step copies anything to the device. All losses are computed in fp32.
+A loss creates its targets from the shape of the output, on the output's device. Their values do not affect the amount
+of work, and no step has to copy them to the device. All losses are computed in fp32.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def transformer_block(width: int, heads: int, *, causal: bool = False) -> nn.Seq
 
 
 # Half precision rounds small second moments to 0. With the usual epsilon of 1e-8 the update would then be 0 / 0
-# or huge, and the weights soon not finite; 1e-3 bounds it at a few times the learning rate.
+# or huge, and the weights would soon not be finite; 1e-3 limits the update to a few times the learning rate.
 ADAM_EPSILON = 1e-3
 adamw = partial(torch.optim.AdamW, lr=1e-4, eps=ADAM_EPSILON)
 momentum_sgd = partial(torch.optim.SGD, lr=1e-3, momentum=0.9)
@@ -95,5 +95,5 @@ def mean_square(prediction: Tensor) -> Tensor:
 
 
 def mean(losses: Tensor) -> Tensor:
-    """For models that compute their losses themselves: the mean of them."""
+    """Mean of the losses, for models that compute their losses themselves."""
     return losses.float().mean()

@@ -1,6 +1,6 @@
-"""Networks of diffusers, small ones: what denoises, and what encodes images.
+"""Small networks of the diffusers library: denoisers, and autoencoders of images.
 
-The arguments are frozen, because a name identifies a series for good.
+The arguments must never change, because a workload's name identifies its series.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from torchperf_ci.suite.workload import Workload
 
 _STEPS = 1000
-"""Of a diffusion."""
+"""Number of time steps of a diffusion."""
 _TEXT = (16, 64)
-"""Tokens and width of the text that an image is made of."""
+"""Tokens and width of the text embedding that generation is conditioned on."""
 
 
 def _denoised(**sizes: tuple[int, ...]) -> Callable[[int], Mapping[str, torch.Tensor]]:
-    """Normal random numbers by name, and the step of the diffusion that each sample is at."""
+    """Return a function from batch size to inputs: normal random numbers by name, and the time step of each sample."""
 
     def inputs(batch: int) -> Mapping[str, torch.Tensor]:
         given = {name: torch.randn(batch, *size) for name, size in sizes.items()}

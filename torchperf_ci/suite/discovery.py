@@ -1,4 +1,4 @@
-"""Architectures that the installed libraries have and the suite lacks, each as the call that makes a workload of it."""
+"""Find architectures in the installed libraries that the suite lacks, and the call that makes a workload of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALL: Mapping[str, int] = {
     "vocab_size": 8000,
     "image_size": 128,
 }
-"""What makes an architecture of transformers small, by the names that its configs have for it."""
+"""Small values for the size settings of transformers configs, by all the names that the configs use for them."""
 _DOMAINS = {
     "language": ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM"),
     "speech": ("AUDIO_CLASSIFICATION", "SPEECH_SEQ_2_SEQ"),
@@ -55,17 +55,17 @@ _IMAGE_SIZE = 128
 
 @dataclass(frozen=True)
 class FoundArchitecture:
-    """The name that its workload would have, and the Python expression that makes it."""
+    """An architecture: the name that its workload would have, and the Python expression that creates the workload."""
 
     name: str
     call: str
 
 
 def find_architectures(known: Collection[str], filters: Sequence[str]) -> list[FoundArchitecture]:
-    """Those of the libraries that are installed, less those that the workloads called ``known`` are made of.
+    """Return the architectures of installed libraries that no workload named in ``known`` uses.
 
-    ``filters`` are globs, of which one must match the name; no glob, no limit. Nobody has tried what is found: a small
-    config does not fit every architecture.
+    If ``filters`` (globs) are given, one of them must match the name. The result is untested: a small config does not
+    fit every architecture.
     """
     finders = {"transformers": _transformers, "timm": _timm, "torchvision": _torchvision}
     return [
@@ -96,10 +96,10 @@ def _huggingface_call(transformers: Any, name: str, architecture: str) -> str:
 
 
 def _small_settings(transformers: Any, architecture: str) -> dict[str, int]:
-    """Of the settings that the config has, and that are numbers there, those which are larger than need be."""
+    """Return the small values for those integer settings whose default in the architecture's config is larger."""
     try:
         config = transformers.AutoConfig.for_model(architecture).to_dict()
-    except Exception:  # noqa: BLE001  # a config of somebody else's, which may need what is not here
+    except Exception:  # noqa: BLE001  # a library's config may raise anything, such as for a missing package
         return {}
     return {
         key: value for key, value in _SMALL.items() if type(config.get(key)) is int and config[key] > value
@@ -107,7 +107,7 @@ def _small_settings(transformers: Any, architecture: str) -> dict[str, int]:
 
 
 def _timm(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
-    """The smallest network, by its name, of each module that the suite has none of."""
+    """Yield the smallest network, judging by its name, of each module from which the suite has no network."""
     timm = import_library("timm")
     for module in timm.list_modules():
         networks = timm.list_models(module=module, exclude_filters="test_*")
@@ -122,7 +122,7 @@ def _timm_call(timm: Any, network: str) -> str:
 
 
 def _torchvision(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
-    """The smallest network, by its name, of each module that the suite has none of."""
+    """Yield the smallest network, judging by its name, of each module from which the suite has no network."""
     models = import_library("torchvision.models")
     modules: dict[str, list[str]] = {}
     for network in models.list_models(module=models):
@@ -138,6 +138,6 @@ def _torchvision_call(network: str) -> str:
 
 
 def _size(network: str) -> tuple[int, int, str]:
-    """In order of what a name says of a network's size."""
+    """Sort key for the size of a network according to its name."""
     said = [number for number, size in enumerate(_SIZES) if size in network]
     return min(said, default=len(_SIZES)), len(network), network

@@ -1,6 +1,6 @@
-"""Models of the transformers library, made from a config: random weights, nothing downloaded.
+"""Workloads from configs of the transformers library, with random weights and no downloads.
 
-The library is imported when a workload is built, never when it is listed.
+The library is imported when a workload is built, not when it is listed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _HEADS = (
     *("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "IMAGE_CLASSIFICATION"),
     *("AUDIO_CLASSIFICATION", "VIDEO_CLASSIFICATION", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION"),
 )
-"""The library's tables of models, the one that says most of an architecture first."""
+"""Heads in the library's tables of models, ordered by how characteristic they are of an architecture."""
 _AUDIO_SAMPLES = 16_000
 _TRANSCRIBED = 32
-"""Tokens of a transcription."""
+"""Number of tokens of a transcription."""
 
 
 def huggingface(
@@ -41,12 +41,12 @@ def huggingface(
     inputs: Callable[[int], Mapping[str, torch.Tensor]] | None = None,
     **settings: object,
 ) -> Workload:
-    """A workload from a config of the transformers library, or from the name of an architecture and its settings.
+    """Return a workload for a config of the transformers library, or for the name of an architecture and its settings.
 
-    ``model`` is a class of the library, such as ``GPT2ForSequenceClassification``; by default it is the architecture
-    with the head that it is best known for. ``tokens`` is the length of texts; ``inputs`` gives other inputs by name
-    for a batch size, with labels, if training needs them. Dropout is 0, there is no cache and no random masking, so
-    that eager and compiled steps can be compared.
+    ``model`` is a class of the library, such as ``GPT2ForSequenceClassification``; by default the architecture with
+    its most characteristic head. ``tokens`` is the length of texts. ``inputs`` replaces the default inputs: it returns
+    inputs by name for a batch size, including labels if training needs them. Dropout, caches and random masking are
+    disabled, so that eager and compiled steps can be compared.
     """
 
     if settings and not isinstance(config, str):
@@ -71,15 +71,15 @@ def _optimizer(parameters: Any) -> torch.optim.Optimizer:
 
 
 def _loss(output: Any) -> torch.Tensor:
-    """The model's own, or, of one that has none, the mean square of what it returns first."""
+    """Return the model's own loss or, if it has none, the mean square of its first output."""
     loss = getattr(output, "loss", None)
     if loss is None:
         loss = output[0].float().square().mean()
-    return loss.float()  # type: ignore[no-any-return]  # of a library that need not be here
+    return loss.float()  # type: ignore[no-any-return]  # a type of a library that may not be installed
 
 
 def _prepared(config: object, settings: Mapping[str, object]) -> Any:
-    """A config of our own, without what draws at random or remembers the last call."""
+    """Return a copy of the config (or a new one) with dropout, caches and random masking disabled."""
     transformers = import_library("transformers")
     named = isinstance(config, str)
     made: Any = transformers.AutoConfig.for_model(config, **settings) if named else copy.deepcopy(config)
@@ -109,7 +109,10 @@ def _model_class(config: Any, name: str) -> Any:
 
 
 def _inputs(kind: Any, config: Any, batch: int, tokens: int, mode: str) -> Inputs:
-    """Random ones of the shape that the model's main input has; in training with labels."""
+    """Return random inputs for the model's main input, with labels in training.
+
+    Raises ValueError if that input is of an unknown kind.
+    """
     name = kind.main_input_name
     makers: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
         "input_ids": _texts,
@@ -149,7 +152,7 @@ def _spectrograms(config: Any, batch: int, _: int) -> torch.Tensor:
 
 
 def _labels(kind: str, config: Any, given: torch.Tensor, batch: int) -> torch.Tensor | None:
-    """What the head learns: the text itself, a transcription, a class; None where we know of nothing."""
+    """Return labels for the model's head: the text itself, a transcription or a class; None for an unknown head."""
     if kind.endswith(("LMHeadModel", "ForMaskedLM", "ForCausalLM")):
         return given
     if kind.endswith("ForConditionalGeneration"):
@@ -163,7 +166,7 @@ def _labels(kind: str, config: Any, given: torch.Tensor, batch: int) -> torch.Te
 
 
 def _facts(config: Any) -> dict[str, object]:
-    """What the config says, less what a later release of the library adds and leaves at nothing."""
+    """Return the config's settings without empty ones, because a later release may add settings that are unset."""
     told = config.to_dict()
     return {
         key: value

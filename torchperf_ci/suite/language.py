@@ -1,4 +1,4 @@
-"""Language: encoder, decoder, encoder-decoder, recurrent and mixture-of-experts models."""
+"""Language workloads: encoder, decoder, encoder-decoder, recurrent and mixture-of-experts models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchperf_ci.suite.workload import Task, per_device, workload
 
 
 class _Bert(nn.Module):
-    """Returns logits (batch, masked tokens, vocabulary) for the masked positions alone."""
+    """Returns logits (batch, masked tokens, vocabulary) for the masked positions only."""
 
     def __init__(self, vocabulary: int, width: int, depth: int, heads: int, length: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Bert(nn.Module):
 
 @workload("language/BERT_pytorch", "masked language modelling", batch=per_device(1, 256))
 def bert_pytorch(batch: int) -> Task:
-    """BERT (Devlin et al., 2018, arXiv:1810.04805), the "small" one (Turc et al., 2019, arXiv:1908.08962)."""
+    """BERT (Devlin et al., 2018, arXiv:1810.04805) in the size "small" (Turc et al., 2019, arXiv:1908.08962)."""
     vocabulary, length, masked = 30522, 128, 20
     inputs = (
         torch.randint(vocabulary, (batch, length)),
@@ -91,7 +91,7 @@ class _Translator(nn.Module):
 
 @workload("language/attention_is_all_you_need_pytorch", "translation", batch=per_device(1, 256))
 def attention_is_all_you_need_pytorch(batch: int) -> Task:
-    """``torch.nn.Transformer`` (Vaswani et al., 2017, arXiv:1706.03762) with three layers a side."""
+    """``torch.nn.Transformer`` (Vaswani et al., 2017, arXiv:1706.03762), three layers each in encoder and decoder."""
     source, target = torch.randint(8000, (2, batch, 32))
     return Task(_Translator(8000, width=512, depth=3, length=32), (source, target), cross_entropy, adamw)
 
@@ -115,7 +115,7 @@ def lstm_language_model(batch: int) -> Task:
 
 
 class _SwitchLayer(nn.Module):
-    """Sends every token to its best expert, which takes at most ``capacity`` times its fair share of them."""
+    """Sends every token to its best expert, which accepts at most ``capacity`` times its fair share of tokens."""
 
     def __init__(self, width: int, hidden: int, experts: int, capacity: float) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _SwitchLayer(nn.Module):
         return (gate * torch.einsum("tec,ecw->tw", dispatch, done)).view_as(x)
 
     def _route(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The weight of each token (tokens, 1), and a one-hot dispatch (tokens, experts, places)."""
+        """Return the weight of each token (tokens, 1) and a one-hot dispatch (tokens, experts, places)."""
         experts = self.router.out_features
         places = int(self.capacity * len(tokens) / experts) + 1
         gate, chosen = self.router(tokens).float().softmax(-1).max(-1)

@@ -1,4 +1,4 @@
-"""Import a model library: offline, and beside a torchvision that was built for another PyTorch."""
+"""Import a model library without network access, even if torchvision was built for another PyTorch."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 import torch
 
 _OPERATORS = ("nms", "qnms")
-"""Those of torchvision that it describes to PyTorch on import, and that must therefore have a schema."""
+"""Operators of torchvision that its Python code registers more about on import, and that therefore need a schema."""
 
 
 def import_library(name: str) -> Any:
-    """The module ``name`` of a model library, which will download nothing."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when a library of Hugging Face is imported
+    """Import the module ``name`` of a model library so that it downloads nothing."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when a Hugging Face library is imported
     import_torchvision()
     return importlib.import_module(name)
 
 
 @functools.cache
 def import_torchvision() -> None:
-    """Import it where it is installed, before a library does that fails with it.
+    """Import torchvision, if installed, before another library does and fails.
 
-    It fails where its compiled operators do not load: those of a release do not fit a nightly or a commit's build of
-    PyTorch. Then they get schemas, with a warning. The models of the suite need none of them; the detection of objects
-    would.
+    The import fails if its compiled operators do not load: those of a release do not fit a nightly build of PyTorch or
+    one of a commit. In that case only schemas are defined for them, with a warning. The models of the suite need none
+    of these operators; object detection would.
     """
     if not importlib.util.find_spec("torchvision"):
         return

@@ -1,6 +1,6 @@
-"""Models that a library makes by name and arguments: random weights, nothing downloaded.
+"""Workloads from a model library's constructor and its arguments, with random weights and no downloads.
 
-The library is imported when a workload is built, never when it is listed.
+The library is imported when a workload is built, not when it is listed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Inputs = Mapping[str, torch.Tensor] | tuple[torch.Tensor, ...]
 
 _BATCH = per_device(cpu=2, accelerator=32)
-"""Two samples at least: the variance of one is nothing that a batch normalisation could learn from."""
+"""At least two samples, because batch normalization cannot be trained on a single one."""
 
 
 def library_model(
@@ -35,9 +35,9 @@ def library_model(
     requires: tuple[str, ...],
     loss: Loss,
 ) -> Workload:
-    """A workload from what ``constructor``, such as ``timm.create_model``, makes of the arguments.
+    """Return a workload for the model that ``constructor``, such as ``timm.create_model``, builds from ``arguments``.
 
-    ``inputs`` gives those for a batch size, samples along the first dimension. What draws at random is off.
+    ``inputs`` returns the inputs for a batch size, with samples along the first dimension. Dropout is disabled.
     """
 
     def build(batch: int) -> Task:
@@ -56,18 +56,18 @@ def library_model(
 
 
 def noise(*sizes: tuple[int, ...]) -> Callable[[int], tuple[torch.Tensor, ...]]:
-    """Inputs of normal random numbers: one tensor for each size of a sample."""
+    """Return a function from batch size to normal random inputs: one tensor for each of the sample ``sizes``."""
     return lambda batch: tuple(torch.randn(batch, *size) for size in sizes)
 
 
 def regression_loss(output: Any) -> torch.Tensor:
-    """Mean squared error of everything that the model returns against zeros."""
+    """Sum of the mean squares of all tensors that the model returns."""
     tensors = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return torch.stack([mean_square(tensor) for tensor in tensors]).sum()
 
 
 def _without_dropout(model: torch.nn.Module) -> torch.nn.Module:
-    """The same model, whose dropouts, of activations and of whole paths, drop nothing."""
+    """Return the model after setting all its rates of dropout and of stochastic depth to 0."""
     for module in model.modules():
         for rate in ("p", "drop_prob"):
             if isinstance(getattr(module, rate, None), float):

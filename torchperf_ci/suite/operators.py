@@ -1,7 +1,7 @@
-"""Micro-benchmarks of single operators: one table of a name, a function and the inputs of ``n`` samples.
+"""Micro-benchmarks of single operators: a table of names, functions, and inputs for ``n`` samples.
 
-The sizes in a name are those of one sample; a batch stacks samples along the first dimension. Functions are
-pure, so that values neither drift nor become denormal over thousands of steps.
+The sizes in a name are those of one sample; a batch stacks samples along the first dimension. Functions have no side
+effects, so values neither drift nor become denormal over thousands of steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def operator_workload(
     name: str, function: Callable[..., Any], inputs: Callable[[int], tuple[Any, ...]]
 ) -> Workload:
-    """A row of the table: ``inputs`` gives the arguments for a number of samples."""
+    """Return the workload for a row of the table. ``inputs`` returns the arguments for a number of samples."""
 
     def build(batch: int) -> Task:
         return Task(function, inputs(batch))
@@ -41,7 +41,7 @@ def operator_workload(
 
 
 def with_backward(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
-    """The function and then its gradients with respect to all floating inputs."""
+    """Return a function that runs ``function`` and returns its gradients with respect to all floating-point inputs."""
 
     def forward_backward(*inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
@@ -62,7 +62,7 @@ def _hundred_adds(x: Tensor) -> Tensor:
 def _foreach_sgd(
     parameters: list[Tensor], gradients: list[Tensor], momenta: list[Tensor]
 ) -> list[list[Tensor]]:
-    """One SGD step with momentum 0.9 as ``torch.optim`` does it over lists of tensors, but out of place."""
+    """One SGD step with momentum 0.9, as in ``torch.optim`` over lists of tensors, but out of place."""
     momenta = list(_foreach_add(_foreach_mul(momenta, 0.9), gradients))
     return [list(_foreach_add(parameters, momenta, alpha=-1e-3)), momenta]
 
@@ -70,7 +70,7 @@ def _foreach_sgd(
 def _foreach_adamw(
     parameters: list[Tensor], gradients: list[Tensor], means: list[Tensor], squares: list[Tensor]
 ) -> list[list[Tensor]]:
-    """AdamW's first step as ``torch.optim`` does it over lists of tensors, but out of place."""
+    """The first step of AdamW, as in ``torch.optim`` over lists of tensors, but out of place."""
     parameters = list(_foreach_mul(parameters, 1 - 1e-5))
     means = list(_foreach_lerp(means, gradients, 0.1))
     squares = list(_foreach_addcmul(_foreach_mul(squares, 0.999), gradients, gradients, value=1e-3))
@@ -79,7 +79,7 @@ def _foreach_adamw(
 
 
 def _tensors(n: int, lists: int) -> tuple[list[Tensor], ...]:
-    """Lists of 64 n small matrices with positive elements."""
+    """Return lists of 64 n small matrices with positive elements."""
     return tuple([rand(64, 64) for _ in range(64 * n)] for _ in range(lists))
 
 

@@ -1,6 +1,7 @@
-"""Operators that are in wide use, and in no model of the suite: a table like that of the others.
+"""Micro-benchmarks of widely used operators that no model of the suite uses: a table like that of the others.
 
-A row has what is used together, or costs alike. What draws at random has none, since two builds draw differently.
+A row combines operators that are used together or cost about the same. Random number generators are left out, because
+two builds may draw different numbers.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def _logic(a: Tensor, b: Tensor) -> list[Tensor]:
 
 
 def _rotary(x: Tensor, angles: Tensor) -> Tensor:
-    """Pairs of numbers turned by angles, as position embeddings do it in complex numbers, in fp32."""
+    """Rotate pairs of numbers by angles with complex numbers in fp32, as rotary position embeddings do."""
     turns = torch.polar(torch.ones_like(angles.float()), angles.float())
     return torch.view_as_real(torch.view_as_complex(x.float()) * turns).flatten(-2)
 
 
 def _near_one(*size: int) -> Tensor:
-    """Numbers of which a product of thousands neither overflows nor becomes denormal."""
+    """Return random numbers close enough to 1 that a product of thousands neither overflows nor becomes denormal."""
     return rand(size) * 0.2 + 0.9
 
 

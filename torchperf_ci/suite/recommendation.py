@@ -1,4 +1,4 @@
-"""Recommendation: models bound by embedding look-ups, and one by its optimizer."""
+"""Recommendation workloads: models bound by embedding look-ups, and one bound by its optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchperf_ci.suite.workload import Task, per_device, workload
 
 
 class _Dlrm(nn.Module):
-    """Click logits (batch, 1) from dense features and bags of indices, one table a categorical feature."""
+    """Click logits (batch, 1) from dense features and bags of indices, with one table per categorical feature."""
 
     def __init__(self, tables: int, rows: int, width: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Dlrm(nn.Module):
 
 @workload("recommendation/dlrm", "click-through prediction", batch=per_device(256, 16384))
 def dlrm(batch: int) -> Task:
-    """DLRM (Naumov et al., 2019, arXiv:1906.00091): 26 tables of 10,000 rows, 8 indices a bag."""
+    """DLRM (Naumov et al., 2019, arXiv:1906.00091): 26 tables of 10,000 rows, 8 indices per bag."""
     tables, rows = 26, 10000
     inputs = (torch.randn(batch, 13), torch.randint(rows, (tables, batch, 8)))
     return Task(_Dlrm(tables, rows, width=32), inputs, binary_cross_entropy)
@@ -75,7 +75,7 @@ def _in_batch_softmax(similarity: Tensor) -> Tensor:
 
 @workload("recommendation/two_tower", "retrieval", batch=per_device(1024, 8192))
 def two_tower(batch: int) -> Task:
-    """Two towers trained by a softmax over the batch (Yi et al., 2019, doi:10.1145/3298689.3346996)."""
+    """A two-tower model trained with a softmax over the batch (Yi et al., 2019, doi:10.1145/3298689.3346996)."""
     rows = 50000
     user, item = torch.randint(rows, (2, batch))
     history, tags = torch.randint(rows, (2, batch, 16))
@@ -86,7 +86,7 @@ def two_tower(batch: int) -> Task:
 def nvidia_deeprecommender(batch: int) -> Task:
     """A deep autoencoder of ratings (Kuchaiev & Ginsburg, 2017, arXiv:1708.01715).
 
-    Wide weights and few samples: in training the optimizer's pass over the weights outweighs the products.
+    Weights are wide and samples few, so in training the optimizer takes longer than the matrix products.
     """
     items = 17768
     model = mlp(items, 512, 512, 1024, 512, 512, items, activation=nn.SELU)

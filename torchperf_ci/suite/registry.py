@@ -1,4 +1,4 @@
-"""Which workloads there are: the built-in ones, and those of a user's own files."""
+"""The catalogue of workloads: the built-in ones and those in a user's own files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import ModuleType
 
-# Modules whose workloads join the catalogue. Each is a static table: model libraries are imported by ``build`` alone.
+# Modules whose workloads are in the catalogue. Importing them is cheap: only ``build`` imports model libraries.
 PROVIDERS = (
     "torchperf_ci.suite.vision",
     "torchperf_ci.suite.language",
@@ -36,8 +36,8 @@ PROVIDERS = (
     "torchperf_ci.suite.diffusers_models",
 )
 
-# Cheap to build and to run, and together of every kind: convolution, attention, recurrence, embeddings, many
-# small kernels, a long elementwise chain; a product, an indexed sum and an optimizer among the operators.
+# Cheap to build and to run, and together covering all kinds of work: convolution, attention, recurrence, embeddings,
+# many small kernels and a long elementwise chain; among the operators a product, an indexed sum and an optimizer.
 QUICK = (
     "vision/resnet18",
     "language/nanogpt",
@@ -54,12 +54,15 @@ QUICK = (
 SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in suites."""
 MODELS_OF_LIBRARIES_IN_CORE = 30
-"""The first of those in the table by what they cover, after all that need PyTorch alone."""
+"""How many models of libraries the suite ``core`` has, the first ones in the table ordered by coverage.
+
+All models that need only PyTorch are in the suite as well.
+"""
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All workloads by name, the names in each suite, and by name why a workload cannot be built here."""
+    """All workloads by name, the names in each suite, and the reason, by name, why a workload cannot be built here."""
 
     workloads: Mapping[str, Workload]
     suites: Mapping[str, tuple[str, ...]]
@@ -67,7 +70,7 @@ class Catalogue:
 
 
 class BadSuiteFileError(Exception):
-    """A user's suite file cannot be used; ``line`` is None where no line is to blame."""
+    """A user's suite file cannot be used; ``line`` is None if the problem is not in a particular line."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         self.path = path
@@ -77,9 +80,9 @@ class BadSuiteFileError(Exception):
 
 
 def catalogue(files: Sequence[Path] = ()) -> Catalogue:
-    """Everything that can be measured here: the built-in workloads and those of ``files``.
+    """Return all known workloads: the built-in ones and those of ``files``.
 
-    A file's workloads form a suite named like the path. Raises BadSuiteFileError for a file that is no use.
+    A file's workloads form a suite named by the file's path. Raises BadSuiteFileError for a file that cannot be used.
     """
     workloads = _built_in(PROVIDERS)
     suites = _built_in_suites(workloads)
@@ -111,7 +114,7 @@ def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, 
 
 
 def _workloads_of(module: ModuleType) -> Iterator[Workload]:
-    """The module-level workloads in the order of their definition, alone or in a list or tuple, each once."""
+    """Yield the workloads that are module-level values, or in module-level lists or tuples, each once and in order."""
     seen = set[int]()
     for value in vars(module).values():
         for entry in value if isinstance(value, (list, tuple)) else (value,):
@@ -136,14 +139,14 @@ def _load_file(path: Path) -> list[Workload]:
 
 
 class _SourceLoader(importlib.machinery.SourceFileLoader):
-    """Loads a source file and leaves no bytecode beside it."""
+    """Loads a source file without writing bytecode next to it."""
 
     def set_data(self, *_: Any, **__: Any) -> None:
-        """Where the base class writes the bytecode."""
+        """Do nothing, where the base class would write bytecode."""
 
 
 def _execute(path: Path) -> ModuleType:
-    """Run a file as a module of its own, whose name no other file shares."""
+    """Import a file as a module with a unique name. Raises BadSuiteFileError if that fails."""
     if not path.is_file():
         problem = "no such file" if not path.exists() else "is not a file"
         raise BadSuiteFileError(path, None, f"{problem}: give the path of a Python file")
@@ -163,7 +166,7 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _line_in(source: str, error: BaseException) -> int | None:
-    """The line of the file to blame: of its syntax error, or of the last frame in it."""
+    """Return the line of the file that caused the error: its syntax error or its last frame; None if not in it."""
     if isinstance(error, SyntaxError) and error.filename == source:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -181,7 +184,7 @@ def _refuse_taken_names(
 ) -> None:
     names = dict[str, Workload]()
     for entry in found:
-        # A file may import a built-in workload to have it in its suite: that is the same object.
+        # A file may import a built-in workload to have it in its suite; that is the same object, not a conflict.
         if workloads.get(entry.name, entry) is not entry:
             _refuse(path, entry, f"the name is taken by {sources[entry.name]}")
         if names.setdefault(entry.name, entry) is not entry:

@@ -1,4 +1,4 @@
-"""Reinforcement learning: updates made of many small kernels."""
+"""Reinforcement learning workloads: updates that consist of many small kernels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _DISCOUNT = 0.99
 
 
 def _frozen(module: nn.Module) -> nn.Module:
-    """A copy that serves as the target network: it is not trained."""
+    """Return an untrained copy that serves as the target network."""
     return deepcopy(module).requires_grad_(requires_grad=False)
 
 
 class _Actor(nn.Module):
-    """A Gaussian policy squashed by tanh: actions (batch, action) and their log-probabilities (batch, 1)."""
+    """A Gaussian policy squashed by tanh. Returns actions (batch, action) and their log-probabilities (batch, 1)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,13 +38,13 @@ class _Actor(nn.Module):
         log_deviation = log_deviation.clamp(-5, 2)
         raw = mean + log_deviation.exp() * noise
         gaussian = -0.5 * noise.square() - log_deviation - 0.5 * math.log(2 * math.pi)
-        # log(1 - tanh(x)^2), in a form that does not cancel
+        # log(1 - tanh(x)^2), in a form without cancellation
         squash = 2 * (math.log(2) - raw - functional.softplus(-2 * raw))
         return torch.tanh(raw), (gaussian - squash).sum(-1, keepdim=True)
 
 
 class _Critics(nn.Module):
-    """Values (count, batch, 1) of state-action pairs by independent networks."""
+    """Independent networks that return the values (count, batch, 1) of state-action pairs."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -56,10 +56,10 @@ class _Critics(nn.Module):
 
 
 class _SoftActorCritic(nn.Module):
-    """Losses (batch, 1) of critics and actor for a batch of transitions.
+    """Returns the losses (batch, 1) of critics and actor for a batch of transitions.
 
-    What the algorithm draws at random is fixed: the policy's noise is an input, and the goal uses the first
-    two critics. ``actor_value`` reduces the critics' values (count, batch, 1) to what the actor maximises.
+    Nothing is random: the policy's noise is an input, and the goal uses the first two critics. ``actor_value`` reduces
+    the critics' values (count, batch, 1) to the value that the actor maximizes.
     """
 
     def __init__(self, critics: int, actor_value: Callable[[Tensor, int], Tensor]) -> None:
@@ -92,7 +92,7 @@ class _SoftActorCritic(nn.Module):
 
     def _actor_loss(self, observation: Tensor, noise: Tensor) -> Tensor:
         action, log_probability = self.actor(observation, noise)
-        # The actor's loss must not move the critics.
+        # The actor's loss must not train the critics.
         constants = {name: value.detach() for name, value in self.critics.named_parameters()}
         values: Tensor = functional_call(self.critics, constants, (observation, action))
         loss: Tensor = self.temperature * log_probability - self.actor_value(values, 0)
@@ -112,12 +112,12 @@ def soft_actor_critic(batch: int) -> Task:
 
 @workload("reinforcement/redq", "continuous control", batch=per_device(64, 4096))
 def redq(batch: int) -> Task:
-    """REDQ (Chen et al., 2021, arXiv:2101.05982): ten critics, so many small tensors for the optimizer."""
+    """REDQ (Chen et al., 2021, arXiv:2101.05982): ten critics, which give the optimizer many small tensors."""
     return Task(_SoftActorCritic(critics=10, actor_value=torch.mean), _transitions(batch), mean, adamw)
 
 
 class _Dqn(nn.Module):
-    """Temporal-difference losses (batch,) of a batch of transitions of Atari frames."""
+    """Returns the temporal-difference losses (batch,) for a batch of transitions between Atari frames."""
 
     def __init__(self, actions: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Scientific computing: ocean physics, gravity, a learned PDE solver and a graph network."""
+"""Scientific computing workloads: ocean physics, gravity, a learned PDE solver and a graph network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEPTHS = 26  # vertical levels of the ocean workloads
 
 
 def _polynomial(x: Tensor, *coefficients: float) -> Tensor | float:
-    """Horner's scheme; the constant term comes first."""
+    """Evaluate a polynomial by Horner's scheme; the constant term comes first."""
     total: Tensor | float = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -25,9 +25,10 @@ def _polynomial(x: Tensor, *coefficients: float) -> Tensor | float:
 
 
 def seawater_density(salinity: Tensor, temperature: Tensor, pressure: Tensor) -> Tensor:
-    """Density in kg/m³ by the International Equation of State of Seawater, EOS-80.
+    """Return the density in kg/m³ by the International Equation of State of Seawater, EOS-80.
 
-    Salinity in practical units, temperature in °C (IPTS-68), pressure in bar above the atmosphere; one shape.
+    Salinity is in practical units, temperature in °C (IPTS-68), pressure in bar above the atmosphere. All have the
+    same shape.
     Source: Fofonoff & Millard, "Algorithms for computation of fundamental properties of seawater", UNESCO
     Technical Papers in Marine Science 44, 1983.
     """
@@ -67,15 +68,15 @@ def pyhpc_equation_of_state(batch: int) -> Task:
 
 
 def _difference(field: Tensor, dim: int) -> Tensor:
-    """Central difference in units of the grid, periodic."""
+    """Return the periodic central difference, in units of the grid."""
     return 0.5 * (field.roll(-1, dim) - field.roll(1, dim))
 
 
 def isoneutral_tendency(temperature: Tensor, salinity: Tensor) -> Tensor:
-    """Tendency of the temperature by mixing along surfaces of equal density, on (batch, x, y, z).
+    """Return the tendency of temperature due to mixing along surfaces of equal density, on (batch, x, y, z).
 
-    The diffusion tensor for small slopes (Redi, 1982, J. Phys. Oceanogr. 12), tapered where slopes are steep
-    (Danabasoglu & McWilliams, 1995, J. Climate 8), with a linear equation of state. Lengths are in units of
+    Uses the diffusion tensor for small slopes (Redi, 1982, J. Phys. Oceanogr. 12), tapered for steep slopes
+    (Danabasoglu & McWilliams, 1995, J. Climate 8), and a linear equation of state. Lengths are in units of
     the grid, and z points up.
     """
     steepest, taper_width, least_stratification = 1.0, 0.25, 0.05
@@ -94,7 +95,7 @@ def isoneutral_tendency(temperature: Tensor, salinity: Tensor) -> Tensor:
 
 @workload("scientific/pyhpc_isoneutral_mixing", "ocean physics", batch=per_device(16, 256), modes=_INFERENCE)
 def pyhpc_isoneutral_mixing(batch: int) -> Task:
-    """Isoneutral mixing of ``batch`` basins of 32 x 32 columns: a stencil bound by memory."""
+    """Isoneutral mixing of ``batch`` basins of 32 x 32 columns: a memory-bound stencil."""
     shape = (batch, 32, 32, _DEPTHS)
     depth = torch.linspace(0, 1, _DEPTHS)
     inputs = (20 * depth + torch.rand(shape), 35 - depth + 0.1 * torch.rand(shape))
@@ -102,9 +103,9 @@ def pyhpc_isoneutral_mixing(batch: int) -> Task:
 
 
 def solve_tridiagonal(lower: Tensor, diagonal: Tensor, upper: Tensor, right: Tensor) -> Tensor:
-    """Solve tridiagonal systems along the last dimension by Thomas's algorithm; all shapes are (..., n).
+    """Solve tridiagonal systems along the last dimension with the Thomas algorithm; all shapes are (..., n).
 
-    ``lower[..., 0]`` and ``upper[..., -1]`` are not used.
+    ``lower[..., 0]`` and ``upper[..., -1]`` are ignored.
     """
     lowers, diagonals, uppers, rights = (part.unbind(-1) for part in (lower, diagonal, upper, right))
     ratios, values = [uppers[0] / diagonals[0]], [rights[0] / diagonals[0]]
@@ -119,10 +120,10 @@ def solve_tridiagonal(lower: Tensor, diagonal: Tensor, upper: Tensor, right: Ten
 
 
 def advance_turbulent_energy(energy: Tensor, shear: Tensor, buoyancy: Tensor) -> Tensor:
-    """One implicit step of turbulent kinetic energy on (batch, columns, depth), in units of grid and step.
+    """Advance turbulent kinetic energy by one implicit step on (batch, columns, depth), in units of grid and step.
 
-    Mixing length sqrt(2 e) / N and diffusivity 0.1 l sqrt(e), dissipation 0.7 e^1.5 / l (Gaspar et al., 1990,
-    doi:10.1029/JC095iC09p16179). ``shear`` is squared shear and ``buoyancy`` N², both positive.
+    The mixing length is sqrt(2 e) / N, the diffusivity 0.1 l sqrt(e), the dissipation 0.7 e^1.5 / l (Gaspar et al.,
+    1990, doi:10.1029/JC095iC09p16179). ``shear`` is the squared shear and ``buoyancy`` is N², both positive.
     """
     speed = energy.sqrt()
     length = (speed * (2 / buoyancy).sqrt()).clamp(min=0.1, max=10)
@@ -137,13 +138,13 @@ def advance_turbulent_energy(energy: Tensor, shear: Tensor, buoyancy: Tensor) ->
     "scientific/pyhpc_turbulent_kinetic_energy", "ocean physics", batch=per_device(64, 1024), modes=_INFERENCE
 )
 def pyhpc_turbulent_kinetic_energy(batch: int) -> Task:
-    """Implicit vertical mixing of ``batch`` slices of 128 columns: level by level, so bound by launches."""
+    """Implicit vertical mixing of ``batch`` slices of 128 columns: sequential over levels, so bound by launches."""
     energy, shear, buoyancy = 0.5 + torch.rand(3, batch, 128, _DEPTHS)
     return Task(advance_turbulent_energy, (energy, shear, buoyancy))
 
 
 def accelerations(positions: Tensor, masses: Tensor) -> Tensor:
-    """Gravity on each of (systems, bodies, 3) by all others; G = 1, with Plummer's softening length 0.1."""
+    """Return the gravity on each of (systems, bodies, 3) by all others; G = 1, Plummer softening length 0.1."""
     offsets = positions.unsqueeze(1) - positions.unsqueeze(2)
     inverse_cube = (offsets.square().sum(-1) + 0.01).pow(-1.5)
     return torch.einsum("sij,sijk->sik", masses.unsqueeze(1) * inverse_cube, offsets)
@@ -176,7 +177,7 @@ class _SpectralConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         modes = self.modes
-        # Transforms and complex numbers do not exist in half precision.
+        # Half precision has no Fourier transforms and no complex numbers.
         spectrum = torch.fft.rfft2(x.float())
         low = torch.cat((spectrum[..., :modes, :modes], spectrum[..., -modes:, :modes]), dim=-2)
         mixed = torch.einsum("bixy,ioxy->boxy", low, torch.view_as_complex(self.weight.float()))
@@ -214,7 +215,7 @@ def fourier_neural_operator(batch: int) -> Task:
 
 
 class _GraphConv(nn.Module):
-    """Sums the messages of a node's neighbours, each divided by the root of the product of both degrees."""
+    """Sums the messages of a node's neighbors, each divided by the square root of the product of both degrees."""
 
     def __init__(self, width_in: int, width_out: int) -> None:
         super().__init__()
@@ -223,7 +224,7 @@ class _GraphConv(nn.Module):
     def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
         source, target = edges
         ones = torch.ones_like(source, dtype=nodes.dtype)
-        degree = nodes.new_ones(len(nodes)).index_add(0, target, ones)  # a node is its own neighbour
+        degree = nodes.new_ones(len(nodes)).index_add(0, target, ones)  # a node is its own neighbor
         scale = degree.rsqrt().unsqueeze(-1)
         features: Tensor = self.linear(nodes) * scale
         return scale * features.index_add(0, target, features[source])
@@ -242,7 +243,7 @@ class _GraphNetwork(nn.Module):
 
 @workload("scientific/basic_gnn_gcn", "node classification", batch=per_device(16, 256))
 def basic_gnn_gcn(batch: int) -> Task:
-    """A graph convolutional network (Kipf & Welling, 2016, arXiv:1609.02907), 256 nodes a graph."""
+    """A graph convolutional network (Kipf & Welling, 2016, arXiv:1609.02907), 256 nodes per graph."""
     first_node = 256 * torch.arange(batch).view(batch, 1)
     edges = (first_node + torch.randint(256, (2, batch, 2048))).flatten(1)
     return Task(_GraphNetwork(64, 64, 64, 16), (torch.randn(256 * batch, 64), edges), cross_entropy, adamw)

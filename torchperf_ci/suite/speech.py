@@ -1,4 +1,4 @@
-"""Speech: recognition, separation, representation and synthesis."""
+"""Speech workloads: recognition, separation, representation and synthesis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchperf_ci.suite.workload import Task, per_device, workload
 
 
 class _Halved(nn.Module):
-    """Half the output of a layer, as in the Conformer's two half-step feed-forward layers."""
+    """Returns half the output of a layer, as in the Conformer's two half-step feed-forward layers."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def _conformer_block(width: int, heads: int, kernel: int) -> nn.Sequential:
 
 
 class _Conformer(nn.Module):
-    """Frame-wise logits (batch, frames / 4, classes) from spectrograms (batch, frames, mels)."""
+    """Returns frame-wise logits (batch, frames / 4, classes) for spectrograms (batch, frames, mels)."""
 
     def __init__(self, mels: int, width: int, depth: int, classes: int) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _ConvolutionalPosition(nn.Module):
 
 @workload("speech/wav2vec2", "speech representation", batch=per_device(1, 64))
 def wav2vec2(batch: int) -> Task:
-    """wav2vec 2.0 (Baevski et al., 2020, arXiv:2006.11477), half as wide, 4 layers: one second at 16 kHz."""
+    """wav2vec 2.0 (Baevski et al., 2020, arXiv:2006.11477), half as wide, with 4 layers, on one second at 16 kHz."""
     channels, width = 256, 384
     model = nn.Sequential(
         _wave_encoder(channels),
@@ -160,7 +160,7 @@ def wav2vec2(batch: int) -> Task:
 
 
 class _LocationAttention(nn.Module):
-    """Attention that sees where it has looked before; keeps the sum of its weights (batch, text)."""
+    """Location-sensitive attention: its input includes the sum (batch, text) of its previous weights."""
 
     def __init__(self, query: int, memory: int, width: int) -> None:
         super().__init__()
@@ -229,6 +229,6 @@ class _Tacotron2(nn.Module):
 
 @workload("speech/tacotron2", "speech synthesis", batch=per_device(2, 64))
 def tacotron2(batch: int) -> Task:
-    """Tacotron 2 (Shen et al., 2017, arXiv:1712.05884), half as wide: 16 frames, one after the other."""
+    """Tacotron 2 (Shen et al., 2017, arXiv:1712.05884), half as wide, decoding 16 frames sequentially."""
     inputs = (torch.randint(148, (batch, 32)), torch.randn(batch, 16, 80))
     return Task(_Tacotron2(width=256, mels=80), inputs, mean_square, adamw)

@@ -1,6 +1,6 @@
-"""Image classifiers of timm: the suite has the smallest network of a family, at the size of image beside it.
+"""Image classifiers of timm: the smallest network of each family, with the image size that it is measured at.
 
-The arguments are frozen, because a name identifies a series for good.
+The arguments must never change, because a workload's name identifies its series.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _IMAGE_SIZES = {
 
 
 def timm_classifier(network: str, image_size: int) -> Workload:
-    """A network by timm's name for it, on square images."""
+    """Return a workload for a network, given by timm's name for it, on square images."""
     return library_model(
         f"vision/timm_{network}",
         "image classification",

@@ -1,7 +1,7 @@
-"""The models of a TorchBench checkout as workloads: its own code builds them and takes their steps, offline.
+"""Workloads from a TorchBench checkout. The checkout's own code builds the models and runs their steps, offline.
 
-The names are found by looking at files: nothing of the checkout is imported before one of its models is built. Weights
-are random where it is torch.hub that would get others.
+Model names are read from the files: nothing of the checkout is imported before one of its models is built. Weights
+that torch.hub would download stay random.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PREFIX = "torchbench:"
-"""Of the name of a suite, before the path of the checkout."""
+"""Prefix of a suite's name, before the path of the checkout."""
 _MODELS = Path("torchbenchmark", "models")
 _MODEL = re.compile(r"^class Model\b", re.MULTILINE)
 _TASK = re.compile(r"^ +task = (\w+)\.(\w+)", re.MULTILINE)
@@ -35,11 +35,11 @@ _CONNECTING = ("socket.connect", "socket.getaddrinfo")
 
 
 class UnbuildableError(Exception):
-    """A model of the checkout cannot be had here: the message says what it lacks."""
+    """A model of the checkout cannot be built here. The message says what is missing."""
 
 
 def torchbench_workloads(root: Path) -> tuple[Workload, ...]:
-    """One for each folder of models that defines a ``Model``; none where ``root`` is no checkout."""
+    """Return a workload for each model folder that defines a ``Model``; none if ``root`` is not a checkout."""
     origin = f"torchbench@{_commit(root)}"
     sources = sorted((root / _MODELS).glob("*/__init__.py"))
     texts = {path.parent.name: path.read_text("utf-8", "replace") for path in sources}
@@ -56,10 +56,10 @@ def _task(source: str) -> str:
 
 
 def _commit(root: Path) -> str:
-    """The checkout's, read from its files: whoever made them, no program of theirs runs."""
+    """Return the checkout's commit, read from its files: running git could execute programs that it configures."""
     git = root / ".git"
     try:
-        if git.is_file():  # of a worktree
+        if git.is_file():  # in a worktree
             git = root / git.read_text().removeprefix("gitdir: ").strip()
         head = (git / "HEAD").read_text().strip()
         reference = head.removeprefix("ref: ")
@@ -105,7 +105,7 @@ def _built(root: Path, name: str, test: str, device: str) -> Any:
 
 
 def _lack(error: BaseException, refused: list[str]) -> str:
-    """What an error is for that is no fault of the model; empty for any other."""
+    """Return what is missing here if that caused the error; empty if the model itself is at fault."""
     chain = [error]
     while following := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(following)
@@ -121,12 +121,12 @@ def _lack(error: BaseException, refused: list[str]) -> str:
 
 
 class _NoWeights(dict[str, Any]):
-    """What stands for weights that are not downloaded: a module that loads it keeps its random ones."""
+    """Stands for weights that are not downloaded. A module that loads it keeps its random weights."""
 
 
 @cache
 def _keep_random_weights() -> None:
-    """For the rest of this process, torch.hub gives no weights, and no module minds."""
+    """Make torch.hub return no weights, and modules accept that, for the rest of this process."""
     load = torch.nn.Module.load_state_dict
 
     def load_state_dict(self: torch.nn.Module, weights: Any, *arguments: Any, **more: Any) -> Any:
@@ -138,7 +138,7 @@ def _keep_random_weights() -> None:
 
 @contextmanager
 def _without_network() -> Iterator[list[str]]:
-    """Connections to other machines are refused within the block, and their names are kept."""
+    """Refuse connections to other machines within the block. Yields a list of the refused host names."""
     refused: list[str] = []
     active = True
 

@@ -1,6 +1,6 @@
-"""Networks of torchvision: images, segments, videos and optical flow.
+"""Networks of torchvision for image and video classification, segmentation and optical flow.
 
-The arguments are frozen, because a name identifies a series for good.
+The arguments must never change, because a workload's name identifies its series.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SEGMENTED_IMAGE_SIZES = {
 
 
 def torchvision_classifier(network: str, image_size: int) -> Workload:
-    """A network by torchvision's name for it, on square images."""
+    """Return a workload for a network, given by torchvision's name for it, on square images."""
     size = (3, image_size, image_size)
     return _workload(network, "image classification", size, cross_entropy)
 

@@ -1,7 +1,7 @@
-"""Architectures of the transformers library, small ones: the suite ``transformers``.
+"""Small models of the architectures in the transformers library: the suite ``transformers``.
 
-The settings are frozen, because a name identifies a series for good. All run on one thread of a CPU in less than a
-second. Nothing is imported before one of them is built, and nothing is downloaded.
+The settings must never change, because a workload's name identifies its series. Each model runs in less than a second
+on one CPU thread. The library is imported only when a model is built, and nothing is downloaded.
 """
 
 from __future__ import annotations

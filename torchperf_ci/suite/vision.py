@@ -1,4 +1,4 @@
-"""Vision: convolutional networks, a Vision Transformer, and gradients taken by function transforms."""
+"""Vision workloads: convolutional networks, a Vision Transformer, and gradients by function transforms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _conv_norm(
     channels_in: int, channels_out: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> tuple[nn.Module, nn.Module]:
     conv = nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, groups=groups, bias=False)
-    # He et al.'s initialisation; with torch's own, deep models in eval mode forget their input.
+    # Initialization by He et al.; with torch's default, the output of deep models in eval mode ignores their input.
     nn.init.kaiming_normal_(conv.weight)
     return conv, nn.BatchNorm2d(channels_out)
 
@@ -86,7 +86,7 @@ def _inverted_residual(channels_in: int, channels_out: int, stride: int, expansi
 
 @workload("vision/mobilenet_v2", "image classification", batch=per_device(1, 128))
 def mobilenet_v2(batch: int) -> Task:
-    """MobileNetV2 (Sandler et al., 2018, arXiv:1801.04381): depthwise convolutions."""
+    """MobileNetV2 (Sandler et al., 2018, arXiv:1801.04381), with depthwise convolutions."""
     stages = (  # expansion, channels, blocks, stride: Table 2 of the paper
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -147,7 +147,7 @@ class _UNet(nn.Module):
 
 @workload("vision/pytorch_unet", "image segmentation", batch=per_device(1, 64))
 def pytorch_unet(batch: int) -> Task:
-    """U-Net (Ronneberger et al., 2015, arXiv:1505.04597) of half the width, on 128 x 128 crops."""
+    """U-Net (Ronneberger et al., 2015, arXiv:1505.04597), half as wide, on 128 x 128 crops."""
     return Task(_UNet((32, 64, 128, 256, 512), classes=2), (torch.randn(batch, 3, 128, 128),), cross_entropy)
 
 
@@ -183,7 +183,7 @@ def _non_saturating(logits: Tensor) -> Tensor:
 
 @workload("vision/dcgan", "image generation", batch=per_device(4, 512))
 def dcgan(batch: int) -> Task:
-    """DCGAN (Radford et al., 2015, arXiv:1511.06434): the generator's step, through the discriminator."""
+    """DCGAN (Radford et al., 2015, arXiv:1511.06434): a step of the generator, through the discriminator."""
     model = nn.Sequential(_generator(), _discriminator())
     optimizer = partial(torch.optim.Adam, lr=2e-4, betas=(0.5, 0.999), eps=ADAM_EPSILON)
     return Task(model, (torch.randn(batch, 100, 1, 1),), _non_saturating, optimizer)
@@ -221,7 +221,7 @@ def _classification_loss(
 
 
 class _PrivateGradient(nn.Module):
-    """The mean of clipped per-sample gradients: DP-SGD without its noise, so that the output is no draw."""
+    """Returns the mean of clipped per-sample gradients: DP-SGD without noise, so that the output is deterministic."""
 
     def __init__(self, net: nn.Module, clip: float) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ class _PrivateGradient(nn.Module):
     "vision/functorch_dp_cifar10", "per-sample gradients", batch=per_device(8, 256), modes=("inference",)
 )
 def functorch_dp_cifar10(batch: int) -> Task:
-    """Per-sample gradients by vmap over grad, as for DP-SGD (Abadi et al., 2016, arXiv:1607.00133)."""
+    """Per-sample gradients by vmap over grad, as in DP-SGD (Abadi et al., 2016, arXiv:1607.00133)."""
     widths = (3, 32, 64, 128)
     convs = [
         layer
@@ -259,7 +259,7 @@ def functorch_dp_cifar10(batch: int) -> Task:
 
 
 class _MetaLearner(nn.Module):
-    """Losses on the query sets (tasks,) after one gradient step on the support sets."""
+    """Returns the losses (tasks,) on the query sets after one gradient step on the support sets."""
 
     def __init__(self, net: nn.Module, rate: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is measured: a workload is a name, a task and a way to build one step of it."""
+"""Definition of workloads: a workload has a name, a task and a function that builds one step."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in
 
 @dataclass(frozen=True)
 class Task:
-    """One step's ingredients, built on the CPU in fp32; the worker moves, casts and compiles them.
+    """The parts of one step, built on the CPU in fp32. The worker moves, casts and compiles them.
 
-    ``model`` is called as ``model(*inputs)``, or as ``model(**inputs)`` where ``inputs`` is a mapping, which becomes
-    a dict. In training the step is: zero the gradients, ``loss(output)``, backward, ``optimizer.step()``; ``model``
-    must then be a ``torch.nn.Module``. ``inputs`` may nest tuples, lists and dicts; floating tensors follow the
-    dtype, others keep theirs.
+    ``model`` is called as ``model(*inputs)``, or as ``model(**inputs)`` if ``inputs`` is a mapping, which is converted
+    to a dict. A training step zeroes the gradients, computes ``loss(output)``, and runs backward and
+    ``optimizer.step()``; ``model`` must then be a ``torch.nn.Module``. ``inputs`` may nest tuples, lists and dicts;
+    floating-point tensors are cast to the case's dtype, others keep theirs.
 
-    ``step`` replaces all of this by a whole step of one's own, called as ``step(mark, *inputs)``, or by names: it
-    calls the modules in ``model``, with as many optimizers as it likes, and ``mark(name)`` at the end of each phase.
-    The model is moved, cast and compiled in place, so that a step may refer to it by name; of a ``ModuleDict`` or
-    ``ModuleList`` each member is compiled. ``config`` is what the model was made from: where it changes under a
-    workload's name, new records are not compared with older ones.
+    ``step`` replaces all of this by a custom step, called as ``step(mark, *inputs)`` or with inputs by name. It calls
+    the modules in ``model`` with any number of optimizers, and ``mark(name)`` at the end of each phase. The model is
+    moved, cast and compiled in place, so the step may refer to it by name; of a ``ModuleDict`` or ``ModuleList`` each
+    member is compiled. ``config`` describes how the model was built: if it changes for the same workload name, new
+    records are not compared with older ones.
 
-    Raises TypeError for a model that cannot be called, and for other inputs: a tensor would be taken apart along its
-    first dimension.
+    Raises TypeError for a model that cannot be called, and for inputs of another type: a tensor, for example, would be
+    unpacked along its first dimension.
     """
 
     model: Callable[..., Any]
@@ -60,7 +60,7 @@ class Task:
             if not all(isinstance(name, str) for name in self.inputs):
                 msg = "Task(model, inputs): the keys of a mapping are the names of arguments, so they must be texts"
                 raise TypeError(msg)
-            # A tokenizer's answer is a mapping of its own kind, into which torch's tools for nested inputs do not look.
+            # A tokenizer returns its own type of mapping, which torch's tools for nested inputs do not look into.
             object.__setattr__(self, "inputs", dict(self.inputs))
         elif not isinstance(self.inputs, (tuple, list)):
             msg = (
@@ -70,11 +70,11 @@ class Task:
             raise TypeError(msg)
 
     def call(self, forward: Callable[..., Any]) -> Any:
-        """What ``forward``, the model or what a compiler made of it, gives for the inputs."""
+        """Call ``forward``, which is the model or its compiled version, with the inputs."""
         return forward(**self.inputs) if isinstance(self.inputs, dict) else forward(*self.inputs)
 
     def config_digest(self) -> str:
-        """The same for the same config, whatever the order of its members; empty without one."""
+        """Return a digest of the config that does not depend on the order of its members; empty without a config."""
         if self.config is None:
             return ""
         text = json.dumps(self.config, sort_keys=True, default=str)
@@ -85,12 +85,12 @@ class Task:
 class Workload:
     """A named, reproducible piece of PyTorch work.
 
-    ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else, but on
-    ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters of these names. ``batch_sizes`` maps ``mode``
+    ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else, except on
+    ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters with these names. ``batch_sizes`` maps ``mode``
     and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's memory, or ``accelerator``) to
-    a default batch size; the more specific key wins. Where there are none, the batch is the model's own: ``build``
-    gets no size, and a step counts as one sample. ``requires`` are the packages that ``build`` imports, as pip knows
-    them. Raises ValueError where the parts contradict each other.
+    a default batch size; the more specific key wins. If it is empty, the model has a fixed batch size: ``build``
+    gets no size, and a step counts as one sample. ``requires`` lists the packages that ``build`` imports, by their pip
+    names. Raises ValueError if the parts contradict each other.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Workload:
 
     @property
     def unavailable(self) -> str:
-        """Which required packages this Python lacks, and how to install them; empty where none is missing."""
+        """Which required packages this Python lacks and how to install them; empty if none are missing."""
         missing = [name for name in self.requires if not _is_installed(name)]
         return (
             f"needs {', '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}"
@@ -139,7 +139,7 @@ class Workload:
         )
 
     def task_of(self, batch_size: int, mode: str = "inference", device: str = "cpu") -> Task:
-        """What ``build`` returns; raises TypeError where that is no :class:`Task`."""
+        """Call ``build`` and return its task. Raises TypeError if the result is not a :class:`Task`."""
         known = {"mode": mode, "device": device}
         wanted = {name: known[name] for name in inspect.signature(self.build).parameters if name in known}
         task = self.build(batch_size, **wanted) if self.batch_sizes else self.build(**wanted)
@@ -149,12 +149,12 @@ class Workload:
         return task
 
     def batch_size(self, mode: str, device_class: str) -> int:
-        """The default number of samples a step, for a mode and a device class."""
+        """Return the default number of samples per step, for a mode and a device class."""
         return self.batch_sizes.get(f"{mode}/{device_class}", self.batch_sizes.get(mode, 1))
 
 
 def _is_installed(package: str) -> bool:
-    """Whether pip knows it, or Python finds it where it lies in a checkout; nothing is imported."""
+    """Whether the package is installed or can be imported, such as from a checkout. Does not import it."""
     try:
         importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -163,7 +163,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _kind(value: object) -> str:
-    """The type in a sentence."""
+    """Return the type of a value with its article, for use in a message."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
@@ -179,8 +179,8 @@ def workload(
 ) -> Callable[[Build], Workload]:
     """Turn a function ``batch_size -> Task`` into a workload called ``domain/model``.
 
-    ``batch`` is one default for all modes and devices, a mapping as in :class:`Workload`, or None for a function that
-    takes no batch size.
+    ``batch`` is a single default for all modes and devices, a mapping as in :class:`Workload`, or None for a function
+    that takes no batch size.
     """
     sizes = (
         dict(batch) if isinstance(batch, Mapping) else {} if batch is None else dict.fromkeys(modes, batch)
@@ -193,5 +193,5 @@ def workload(
 
 
 def per_device(cpu: int, accelerator: int) -> dict[str, int]:
-    """Default batch sizes that depend on the device class and not on the mode; an integrated GPU has a CPU's."""
+    """Return default batch sizes that depend on the device class only. An integrated GPU gets that of the CPU."""
     return dict.fromkeys(MODES, cpu) | {f"{mode}/accelerator": accelerator for mode in MODES}
