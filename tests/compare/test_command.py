@@ -75,6 +75,31 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
     assert "1 broken, 1 missing" in capsys.readouterr().err
 
 
+def test_a_suite_file_that_only_head_can_import_is_new_and_stops_nothing(
+    pythons, suite, tmp_path, monkeypatch, capsys
+) -> None:
+    """As in a pull request that adds a function, and the file of workloads that imports it."""
+    added = tmp_path / "added.py"
+    added.write_text(
+        "import os\nimport torch\nfrom torchperf_ci.suite import Task, workload\n"
+        "if os.environ['SIDE'] == 'base':\n    import its_new_part\n"
+        "new = workload('made/new', 'a sum', modes=('inference',))(lambda n: Task(torch.neg, (torch.ones(2),)))\n"
+    )
+    monkeypatch.setattr(command, "measure_rounds", lambda *_: None)
+    out = tmp_path / "verdicts.json"
+    selected = ("--suite", f"{suite},{added}", "--filter", "made/runs", "made/new", "--out", str(out))
+    assert cli.main(["compare", "--base", pythons["base"], "--head", pythons["head"], *selected]) == 5
+    assert "1 case in pairs of processes" in capsys.readouterr().err
+    [new] = [verdict for verdict in read_verdicts(out).verdicts if verdict.series.model == "made/new"]
+    assert new.verdict == "new"
+    assert new.why.startswith("base has no such workload, and cannot import all suite files: ")
+    assert new.why.endswith(
+        "added.py:5: importing the file raised ModuleNotFoundError: No module named 'its_new_part'"
+    )
+    assert cli.main(["compare", "--base", pythons["head"], "--head", pythons["base"], *selected]) == 2
+    assert "No module named 'its_new_part'" in capsys.readouterr().err
+
+
 def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, a_pair, monkeypatch) -> None:
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     busy |= {"power_capped": "0.970", "gpu_sm_mhz": "1395"}
@@ -199,7 +224,7 @@ def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(
     arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--suite", str(suite))
     assert cli.main(["compare", *arguments, "--python", str(torch_environment / "bin/python")]) == 2
     said = capsys.readouterr().err
-    assert f"--base {checkout.second[:10]} Say blue: {suite}" in said
+    assert f"--head {checkout.second[:10]} Say blue: {suite}" in said
     assert "SHADE" in said
 
 

@@ -76,7 +76,7 @@ def compare_builds(
         controls = judge_controls(comparison, min_effect)
         verdicts = [
             *judge_cases(comparison, policy, naming, controls),
-            *(one_sided_verdict(case, head, naming) for case in cases if case not in of_both),
+            *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
             *chosen.left_out,
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))

@@ -46,12 +46,16 @@ UNBUILT = "\nif this repository has to be built before it is imported, say how w
 
 @dataclass(frozen=True)
 class ComparedBuild:
-    """A build that can be measured. ``words`` say what it is, ``spec`` what it was asked for as."""
+    """A build that can be measured.
+
+    ``words`` say what it is, ``spec`` what it was asked for as, and ``unread`` which suite files it cannot import.
+    """
 
     settings: Settings
     under_test: EnvironmentUnderTest
     words: str
     spec: BuildSpec
+    unread: str = ""
 
     @property
     def torch(self) -> str:
@@ -64,9 +68,11 @@ def open_builds(
 ) -> tuple[ComparedBuild, ComparedBuild]:
     """Base and head, which are there until ``stack`` closes.
 
+    A suite file that head imports and base cannot, because it calls what only head has, is new as a whole.
+
     Raises :class:`UsageError` for what is no build, where the two see different devices, and where nothing measured
     is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
-    :class:`SuiteFileError`.
+    :class:`SuiteFileError` for a file that head cannot import.
     """
     repo = Path(options.repo)
     specs = {
@@ -86,7 +92,8 @@ def open_builds(
     if commits and not (options.build or settings.files):
         raise UsageError(SAME_ON_BOTH)
     builder = Builder(settings.python, options.build, options.build_timeout)
-    base, head = (_open(stack, flag, spec, builder, settings) for flag, spec in specs.items())
+    head = _open(stack, "head", specs["head"], builder, settings)
+    base = _open(stack, "base", specs["base"], builder, settings, may_lack_files=True)
     if base.settings.device != head.settings.device:
         msg = (
             f"base would be measured on {base.settings.device} and head on {head.settings.device}: "
@@ -97,16 +104,31 @@ def open_builds(
 
 
 def _open(
-    stack: ExitStack, flag: str, spec: BuildSpec, builder: Builder, settings: Settings
+    stack: ExitStack,
+    flag: str,
+    spec: BuildSpec,
+    builder: Builder,
+    settings: Settings,
+    *,
+    may_lack_files: bool = False,
 ) -> ComparedBuild:
     with literal():
         sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # what follows may take long
     environment = stack.enter_context(open_environment(spec, builder))
     settings = replace(settings, python=environment.python, path=environment.path)
+    python_flag, unread = f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG, ""
     try:
-        under_test = selection.describe_environment(
-            settings, f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG
-        )
+        try:
+            under_test = selection.describe_environment(settings, python_flag)
+        except SuiteFileError as error:
+            if not may_lack_files:
+                raise
+            readable = tuple(file for file in settings.files if _can_read(file, settings, python_flag))
+            unread = one_line(error)
+            for folder in settings.path:
+                unread = unread.replace(f"{folder}/", "")
+            settings = replace(settings, files=readable)
+            under_test = selection.describe_environment(settings, python_flag)
     except (EnvironmentUnderTestError, SuiteFileError) as error:
         if isinstance(spec, Interpreter):
             raise
@@ -114,7 +136,15 @@ def _open(
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
         raise type(error)(msg) from error
     settings = under_test.settings(settings)
-    return ComparedBuild(settings, under_test, _words(environment, under_test), spec)
+    return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread)
+
+
+def _can_read(file: str, settings: Settings, python_flag: str) -> bool:
+    try:
+        selection.describe_environment(replace(settings, files=(file,)), python_flag)
+    except SuiteFileError:
+        return False
+    return True
 
 
 def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> str:
@@ -140,11 +170,12 @@ def known_to(build: ComparedBuild, case: Case) -> bool:
     return case.workload in build.under_test.known.workloads
 
 
-def one_sided_verdict(case: Case, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
+def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
     """The verdict on a case whose workload one side does not know."""
     series = naming(case, STATUS)
     if known_to(head, case):
-        return Verdict(series, "new", "base has no such workload")
+        why_not = f", and cannot import all suite files: {base.unread}" if base.unread else ""
+        return Verdict(series, "new", f"base has no such workload{why_not}")
     return Verdict(series, "missing", "head has no such workload")
 
 
