@@ -29,9 +29,8 @@ from torchperf_ci.bench.selection import (
 )
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.affected import tree_change
-from torchperf_ci.compare.changed_operators import changed_operators
-from torchperf_ci.compare.native_functions import NATIVE
-from torchperf_ci.compare.pytorch_sources import UnknownEffectError
+from torchperf_ci.compare.pytorch_sources import NATIVE, UnknownEffectError
+from torchperf_ci.compare.touched_operators import changed_operators
 from torchperf_ci.config import Config
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.revisions import Revision

@@ -15,7 +15,7 @@ import json
 import sys
 from pathlib import Path
 
-from torchperf_ci.bench.api_coverage import ApiUse, together
+from torchperf_ci.bench.suite_coverage import ApiUse, together
 
 MLPERF = {
     "ResNet-50": "vision/torchvision_resnet50",

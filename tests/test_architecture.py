@@ -65,7 +65,6 @@ MAY_IMPORT = {
     "bench": {*TOOLS, "records", "machine", "stats"},
     "issues": {*TOOLS, "culprits", "verdicts", "series", "stats"},
     "upload": {*TOOLS, "store", "imports", "records", "places", "machine"},
-    "pack": {*TOOLS, "places"},
     "http_server": {"interruption", "request_log"},
     "receive": {*TOOLS, "records", "places", "http_server", "request_log"},
     "compare": {*TOOLS, "series", "verdicts", "stats", "bench", "environments", "machine", "records"},

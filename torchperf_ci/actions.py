@@ -1,4 +1,4 @@
-"""The interface to a GitHub Actions runner: outputs, summary, annotations, groups, masks, and escaping for them.
+"""The interface to a GitHub Actions runner: outputs, summary, annotations, masks, and escaping for them.
 
 No other module writes workflow commands. Outside of a job nothing here prints or writes. Commands go to stderr, which
 the runner reads just like stdout, so that stdout can be piped where it is data. The runner reads the two streams
@@ -26,6 +26,7 @@ Level = Literal["error", "warning", "notice"]
 
 # The runner's limits for each step: it refuses a longer summary as a whole, and drops further annotations.
 SUMMARY_LIMIT = 1024 * 1024
+SUMMARY_ROOM = SUMMARY_LIMIT // 2  # the same step may have said something before
 ANNOTATION_LIMIT = 10
 
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
@@ -102,16 +103,6 @@ def fit_summary(markdown: str, room: int) -> str:
         return ""
     end = encoded.rfind(b"\n", 0, room)
     return encoded[: max(end, 0)].decode().rstrip("\n") + _CUT
-
-
-@contextmanager
-def group(title: str) -> Iterator[None]:
-    """Fold the output of the block under ``title`` in the job's log."""
-    _command("group", title)
-    try:
-        yield
-    finally:
-        _command("endgroup", "")
 
 
 @contextmanager

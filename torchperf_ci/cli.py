@@ -299,7 +299,7 @@ COMMANDS = (
         "Keep a data branch small: what is older than a quarter becomes one object a month.",
         "torchperf pack branch:benchmarks",
         "keeping_commands:PackOptions",
-        "pack.command:pack_command",
+        "upload.pack_branch:pack_command",
     ),
     Command(
         "receive",

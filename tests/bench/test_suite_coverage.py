@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.bench.api_coverage import MeasuredUse
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.suite_coverage import coverage_document
+from torchperf_ci.bench.suite_coverage import MeasuredUse, coverage_document
 from torchperf_ci.bench.worker.protocol import ApiUse, Inventory
 from torchperf_ci.cli import main
 from torchperf_ci.document import Table

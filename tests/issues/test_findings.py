@@ -30,9 +30,8 @@ from made_night import (
     a_series,
 )
 
-from torchperf_ci.issues.body import issue_title
+from torchperf_ci.issues.body import issue_title, reproduction_steps
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
-from torchperf_ci.issues.reproduction_steps import reproduction_steps
 from torchperf_ci.metrics import ANCHORED
 from torchperf_ci.verdicts.evidence import BuildLuck, evidence_of
 from torchperf_ci.verdicts.verdict import Judgement, Verdict

@@ -22,7 +22,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
 from torchperf_ci.receive import aws_lambda
 from torchperf_ci.receive.aws_lambda import handler, receive
-from torchperf_ci.receive.credentials import accepted_credentials
+from torchperf_ci.receive.request import accepted_credentials
 from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:

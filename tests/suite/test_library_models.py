@@ -82,7 +82,7 @@ def test_a_torchvision_built_for_another_torch_is_told_of_once(tmp_path: Path) -
     """It describes operators to torch that its own library should have brought."""
     (tmp_path / "torchvision.py").write_text(UNFIT_TORCHVISION)
     code = (
-        "from torchperf_ci.suite.library_import import import_library; import_library('torchvision'); "
+        "from torchperf_ci.suite.library_model import import_library; import_library('torchvision'); "
         "print(import_library('json').__name__)"
     )
     environment = os.environ | {

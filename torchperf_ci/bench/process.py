@@ -198,13 +198,17 @@ def open_worker(
 
     ``more`` are environment variables in addition to those of every worker.
     """
-    cache = cache_of(case, scratch)
-    folder = cache.parent
+    folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
-    limit = int(available() * MEMORY_SHARE) or None
-    environment = {**worker_environment(settings, cache), **(more or {})}
-    with Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit) as worker:
+    with start_worker(settings, folder, more) as worker:
         yield worker
+
+
+def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
+    """Start a worker whose log and compiler caches lie in ``folder``; ``more`` are additional environment variables."""
+    limit = int(available() * MEMORY_SHARE) or None
+    environment = {**worker_environment(settings, folder / "cache"), **(more or {})}
+    return Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit)
 
 
 def cache_of(case: Case, scratch: Path) -> Path:
@@ -346,13 +350,14 @@ EXERCISE_TIMEOUT = 120.0
 
 def exercise_device(settings: Settings) -> DeviceExercise:
     """Time two seconds of work on the device, in a worker pinned like those of a run. Raises :class:`WorkerFailure`."""
-    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
-        scratch, cpus = Path(folder), quiet_cpus(1, settings.hardware)
-        environment = worker_environment(settings, scratch / "cache")
-        with Worker(settings.python, scratch / "worker.log", environment, cpus) as worker:
-            worker.ask("ready", EXERCISE_TIMEOUT, Done)
-            with watch_interference(settings.hardware, worker.pid) as observed:
-                blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
+    settings = replace(settings, cpus=quiet_cpus(1, settings.hardware))
+    with (
+        tempfile.TemporaryDirectory(prefix="torchperf-") as folder,
+        start_worker(settings, Path(folder)) as worker,
+    ):
+        worker.ask("ready", EXERCISE_TIMEOUT, Done)
+        with watch_interference(settings.hardware, worker.pid) as observed:
+            blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.costs import Costs, cases_of_shard, read_costs
-from torchperf_ci.bench.process import worker_environment
+from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.worker.protocol import Description
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 
@@ -155,12 +155,10 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
     Messages name ``flag``, the option with which the Python was given.
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
-        scratch = Path(folder)
-        environment = worker_environment(settings, scratch / "cache")
         try:
             with (
                 waiting(f"starting {settings.python}, which imports torch"),
-                Worker(settings.python, scratch / "worker.log", environment) as worker,
+                start_worker(settings, Path(folder)) as worker,
             ):
                 answer = worker.ask(
                     "describe",

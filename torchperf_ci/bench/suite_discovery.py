@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import console
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.api_coverage import choose, measure_use
-from torchperf_ci.bench.process import worker_environment
+from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.bench.suite_coverage import choose, measure_use
+from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import counted
 from torchperf_ci.errors import UsageError
@@ -22,8 +22,8 @@ from torchperf_ci.records.files import replace_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.bench.api_coverage import ChosenWorkload
     from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.suite_coverage import ChosenWorkload
     from torchperf_ci.config import Config
     from torchperf_ci.options.measuring_commands import DiscoverOptions
 
@@ -91,8 +91,7 @@ def _text_of(out: Path) -> str:
 
 def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> Mapping[str, str]:
     """Return the expression that builds each architecture, by the name that its workload would have."""
-    environment = worker_environment(settings, folder / "cache")
-    with Worker(settings.python, folder / "worker.log", environment) as worker:
+    with start_worker(settings, folder) as worker:
         return worker.ask(
             "architectures",
             settings.timeout,

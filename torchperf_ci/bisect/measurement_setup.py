@@ -14,7 +14,7 @@ from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import matches, select_cases
 from torchperf_ci.bench.user_command import CommandArm, filled_in
 from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
-from torchperf_ci.environments.build_environment import Builder, open_environment
+from torchperf_ci.environments.build_environment import UNBUILT, Builder, open_environment
 from torchperf_ci.environments.wheels import CommitWheels
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
@@ -125,7 +125,6 @@ def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
 
 BUILD_SECONDS = {"worktree": 2.0, "command": 600.0, "wheel": 60.0, "nightly": 60.0}
 """The assumed duration of a build, by kind of builder, until one has been timed."""
-UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 
 
 @dataclass(frozen=True)

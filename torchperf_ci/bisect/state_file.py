@@ -28,7 +28,6 @@ from torchperf_ci.records.files import open_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
 
 StateEvent = BisectReading | BuildAttempt | ProbeFailure | ProbeBatchSize | ProfiledStep | BisectNote
@@ -233,9 +232,7 @@ class StateFile:
     def __enter__(self) -> StateFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.files_read import FilesRead, files_read, unbuilt_devices
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.changed_operators import ChangedOperators, changed_operators
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError
+from torchperf_ci.compare.touched_operators import ChangedOperators, changed_operators
 from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted

@@ -12,6 +12,7 @@ from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.environments.build_environment import (
+    UNBUILT,
     BuildEnvironment,
     Builder,
     BuildSpec,
@@ -24,7 +25,7 @@ from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import STATUS
-from torchperf_ci.verdicts.reproduction import portable_options
+from torchperf_ci.verdicts.reproduction import RELEASE, portable_options
 from torchperf_ci.verdicts.verdict import RepeatOptions, Verdict
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ SAME_ON_BOTH = (
     "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
     "code: give one with --suite, or say with --build how a commit is installed, such as 'pip install torch .'"
 )
-UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,6 @@ def _known_to_either(base: KnownWorkloads, head: KnownWorkloads) -> KnownWorkloa
 
 
 _REPEATED_OPTIONS = ("config", "suite", "build", "device", "batch_size", "threads", "min_effect")
-_RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 
 
 def how_to_repeat(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> RepeatOptions | None:
@@ -208,8 +207,8 @@ def _named(side: ComparedBuild) -> str:
     if isinstance(side.spec, Revision):
         return side.spec.sha
     if isinstance(side.spec, WheelRequirement) and re.fullmatch(
-        rf"torch=={_RELEASE.pattern}", side.spec.requirement
+        rf"torch=={RELEASE.pattern}", side.spec.requirement
     ):
         return side.spec.requirement
     version = side.torch.partition("+")[0]
-    return f"torch=={version}" if _RELEASE.fullmatch(version) else ""
+    return f"torch=={version}" if RELEASE.fullmatch(version) else ""

@@ -72,8 +72,6 @@ _MARKS: Mapping[BisectionStatus, str] = {
     "build": "⚠️",
     "inconclusive": "⚠️",
 }
-_SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""Half of the limit, because the same step may have written to the summary before."""
 
 
 def bisection_headline(bisection: Bisection) -> str:
@@ -147,7 +145,7 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
     say(f"{bisection_headline(bisection)}; culprits in {out}")
     if not actions.in_actions():
         return
-    actions.append_summary(to_markdown(document, _SUMMARY_ROOM))
+    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
     actions.annotate(bisection_annotations(bisection))
     first = bisection.culprits[0].commit if bisection.culprits else None
     outputs = {

@@ -19,7 +19,6 @@ from torchperf_ci.errors import EnvironmentUnderTestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from torchperf_ci.environments.build_environment import BuildEnvironment
 
@@ -112,9 +111,7 @@ class EnvironmentCache(Generic[Build]):
     def __enter__(self) -> EnvironmentCache[Build]:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as all_of_them:
             for held in self._held.values():
                 all_of_them.enter_context(held.closing)

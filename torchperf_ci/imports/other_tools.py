@@ -1,15 +1,31 @@
-"""Read a file of records, or of another tool's results as the records that they become."""
+"""Read a file of records, or of another tool's results as the records that they become: told by what it holds."""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from torchperf_ci.records.reading import guarded, parse_records
+from torchperf_ci.imports import asv
+from torchperf_ci.imports.imported_case import ImportedFile, UnfitResult, UnfitResultError
+from torchperf_ci.records.files import MAX_BYTES, check_elements, checkpoint, read_regular
+from torchperf_ci.records.parser import whole
+from torchperf_ci.records.reading import (
+    LocatedRecord,
+    RecordsReading,
+    RefusedElement,
+    guarded,
+    parse_records,
+    text_of,
+)
+from torchperf_ci.records.schema import Problem, check_record, path_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.records.reading import RecordsReading
+    from torchperf_ci.imports.imported_case import ImportedCase
+
+_BENCHMARKS = "benchmarks.json"
 
 
 def parse_results(content: bytes, name: str, given: str = "", folder: Path | None = None) -> RecordsReading:
@@ -21,6 +37,119 @@ def parse_results(content: bytes, name: str, given: str = "", folder: Path | Non
     reading = parse_records(content, name)
     if reading.records or reading.limit:
         return reading
-    from torchperf_ci.imports.conversion import convert  # on use: few files need one of its readers
+    return guarded(lambda: _convert(content, name, given, folder) or reading, content, name)
 
-    return guarded(lambda: convert(content, name, given, folder) or reading, content, name)
+
+def _convert(content: bytes, name: str, given: str, folder: Path | None) -> RecordsReading | None:
+    """The records of a file; None where no tool is known that writes such a file."""
+    text, _ = text_of(content)
+    try:
+        elements = whole(text)
+    except (ValueError, RecursionError):
+        return None
+    value = [item.value for item in elements] if text.lstrip().startswith("[") else elements[0].value
+    if asv.is_companion(value):
+        return RecordsReading((), (), ())
+    converter = _Converter(name)
+    try:
+        found = _file(value, given, folder)
+        if found is None:
+            return None
+        converter.take(found.with_ids(content))
+    except UnfitResultError as error:
+        converter.refuse(UnfitResult(error.path or "$", None, str(error)), text)
+    except RecursionError:
+        converter.refuse(UnfitResult("$", None, "is nested too deeply"), text)
+    return converter.reading()
+
+
+def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
+    from torchperf_ci.imports import (  # on use: few files need one of them
+        codspeed,
+        github_action_benchmark,
+        google_benchmark,
+        hyperfine,
+        pytest_benchmark,
+        torch_benchmark,
+    )
+
+    if isinstance(value, dict):
+        if asv.recognises(value):
+            return asv.read(value, _asv_units(folder))
+        if pytest_benchmark.recognises(value):
+            return pytest_benchmark.read(value)
+        if codspeed.recognises(value):
+            return codspeed.read(value)
+        if google_benchmark.recognises(value):
+            return google_benchmark.read(value)
+        if hyperfine.recognises(value):
+            return hyperfine.read(value)
+    if torch_benchmark.recognises(value):
+        return torch_benchmark.read(value)
+    if isinstance(value, list) and github_action_benchmark.recognises(value):
+        return github_action_benchmark.read(value, given)
+    return None
+
+
+def _asv_units(folder: Path | None) -> dict[str, str]:
+    """What ``benchmarks.json`` says, in the folder above that of a machine, or beside."""
+    for place in (folder.parent, folder) if folder else ():
+        with suppress(OSError, ValueError, RecursionError):
+            return asv.units_of(json.loads(read_regular(place / _BENCHMARKS, MAX_BYTES)))
+    return {}
+
+
+class _Converter:
+    """Sorts the cases of one file into records, refused results and problems."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._records: list[LocatedRecord] = []
+        self._refused: list[RefusedElement] = []
+        self._problems: list[Problem] = []
+        self._names: set[tuple[str, str]] = set()
+
+    def take(self, found: ImportedFile) -> None:
+        for case in found.cases:
+            checkpoint()
+            check_elements(len(self._records) + len(self._refused) + 1)
+            if isinstance(case, UnfitResult):
+                self.refuse(case, _text(case.source))
+            elif (case.name, case.backend) in self._names:
+                reason = f"{case.name!r} stands there twice; give each a name of its own"
+                self.refuse(UnfitResult(case.path, case.source, reason), _text(case.source))
+            else:
+                self._names.add((case.name, case.backend))
+                self._take_case(found, case)
+        if not (self._records or self._problems):
+            self._note("$", f"holds no result of {found.tool}", flag=True)
+
+    def _take_case(self, found: ImportedFile, case: ImportedCase) -> None:
+        for record in found.records_of(case):
+            findings = check_record(record)
+            for finding in findings:
+                if finding.severity == "changed":
+                    reason = f"{case.name}: {finding.reason}"
+                    self._problems.append(Problem(self._file, 1, case.path, reason, "changed"))
+            if refused := [finding for finding in findings if finding.severity == "refused"]:
+                reason = f"{path_text(refused[0].steps).removeprefix('.')}: {refused[0].reason}"
+                self.refuse(UnfitResult(case.path, case.source, reason), _text(case.source))
+                return
+            text = json.dumps(record, ensure_ascii=False)
+            self._records.append(LocatedRecord(record, self._file, 1, case.path, text, found.tool))
+
+    def refuse(self, unfit: UnfitResult, text: str) -> None:
+        self._note(unfit.path, unfit.reason)
+        self._refused.append(
+            RefusedElement(self._file, 1, unfit.path, (f"{unfit.path}: {unfit.reason}",), text)
+        )
+
+    def _note(self, path: str, reason: str, *, flag: bool = False) -> None:
+        self._problems.append(Problem(self._file, 1, path, reason, "flag" if flag else "refused"))
+
+    def reading(self) -> RecordsReading:
+        return RecordsReading(tuple(self._records), tuple(self._refused), tuple(self._problems))
+
+
+def _text(source: object) -> str:
+    return json.dumps(source, ensure_ascii=False)

@@ -5,6 +5,7 @@ Its own way to a file is a pickle, and to open one is to run whatever it says: t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
@@ -51,9 +52,9 @@ def _cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult
             continue
         key = case.name, case.backend
         if key in cases:
-            first, again = cases[key].metrics[0].values or [], case.metrics[0].values or []
-            assert isinstance(first, list)
-            first += again
+            (before,), (again,) = cases[key].metrics, case.metrics
+            together = replace(before, values=[*before.values, *again.values])
+            cases[key] = replace(cases[key], metrics=[together])
         else:
             cases[key] = case
     yield from cases.values()

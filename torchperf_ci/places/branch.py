@@ -18,8 +18,15 @@ from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadabl
 from torchperf_ci.git import GitError, without_secrets
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, blob_id
 from torchperf_ci.places.git_remote import Remote, locate_remote
-from torchperf_ci.places.packing import BranchPacking, PackOutcome
-from torchperf_ci.places.packs import INDEX, folder_of, is_pack, read_index, read_pack
+from torchperf_ci.places.packs import (
+    INDEX,
+    BranchPacking,
+    PackOutcome,
+    folder_of,
+    is_pack,
+    read_index,
+    read_pack,
+)
 from torchperf_ci.places.place import (
     PlacedObject,
     PutOutcome,

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.receive.credentials import accepted_credentials
 from torchperf_ci.receive.request import (
     PUT_SECONDS,
     RefusedRequestError,
     UploadResponse,
+    accepted_credentials,
     keep,
     read_request,
 )

@@ -17,8 +17,7 @@ from torchperf_ci.http_server.json_answers import CaughtBugs, client_of, told_by
 from torchperf_ci.http_server.listening import HttpServer
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.receive.credentials import accepted_credentials
-from torchperf_ci.receive.request import PUT_SECONDS
+from torchperf_ci.receive.request import PUT_SECONDS, accepted_credentials
 from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.request_log import log
 

@@ -4,23 +4,51 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import hmac
 import json
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError
-from torchperf_ci.places.place import MAX_KEY, check_keys
-from torchperf_ci.receive.credentials import are_equal
+from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
+from torchperf_ci.places.place import MAX_KEY, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import parse_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.places.place import RecordPlace, UploaderCredentials
+    from torchperf_ci.places.place import RecordPlace
     from torchperf_ci.records.reading import LocatedRecord
+
+
+def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
+    """Return the credentials that uploaders must send. Raises :class:`UsageError` if the environment has none."""
+    username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
+    if not (username and password):
+        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
+        raise UsageError(msg)
+    return UploaderCredentials(username, password)
+
+
+def are_equal(given: tuple[object, object], accepted: tuple[str, str]) -> bool:
+    """Whether a user name and a password are the ``accepted`` ones, compared in constant time.
+
+    Both are always compared, so that the time does not reveal which of them is wrong.
+    """
+    username, password = given
+    return _equal(username, accepted[0]) & _equal(password, accepted[1])
+
+
+def _equal(given: object, expected: str) -> bool:
+    """Compare digests, because comparing the texts would reveal their length through the time it takes."""
+    return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
 
 MAX_BODY = 6 * 1024 * 1024
 """Most bytes in a request: AWS Lambda's limit."""

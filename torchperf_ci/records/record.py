@@ -49,21 +49,11 @@ class Model:
 class Metric:
     """The metric that was measured; its name ends with the unit in parentheses, as in ``latency(ms)``.
 
-    ``values`` are finite numbers, one per repetition. ``None`` means that the metric is not numeric, and the record
-    then has no ``benchmark_values``.
+    ``values`` are finite numbers, one per repetition.
     """
 
     name: str
-    values: Sequence[float] | None
-    extra_info: ExtraInfo = field(default_factory=dict)
-    target_value: float | None = None
-
-
-@dataclass(frozen=True)
-class Input:
-    """One named input of the benchmark."""
-
-    dtype: str = ""
+    values: Sequence[float]
     extra_info: ExtraInfo = field(default_factory=dict)
 
 
@@ -72,10 +62,8 @@ class Dependency:
     """One library that the result depends on."""
 
     repo: str = ""
-    branch: str = ""
     sha: str = ""
     version: str = ""
-    extra_info: ExtraInfo = field(default_factory=dict)
 
 
 def build_record(
@@ -83,7 +71,6 @@ def build_record(
     benchmark: Benchmark,
     model: Model,
     metric: Metric,
-    inputs: Mapping[str, Input] | None = None,
     dependencies: Mapping[str, Dependency] | None = None,
     runners: Sequence[Mapping[str, object]] | None = None,
 ) -> dict[str, object]:
@@ -97,8 +84,6 @@ def build_record(
         "model": _part(model),
         "metric": _metric(metric),
     }
-    if inputs:
-        built["inputs"] = {name: _part(value) for name, value in inputs.items()}
     if dependencies:
         built["dependencies"] = {name: _part(value) for name, value in dependencies.items()}
     if runners is not None:
@@ -114,7 +99,7 @@ def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
     return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
-def _part(part: Benchmark | Model | Input | Dependency) -> dict[str, object]:
+def _part(part: Benchmark | Model | Dependency) -> dict[str, object]:
     """Return the nonempty members; to the database an absent member and an empty one are the same."""
     return {key: _member(value) for key, value in vars(part).items() if value}
 
@@ -126,11 +111,8 @@ def _member(value: Any) -> Any:
 
 
 def _metric(metric: Metric) -> dict[str, object]:
-    built: dict[str, object] = {"name": metric.name}
-    if metric.values is not None:
-        built["benchmark_values"] = [_number(value) for value in metric.values]
-    if metric.target_value is not None:
-        built["target_value"] = _number(metric.target_value)
+    values = [_number(value) for value in metric.values]
+    built: dict[str, object] = {"name": metric.name, "benchmark_values": values}
     if metric.extra_info:
         built["extra_info"] = extra_info_strings(metric.extra_info)
     return built

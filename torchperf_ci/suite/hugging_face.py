@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.suite.library_import import import_library
+from torchperf_ci.suite.library_model import import_library
 from torchperf_ci.suite.workload import MODES, Task, Workload, workload
 
 if TYPE_CHECKING:

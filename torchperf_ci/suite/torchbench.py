@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.suite.library_import import import_torchvision
+from torchperf_ci.suite.library_model import import_torchvision
 from torchperf_ci.suite.workload import Task, Workload
 
 if TYPE_CHECKING:

@@ -177,8 +177,8 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
         )
     metadata = gather_metadata(options, os.environ, source.digest, settings.name)
     prepared = prepare(source, metadata, options, api=is_api(way.to))
-    send = _plan if options.dry_run else _send
-    deliveries = send(source, prepared, way)
+    planned = tuple(map(Delivery, prepared.payloads))
+    deliveries = planned if options.dry_run else _send(source, prepared, way)
     missing = "" if deliveries else f"{folder}: holds no good record, so nothing is uploaded"
     about = _about(source, prepared, way)
     return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
@@ -189,10 +189,6 @@ def _nothing_in(folder: Path) -> str:
         return "there is no such directory"
     below = any(path.name.endswith(SUFFIXES) for path in folder.glob("[!.]*/**/[!.]*"))
     return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
-
-
-def _plan(_source: RecordsSource, prepared: PreparedUpload, _way: UploadRoute) -> tuple[Delivery, ...]:
-    return tuple(Delivery(payload) for payload in prepared.payloads)
 
 
 def _send(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:

@@ -48,17 +48,8 @@ class Metadata:
 
     def fields(self, timestamp: int) -> dict[str, str | int]:
         """Return the fields for a record; ``timestamp`` (Unix seconds) is used if there is no other."""
-        return {
-            "timestamp": self.timestamp or timestamp,
-            "schema_version": "v3",
-            "name": self.name,
-            "repo": self.repo,
-            "head_branch": self.head_branch,
-            "head_sha": self.head_sha,
-            "workflow_id": self.workflow_id,
-            "run_attempt": self.run_attempt,
-            "job_id": self.job_id,
-        }
+        own = {name: value for name, value in vars(self).items() if name not in ("timestamp", "synthetic")}
+        return {"timestamp": self.timestamp or timestamp, "schema_version": "v3", **own}
 
 
 @dataclass(frozen=True)

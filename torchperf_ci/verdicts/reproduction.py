@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_ci.document import Code, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Piece
     from torchperf_ci.series.points import Series
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PYTHON_OPTION = ("--python", "python")
 """Use the Python that is active where the command is pasted, not that of the measuring machine."""
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
+RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
 
@@ -33,7 +33,8 @@ def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) ->
 
 def run_lines(again: RepeatOptions, series: Series) -> list[str]:
     """The commands that measure one series at the commit that is checked out."""
-    options = _without_options(again.options, ("--build", "--min-effect"))
+    left_out = ("--build", "--min-effect")
+    options = [word for flag, word in words_by_flag(again.options) if flag not in left_out]
     return in_fresh_clone(
         again.folder, (), shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)])
     )
@@ -41,7 +42,7 @@ def run_lines(again: RepeatOptions, series: Series) -> list[str]:
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
     """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
-    commits = list(dict.fromkeys(one for one in builds if _COMMIT.fullmatch(one)))
+    commits = list(dict.fromkeys(one for one in builds if COMMIT.fullmatch(one)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
         *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),
@@ -55,14 +56,12 @@ def series_options(series: Series) -> list[str]:
     return [word for name, value in given.items() if value for word in (f"--{name}", value)]
 
 
-def _without_options(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The words without the options ``flags`` and their values."""
-    flag, kept = "", []
+def words_by_flag(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pair each word of a command line with the option that it is, or is a value of."""
+    flag = ""
     for word in words:
-        flag = word if word.startswith("--") else flag
-        if flag not in flags:
-            kept.append(word)
-    return kept
+        flag = word.partition("=")[0] if word.startswith("--") else flag
+        yield flag, word
 
 
 def setup_needed(torch: str) -> tuple[Piece, ...]:
@@ -70,7 +69,7 @@ def setup_needed(torch: str) -> tuple[Piece, ...]:
     if not torch:
         return ("in a clone of the repository",)
     version = torch.partition("+")[0]
-    is_release = _RELEASE.fullmatch(version)
+    is_release = RELEASE.fullmatch(version)
     shown = version if is_release else short(torch, _VERSION_LENGTH)
     install = (" (", Code(f"pip install torch=={version}"), ")") if is_release else ()
     return (f"in a clone of the repository, with PyTorch {shown} in the Python that is active", *install)

@@ -89,8 +89,6 @@ _OUTPUTS: Mapping[str, VerdictGroup] = {
     "fixed": "fixed",
 }
 """The step outputs that count a group of verdicts."""
-_SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""Half of the limit, because the same step may have written to the summary before."""
 
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
@@ -128,7 +126,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
     say(f"{headline([judgement])}; verdicts in {out}")
     if not actions.in_actions():
         return
-    actions.append_summary(to_markdown(document, _SUMMARY_ROOM))
+    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
     actions.annotate(verdict_annotations(judgement))
     actions.set_output("verdicts", str(out.absolute()))
     found, covered = grouped(judgement.verdicts), coverage(judgement)

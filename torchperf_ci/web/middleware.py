@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 
-from torchperf_ci.receive.credentials import are_equal
+from torchperf_ci.receive.request import are_equal
 
 if TYPE_CHECKING:
     from collections.abc import Collection

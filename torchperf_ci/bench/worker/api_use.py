@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory
-from torchperf_ci.bench.worker.watching import without_compiler
+from torchperf_ci.bench.worker.torch_environment import without_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,8 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchperf_ci.bench.worker.protocol import Agreement
-from torchperf_ci.bench.worker.torch_environment import UnsupportedError
-from torchperf_ci.bench.worker.watching import without_compiler
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError, without_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from torchperf_ci.bench.worker.watching import without_compiler
+from torchperf_ci.bench.worker.torch_environment import without_compiler
 
 Shape = Sequence[int]
 Formula = Callable[..., int]
@@ -48,12 +48,9 @@ def _formulas() -> dict[Any, Formula]:
     return {getattr(aten, name): formula for name, formula in _FORMULAS.items() if hasattr(aten, name)}
 
 
-def _dot(left: Shape, _right: Shape, **_: Any) -> int:
+def _dot(left: Shape, _vector: Shape, **_: Any) -> int:
+    """Of a vector, or of each row of a matrix, with a vector."""
     return 2 * math.prod(left)
-
-
-def _matrix_vector(matrix: Shape, _vector: Shape, **_: Any) -> int:
-    return 2 * math.prod(matrix)
 
 
 def _add_matrix_vector(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -> int:
@@ -157,7 +154,7 @@ def _solve_triangular(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
 _FORMULAS: dict[str, Formula] = {
     "dot": _dot,
     "vdot": _dot,
-    "mv": _matrix_vector,
+    "mv": _dot,
     "addmv": _add_matrix_vector,
     "addbmm": _add_matrix_product,
     "_addmm_activation": _add_matrix_product,

@@ -23,12 +23,11 @@ from torchperf_ci.bench.worker.correctness import (
     observe,
     own_step_agreement,
 )
-from torchperf_ci.bench.worker.file_trace import FileTrace
 from torchperf_ci.bench.worker.flops import count_flops
-from torchperf_ci.bench.worker.operator_trace import OperatorTrace, unbuilt_devices
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
+from torchperf_ci.bench.worker.traces import FileTrace, OperatorTrace, unbuilt_devices
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
@@ -68,7 +67,7 @@ def serve(channel_fd: int) -> None:
     channel = Channel(channel_fd)
     session = WorkerSession()
     for verb, arguments in channel.requests():
-        channel.send(_answer_to(partial(session.verbs[verb], **arguments)))
+        channel.send(_answer_to(partial(getattr(session, verb), **arguments)))
     # There is nothing to save, and shutting torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -112,7 +111,7 @@ def _workload(name: str, files: Sequence[str]) -> Workload:
 
 
 class WorkerSession:
-    """The state of one worker process: the step that it has built, and a handler for each request."""
+    """The state of one worker process, and a method for each request, called like its verb."""
 
     _device: Device
     _step: BuiltStep
@@ -123,33 +122,6 @@ class WorkerSession:
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
-        self.verbs: Mapping[str, Callable[..., object]] = {
-            "ready": self.ready,
-            "describe": self.describe,
-            "build": self.build,
-            "first_step": self.first_step,
-            "dtype_check": self.dtype_check,
-            "agreement": self.agreement,
-            "warm_up": self.warm_up,
-            "sample": self.sample,
-            "block": self.block,
-            "exercise": self.exercise,
-            "peak": self.peak,
-            "leak": self.leak,
-            "phases": self.phases,
-            "flops": self.flops,
-            "compilation": self.compilation,
-            "profile": self.profile,
-            "inventory": self.inventory,
-            "api_use": self.api_use,
-            "files_that_call": self.files_that_call,
-            "architectures": self.architectures,
-            "begin_file_trace": self.begin_file_trace,
-            "end_file_trace": self.end_file_trace,
-            "begin_operator_trace": self.begin_operator_trace,
-            "operators": self.operators,
-            "unbuilt_devices": self.unbuilt_devices,
-        }
 
     def ready(self) -> protocol.Done:
         """Return an empty answer, which tells the parent that torch has been imported."""

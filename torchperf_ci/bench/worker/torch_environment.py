@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     from torchperf_ci.machine.devices.interface import Device
 
@@ -291,3 +294,22 @@ def _reading(read: Callable[[], Any]) -> str:
         return str(read())
     except RuntimeError:
         return "contradictory"
+
+
+COMPILER = "torch._dynamo"
+
+
+@contextmanager
+def without_compiler(mode: type[TorchDispatchMode]) -> Iterator[None]:
+    """Remove the wrapper that keeps the compiler from compiling ``mode`` itself, for the duration of the block.
+
+    On its first operator the wrapper imports the compiler in order to disable it, which takes half of a worker's
+    start-up time. If the compiler is already imported the wrapper stays; older versions of torch have no wrapper.
+    """
+    wrapped = mode.__torch_dispatch__
+    if COMPILER not in sys.modules:
+        mode.__torch_dispatch__ = getattr(wrapped, "__wrapped__", wrapped)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        mode.__torch_dispatch__ = wrapped  # type: ignore[method-assign]

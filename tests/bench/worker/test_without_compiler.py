@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchperf_ci.bench.worker.watching import COMPILER, without_compiler
+from torchperf_ci.bench.worker.torch_environment import COMPILER, without_compiler
 
 PROJECT = Path(__file__).parents[3]
 LOOKS = f"""

@@ -1,1 +1,0 @@
-"""Keep a data branch small: what is old becomes one object a month."""
