@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Choose the suite `models` by what was measured, and write its table, torchperf_ci/suite/chosen_models.py.
+"""Choose the suite `models` by what was measured, and write its table, torchperf_ci/suite/chosen_models.tsv.
 
     torchperf suite coverage --json --python models/bin/python > coverage.json
     python benchmarks/choose_models.py coverage.json
@@ -19,37 +19,13 @@ from pathlib import Path
 import msgspec
 
 import torchperf_ci.suite
-from torchperf_ci.bench.api_coverage import ChosenWorkload, choose, together
+from torchperf_ci.bench.suite_coverage import ChosenWorkload, choose, together
 from torchperf_ci.bench.worker.protocol import ApiUse
-from torchperf_ci.suite.registry import catalogue
+from torchperf_ci.suite.registry import ChosenModel, catalogue
 
 MOST_SECONDS = 2.0
 RANDOM_ORDERS = 200
-TABLE = Path(torchperf_ci.suite.__file__).parent / "chosen_models.py"
-HEAD = '''"""Written by benchmarks/choose_models.py: the models in the order of the suite, and what each covers.
-
-A triple is a family of ATen operators with the dtype and the layout that it ran on. A row has the CPU seconds of a
-training step on one thread, or of an inference where there is no training; the triples of both modes; how many of them
-no row above has; and how many no other row has.
-"""
-
-from __future__ import annotations
-
-from typing import NamedTuple
-
-
-class ChosenModel(NamedTuple):
-    """A row of the table."""
-
-    name: str
-    cpu_seconds: float
-    triples: int
-    adds: int
-    alone: int
-
-
-CHOSEN = (
-'''
+TABLE = Path(torchperf_ci.suite.__file__).parent / "chosen_models.tsv"
 
 
 def main() -> None:
@@ -57,7 +33,7 @@ def main() -> None:
     uses = measured(json.loads(Path(sys.argv[1]).read_text("utf-8")))
     first = [name for name, entry in catalogue().workloads.items() if name in uses and not entry.requires]
     chosen = choose(uses, first)
-    TABLE.write_text(HEAD + "".join(map(row, chosen)) + ")\n", encoding="utf-8")
+    TABLE.write_text("\t".join(ChosenModel._fields) + "\n" + "".join(map(row, chosen)), encoding="utf-8")
     free = [entry.name for entry in choose(uses, [])]
     generator = random.Random(0)
     shuffled = [generator.sample(free, len(free)) for _ in range(RANDOM_ORDERS)]
@@ -90,7 +66,7 @@ def covered(uses: dict[str, ApiUse], names: list[str]) -> int:
 
 def row(entry: ChosenWorkload) -> str:
     """A line of the table."""
-    return f'    ChosenModel("{entry.name}", {entry.cpu_seconds:.3f}, {entry.triples}, {entry.adds}, {entry.alone}),\n'
+    return f"{entry.name}\t{entry.cpu_seconds:.3f}\t{entry.triples}\t{entry.adds}\t{entry.alone}\n"
 
 
 if __name__ == "__main__":

@@ -36,8 +36,7 @@ from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import Option, options_of
 from torchperf_ci.records.schema import schema
 from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
-from torchperf_ci.suite.chosen_models import CHOSEN, ChosenModel
-from torchperf_ci.suite.registry import catalogue
+from torchperf_ci.suite.registry import ChosenModel, catalogue, chosen_models
 from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
@@ -219,15 +218,16 @@ def suite_table() -> str:
     found = catalogue()
     core, models = found.suites["core"], found.suites["models"]
     domains = Counter(found.workloads[name].domain for name in models)
-    total = sum(model.adds for model in CHOSEN)
-    covered = sum(model.adds for model in CHOSEN if model.name in core)
-    rows = [suite_row(model, found.workloads[model.name], model.name in core) for model in CHOSEN]
+    chosen = chosen_models()
+    total = sum(model.adds for model in chosen)
+    covered = sum(model.adds for model in chosen if model.name in core)
+    rows = [suite_row(model, found.workloads[model.name], model.name in core) for model in chosen]
     head = ("model (◆ in `core`)", "task", "made by", "CPU s", "triples", "adds", "alone")
-    unmeasured = [f"`{name}`" for name in models[len(CHOSEN) :]]
+    unmeasured = [f"`{name}`" for name in models[len(chosen) :]]
     return "\n".join(
         (
             f"{len(models)} models: {', '.join(f'{count} {domain}' for domain, count in domains.most_common())}.",
-            f"The {len(CHOSEN)} whose use was measured cover {total} triples, the {len(core)} of `core` {covered} of",
+            f"The {len(chosen)} whose use was measured cover {total} triples, the {len(core)} of `core` {covered} of",
             f"them ({covered / total:.0%}).\n",
             markdown(head, rows),
             *([f"Not measured yet, and therefore last: {', '.join(unmeasured)}.\n"] if unmeasured else []),

@@ -76,8 +76,6 @@ def test_outside_a_job_nothing_is_printed_or_written(job, monkeypatch, capfd) ->
     actions.append_summary("# title")
     actions.annotate([Annotation("error", "message")])
     actions.mask("secret")
-    with actions.group("title"):
-        pass
     assert list(job.iterdir()) == []
     assert capfd.readouterr() == ("", "")
 
@@ -130,13 +128,6 @@ def test_a_cut_summary_fits_and_holds_whole_lines(markdown, room) -> None:
     kept = cut.removesuffix(actions._CUT)
     assert markdown.startswith(kept)
     assert cut in {markdown, ""} or kept == "" or markdown[len(kept)] == "\n"
-
-
-@pytest.mark.usefixtures("job")
-def test_a_group_ends_although_its_body_fails(capsys) -> None:
-    with pytest.raises(KeyError), actions.group("build\n::error::x"):
-        raise KeyError
-    assert capsys.readouterr().err == "::group::build%0A::error::x\n::endgroup::\n"
 
 
 @pytest.mark.usefixtures("job")

@@ -23,6 +23,7 @@ from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.document import Document, Folded, Replaceable, Table, shown_on, text_of
 from torchperf_ci.errors import ConflictError, NotDeliveredError
 from torchperf_ci.history.history_document import history_document
+from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.doctor import examine
 from torchperf_ci.plan.command import jobs_document
 from torchperf_ci.plan.jobs import jobs_of
@@ -132,7 +133,7 @@ def queried() -> Document:
 DOCUMENTS: dict[str, Callable[[], Document]] = {
     "run": run,
     "list": listed,
-    "doctor": lambda: findings_document(examine()),
+    "doctor": lambda: findings_document(examine(Cpu())),
     "check": lambda: verdicts_document([made_night.JUDGEMENT]),
     "compare": lambda: verdicts_document([replace(made_night.JUDGEMENT, command="compare")]),
     "bisect": lambda: bisection_document(made_night.LOCATION),

@@ -113,7 +113,7 @@ def json_text(members: Mapping[str, object]) -> str:
 
     Dataclasses become objects. Numbers that are not finite become null, and so does the open end of an effect.
     """
-    lines = ",\n".join(f" {_json_line(name)}: {_member(value)}" for name, value in _plain(members).items())
+    lines = ",\n".join(f" {json_line(name)}: {_member(value)}" for name, value in _plain(members).items())
     # Names from a file system may not be valid Unicode.
     return f"{{\n{lines}\n}}\n".encode("utf-8", "replace").decode("utf-8")
 
@@ -137,12 +137,13 @@ def _without_nulls(value: Any) -> Any:
 
 def _member(value: Any) -> str:
     if not isinstance(value, list) or not value:
-        return _json_line(value)
-    items = ",\n".join(f"  {_json_line(item)}" for item in value)
+        return json_line(value)
+    items = ",\n".join(f"  {json_line(item)}" for item in value)
     return f"[\n{items}\n ]"
 
 
-def _json_line(value: Any) -> str:
+def json_line(value: object) -> str:
+    """JSON on one line."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 

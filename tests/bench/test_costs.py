@@ -30,8 +30,8 @@ def test_nothing_known_is_a_good_file(tmp_path: Path) -> None:
 
 def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> None:
     case = Case("vision/a b", "inference", "bf16", "inductor:max-autotune", 64)
-    assert costs.cost_key_of(case) == "vision-a-b.inference.bf16.inductor-max-autotune"
-    assert case.key == f"{costs.cost_key_of(case)}.b64"
+    assert case.cost_key == "vision-a-b.inference.bf16.inductor-max-autotune"
+    assert case.key == f"{case.cost_key}.b64"
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
     grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {
-            costs.cost_key("c", "inference", "fp32", "eager"): 100.0,
-            costs.cost_key("a", "inference", "fp32", "eager"): 1.0,
+            Case("c", "inference", "fp32", "eager", 0).cost_key: 100.0,
+            Case("a", "inference", "fp32", "eager", 0).cost_key: 1.0,
         }
     }
     selected = Selection([grid], shard=(1, 2), costs=heavy)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.costs import cases_of_shard, cost_key_of
+from torchperf_ci.bench.costs import cases_of_shard
 
 SECONDS = st.floats(0, 1e6, allow_subnormal=False)
 
@@ -17,7 +17,7 @@ def cases(count: int) -> tuple[Case, ...]:
 def known(*seconds: float) -> dict[str, float]:
     """What the first cases cost."""
     return {
-        cost_key_of(case): cost
+        case.cost_key: cost
         for case, cost in zip(cases(len(seconds)), seconds, strict=True)
         if cost is not None
     }
@@ -28,7 +28,7 @@ def shards(count: int, of: int, costs: dict[str, float] | None) -> list[tuple[Ca
 
 
 def load(shard: tuple[Case, ...], costs: dict[str, float]) -> float:
-    return sum(costs[cost_key_of(case)] for case in shard)
+    return sum(costs[case.cost_key] for case in shard)
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.lists(st.none() | SECONDS, max_size=40) | st.none())
@@ -80,6 +80,6 @@ def test_the_batch_size_does_not_matter() -> None:
     small, large = (
         [Case(name, "inference", "fp32", "eager", size) for name in ("a", "b", "c")] for size in (0, 64)
     )
-    costs = {cost_key_of(small[2]): 9.0, cost_key_of(small[0]): 1.0, cost_key_of(small[1]): 8.0}
+    costs = {small[2].cost_key: 9.0, small[0].cost_key: 1.0, small[1].cost_key: 8.0}
     names = [[case.workload for case in cases_of_shard(of, (1, 2), costs)] for of in (small, large)]
     assert names == [["c"], ["c"]]

@@ -21,7 +21,6 @@ IDEAL = Host(
     kernel="6.8.0",
     governors=("performance",),
     turbo=False,
-    smt="off",
     idle_states=(IdleState("C1", 2, disabled=False), IdleState("C6", 133, disabled=True)),
     isolated=(2, 3),
     tickless=(2, 3),

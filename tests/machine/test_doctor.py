@@ -40,7 +40,7 @@ def test_this_machine_is_looked_at():
 
 def test_this_machine_is_examined(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "not" / "yet" / "there"))
-    findings = examine()
+    findings = examine(Cpu())
     assert {"steadiness", "governor", "compiler", "disk"} <= {finding.check for finding in findings}
     assert json.loads(json.dumps([vars(finding) for finding in findings]))
     assert verdict(findings).endswith(".")

@@ -20,7 +20,6 @@ def test_everything_is_read(server):
     assert host.kernel == "6.8.0-1021-aws"
     assert host.governors == ("powersave",)
     assert host.turbo is True
-    assert host.smt == "on"
     assert [(s.name, s.latency_us, s.disabled) for s in host.idle_states][2] == ("C6", 133, False)
     assert host.numa_nodes == 2
     assert host.memory_total == 64 << 30

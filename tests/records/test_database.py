@@ -12,7 +12,6 @@ from torchperf_ci.records.reading import parse_records, read_records
 from torchperf_ci.records.record import (
     Benchmark,
     Dependency,
-    Input,
     Metric,
     Model,
     build_record,
@@ -228,14 +227,16 @@ def test_columns_stand_in_the_order_of_the_original(table):
 def full_record() -> dict:
     runner = {"name": "cuda", "type": "NVIDIA H100 80GB HBM3", "cpu_info": "x86_64", "cpu_count": 48}
     memory = {"mem_info": "DDR5", "avail_mem_in_gb": 256, "gpu_mem_info": "HBM3", "avail_gpu_mem_in_gb": 79}
-    return build_record(
+    built = build_record(
         benchmark=Benchmark("nightly", "inference", "bf16", {"device": "cuda", "dynamic": False, "batch": 8}),
         model=Model("vision/resnet18", "vision", "inductor", ("torchbench", "torch"), {"task": "classify"}),
-        metric=Metric("latency(ms)", [1.5, 2.25, 3.0], {"samples": [1.5, {"n": 2}]}, target_value=1.25),
-        inputs={"image": Input("bf16", {"shape": [8, 3, 224, 224]})},
-        dependencies={"torch": Dependency("pytorch/pytorch", "main", "0a1b2c", "2.13.0", {"cuda": "13.0"})},
+        metric=Metric("latency(ms)", [1.5, 2.25, 3.0], {"samples": [1.5, {"n": 2}]}),
+        dependencies={"torch": Dependency("pytorch/pytorch", "0a1b2c", "2.13.0")},
         runners=[runner | memory | {"gpu_info": "H100", "gpu_count": 1, "extra_info": {"boot": "7f"}}],
     )
+    built["metric"]["target_value"] = 1.25
+    built["dependencies"]["torch"] |= {"branch": "main", "extra_info": {"cuda": "13.0"}}
+    return built | {"inputs": {"image": {"dtype": "bf16", "extra_info": {"shape": "[8,3,224,224]"}}}}
 
 
 def as_rows(located) -> bytes:
@@ -249,7 +250,7 @@ def test_a_record_of_the_builder_comes_back_equal(table):
 
 
 def test_the_least_record_of_the_builder_is_filled_with_empty_values(table):
-    least = build_record(benchmark=Benchmark("b"), model=Model("m"), metric=Metric("status", None))
+    least = build_record(benchmark=Benchmark("b"), model=Model("m"), metric=Metric("status", []))
     (stored,) = table.insert(json.dumps(least).encode())
     assert stored["metric"] == {"name": "status", "benchmark_values": [], "target_value": 0, "extra_info": {}}
     assert stored["benchmark"] == {"name": "b", "mode": "", "dtype": "", "extra_info": {}}

@@ -7,7 +7,6 @@ from torchperf_ci.records.reading import parse_records
 from torchperf_ci.records.record import (
     Benchmark,
     Dependency,
-    Input,
     Metric,
     Model,
     build_record,
@@ -29,9 +28,8 @@ def test_everything_that_is_given_is_in():
     built = build_record(
         benchmark=Benchmark("b", "training", "bf16", {"device": "cpu"}),
         model=Model("m", "vision", "eager", ("torchbench",), {"parameters": 12}),
-        metric=Metric("latency(ms)", (1, 2.5), {"samples": [1]}, target_value=0.0),
-        inputs={"x": Input("bf16", {"shape": (2, 3)})},
-        dependencies={"torch": Dependency("pytorch/pytorch", "main", "0a1b", "2.13", {"cuda": None})},
+        metric=Metric("latency(ms)", (1, 2.5), {"samples": [1]}),
+        dependencies={"torch": Dependency("pytorch/pytorch", "0a1b", "2.13")},
         runners=({"name": "cpu", "cpu_count": 2, "extra_info": {"smt": False}},),
     )
     assert built == {
@@ -46,25 +44,11 @@ def test_everything_that_is_given_is_in():
         "metric": {
             "name": "latency(ms)",
             "benchmark_values": [1, 2.5],
-            "target_value": 0.0,
             "extra_info": {"samples": "[1]"},
         },
-        "inputs": {"x": {"dtype": "bf16", "extra_info": {"shape": "[2,3]"}}},
-        "dependencies": {
-            "torch": {
-                "repo": "pytorch/pytorch",
-                "branch": "main",
-                "sha": "0a1b",
-                "version": "2.13",
-                "extra_info": {},
-            }
-        },
+        "dependencies": {"torch": {"repo": "pytorch/pytorch", "sha": "0a1b", "version": "2.13"}},
         "runners": [{"name": "cpu", "cpu_count": 2, "extra_info": {"smt": "false"}}],
     }
-
-
-def test_a_metric_without_a_number_has_no_values():
-    assert build_record(**LEAST | {"metric": Metric("accuracy", None)})["metric"] == {"name": "accuracy"}
 
 
 def test_no_runners_is_not_the_same_as_none_given():
@@ -74,8 +58,8 @@ def test_no_runners_is_not_the_same_as_none_given():
 
 def test_numbers_of_numpy_become_plain_ones():
     values = np.array([1.5, 2.0], dtype=np.float32)
-    built = build_record(**LEAST | {"metric": Metric("m", values, target_value=np.float64(3))})["metric"]
-    assert {type(value) for value in [*built["benchmark_values"], built["target_value"]]} == {float}
+    built = build_record(**LEAST | {"metric": Metric("m", values)})["metric"]
+    assert {type(value) for value in built["benchmark_values"]} == {float}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import device
@@ -32,6 +32,11 @@ class Case:
         """Identifier that is unique within a run; also the name of the case's record file without its extension."""
         name = f"{self.workload}.{self.mode}.{self.dtype}.{self.backend}.b{self.batch_size or AUTO_BATCH}"
         return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)
+
+    @property
+    def cost_key(self) -> str:
+        """The same without the batch size, which may differ from device to device."""
+        return replace(self, batch_size=0).key.removesuffix(f".b{AUTO_BATCH}")
 
     @property
     def compiled(self) -> bool:

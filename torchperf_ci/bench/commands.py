@@ -154,7 +154,7 @@ def _listed(entry: DescribedWorkload, unavailable: Mapping[str, str]) -> tuple[s
 def doctor_command(options: DoctorOptions) -> int:
     """Print the findings about this machine and about the given device, or else the one that torch would use."""
     device, exercised = _to_examine(options)
-    findings = examine(device, exercise=exercised)
+    findings = examine(device, exercised)
     if options.json:
         _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
@@ -212,7 +212,7 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
     if not actions.in_actions():
         return
-    actions.append_summary(to_markdown(document, actions.SUMMARY_LIMIT // 2))
+    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failed_cases(results))))

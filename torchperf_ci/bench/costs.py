@@ -8,13 +8,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
-from torchperf_ci.bench.case import AUTO_BATCH, Case
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.case import Case, Settings
 
 
 COSTS_VERSION = 1
@@ -22,21 +21,11 @@ COSTS_SIZE_LIMIT = 64 * 2**20
 """Largest file that is read, in bytes; 10,000 cases take less than 1 MiB."""
 
 Costs = Mapping[str, Mapping[str, float]]
-"""Seconds by torch device, then by :func:`cost_key`."""
+"""Seconds by torch device, then by :attr:`Case.cost_key`."""
 
 _COSTS_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("costs.schema.json"), COSTS_VERSION, UsageError
 )
-
-
-def cost_key(workload: str, mode: str, dtype: str, backend: str) -> str:
-    """Return a case's key without its batch size, which may differ from device to device."""
-    return Case(workload, mode, dtype, backend, 0).key.removesuffix(f".b{AUTO_BATCH}")
-
-
-def cost_key_of(case: Case) -> str:
-    """Return the :func:`cost_key` of a case."""
-    return cost_key(case.workload, case.mode, case.dtype, case.backend)
 
 
 def write_costs(path: Path, costs: Costs) -> None:
@@ -94,7 +83,7 @@ def cases_of_shard(
 
 
 def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list[float]:
-    found = [costs.get(cost_key_of(case)) for case in cases]
+    found = [costs.get(case.cost_key) for case in cases]
     known = [seconds for seconds in found if seconds is not None]
     usual = median(known) if known else 1.0
     return [usual if seconds is None else seconds for seconds in found]

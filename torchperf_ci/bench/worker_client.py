@@ -22,7 +22,6 @@ from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 
 _T = TypeVar("_T")
@@ -145,9 +144,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def pin(self, cpus: tuple[int, ...]) -> None:

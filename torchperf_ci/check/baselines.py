@@ -7,16 +7,18 @@ import hashlib
 import json
 import os
 import shlex
-import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import __version__, json_files
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
+from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import CASE_FACTS, Point, Series, measured_values
@@ -156,17 +158,15 @@ def _rounded_value(point: Point) -> float:
     return point.value if point.value.is_integer() else float(f"{point.value:.6g}")
 
 
-_GIT_DEADLINE = 10.0
+_GIT_SECONDS = 10.0
 
 
-def provenance(
-    reason: str, command: Sequence[str], environ: Mapping[str, str] = os.environ
-) -> BaselineProvenance:
+def provenance(reason: str, command: Sequence[str]) -> BaselineProvenance:
     """The provenance of what is done now: by the user of git, or in a job by whoever started it."""
     return BaselineProvenance(
         reason=reason,
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        by=environ.get("GITHUB_ACTOR", "") or _git_user(),
+        by=os.environ.get("GITHUB_ACTOR", "") or _git_user(),
         command=shlex.join(command),
         torchperf=__version__,
     )
@@ -179,18 +179,10 @@ def _git_user() -> str:
 
 
 def _git_setting(name: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "config", "--get", name],  # noqa: S607  # whichever git the user has
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_GIT_DEADLINE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
+    with suppress(GitError):
+        said = Git(Path.cwd(), Deadline.after(_GIT_SECONDS))("config", "--get", name)
+        return said.decode(errors="replace").strip()
+    return ""
 
 
 BASELINE_VERSION = 1
@@ -223,17 +215,16 @@ def _baseline_text(baseline: Baseline) -> str:
     }
     machine = {"machine": dict(sorted(baseline.machine.items()))}
     series = ",\n".join(f"    {_row_text(row)}" for row in baseline.rows)
-    members = "".join(f"   {_line(name)}: {_line(value)},\n" for name, value in (head | machine).items())
+    members = "".join(
+        f"   {json_files.json_line(name)}: {json_files.json_line(value)},\n"
+        for name, value in (head | machine).items()
+    )
     return f'  {{\n{members}   "series": [\n{series}\n   ]\n  }}'
-
-
-def _line(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _row_text(row: BaselineRow) -> str:
     facts = {"facts": dict(row.facts)} if row.facts else {}
-    return _line({**asdict(row.series), **facts, "values": list(row.values)})
+    return json_files.json_line({**asdict(row.series), **facts, "values": list(row.values)})
 
 
 def _baseline(item: Mapping[str, Any]) -> Baseline:

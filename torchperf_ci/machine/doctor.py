@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.examination import (
     DoctorFinding,
     MachineFacts,
@@ -37,14 +35,12 @@ TUNE = "run with --tune (needs root)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
 
 
-def examine(
-    device: Device | None = None, root: Path = Path("/"), exercise: DeviceExercise | None = None
-) -> tuple[DoctorFinding, ...]:
-    """Examine this machine and ``device`` (default: its CPU); takes about a second and changes nothing.
+def examine(device: Device, exercise: DeviceExercise | None = None) -> tuple[DoctorFinding, ...]:
+    """Examine this machine and ``device``; takes about a second and changes nothing.
 
     ``exercise`` is how the device performed under work from torch, if a torch was available.
     """
-    return diagnose(gather_facts(device or Cpu(root), root, exercise))
+    return diagnose(gather_facts(device, exercise))
 
 
 def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:

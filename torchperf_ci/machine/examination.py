@@ -120,13 +120,11 @@ class MachineFacts:
     exercise: DeviceExercise | None = None
 
 
-def gather_facts(
-    device: Device, root: Path = Path("/"), exercise: DeviceExercise | None = None
-) -> MachineFacts:
+def gather_facts(device: Device, exercise: DeviceExercise | None = None) -> MachineFacts:
     """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
     cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
     existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
-    host = read_host(root)  # first, so that its load does not include the noise measurement
+    host = read_host()  # first, so that its load does not include the noise measurement
     return MachineFacts(
         host=host,
         noise=measure_noise(),

@@ -41,10 +41,9 @@ class IdleState:
 class Host:
     """Facts about a machine. Memory is in bytes; empty and None mean that the system does not say.
 
-    ``governors`` are the distinct governors of all CPUs. ``smt`` is the kernel's word (``on``, ``off``,
-    ``notsupported``, …), ``huge_pages`` that for transparent huge pages (``always``, ``madvise``, ``never``).
-    ``cpu_quota`` is a limit in CPUs, ``cpu_pressure`` the share of the last 10 s in which some task waited for a CPU,
-    and ``steal`` the share of all CPU time since boot that went to other guests.
+    ``governors`` are the distinct governors of all CPUs. ``huge_pages`` is the kernel's word for transparent huge pages
+    (``always``, ``madvise``, ``never``). ``cpu_quota`` is a limit in CPUs, ``cpu_pressure`` the share of the last 10 s
+    in which some task waited for a CPU, and ``steal`` the share of all CPU time since boot that went to other guests.
     """
 
     processor: Processor
@@ -54,7 +53,6 @@ class Host:
     hypervisor: str = ""
     governors: tuple[str, ...] = ()
     turbo: bool | None = None
-    smt: str = ""
     idle_states: tuple[IdleState, ...] = ()
     isolated: tuple[int, ...] = ()
     tickless: tuple[int, ...] = ()
@@ -87,7 +85,6 @@ def read_host(root: Path = Path("/")) -> Host:
         hypervisor=_hypervisor(root),
         governors=tuple(sorted({text(path) for path in cpu_files(root, "cpufreq/scaling_governor")})),
         turbo=_turbo(root),
-        smt=text(root / CPUS / "smt/control"),
         idle_states=tuple(_idle_states(root)),
         isolated=numbers(text(root / CPUS / "isolated")),
         tickless=numbers(text(root / CPUS / "nohz_full")),

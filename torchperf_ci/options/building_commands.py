@@ -28,6 +28,7 @@ from torchperf_ci.options.option import (
     FORMAT,
     JSON,
     Option,
+    failure_option,
     option,
     positive,
     positive_int,
@@ -110,13 +111,7 @@ class CompareOptions:
         "--out", "File for the verdicts", metavar="FILE", default="verdicts.json", heading=OUTCOME
     )
     json: bool = shared(JSON)
-    on_failure: str = option(
-        "--on-failure",
-        "warn: exit with 0 even where head is worse, or nobody can tell",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
-    )
+    on_failure: str = failure_option("head is worse, or nobody can tell")
 
 
 BUILDERS = ("worktree", "command", "wheel", "nightly")
@@ -229,10 +224,4 @@ class BisectOptions:
     )
     dry_run: bool = option("--dry-run", "Show the plan, and stop", truth)
     json: bool = shared(JSON)
-    on_failure: str = option(
-        "--on-failure",
-        "warn: exit with 0 even where nothing could be concluded",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
-    )
+    on_failure: str = failure_option("nothing could be concluded")

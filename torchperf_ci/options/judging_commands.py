@@ -12,7 +12,9 @@ from torchperf_ci.options.option import (
     CONFIG,
     FORMAT,
     JSON,
+    REGION,
     STORE,
+    failure_option,
     full_sha,
     moment,
     option,
@@ -56,9 +58,7 @@ class CheckOptions:
         metavar="ARN",
         otherwise="the config's, else the credentials that are there",
     )
-    region: str | None = option(
-        "--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings"
-    )
+    region: str | None = shared(REGION)
     policy: str | None = option(
         "--policy",
         "The project's file, whose policy says when a change matters",
@@ -79,13 +79,7 @@ class CheckOptions:
         otherwise="the one that the past has",
     )
     out: str = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
-    on_failure: str = option(
-        "--on-failure",
-        "warn: exit with 0 even where something regressed, or records were refused",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
-    )
+    on_failure: str = failure_option("something regressed, or records were refused")
     sensitivity: bool = option(
         "--sensitivity", "Judge nothing: show how small a change the gate would see in the past", truth
     )
@@ -256,13 +250,7 @@ class ReportOptions:
         metavar="DIR",
         default="torchperf-report",
     )
-    on_failure: str = option(
-        "--on-failure",
-        "warn: exit with 0 even where GitHub could not be told",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
-    )
+    on_failure: str = failure_option("GitHub could not be told")
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}

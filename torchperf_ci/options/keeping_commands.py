@@ -9,6 +9,7 @@ from torchperf_ci.options.option import (
     CONFIG,
     FORMAT,
     JSON,
+    REGION,
     STORE,
     Option,
     address,
@@ -91,9 +92,7 @@ class UploadOptions:
     role_duration: int = option(
         "--role-duration", "Seconds that it lasts", positive_int, metavar="SECONDS", default="3600"
     )
-    region: str | None = option(
-        "--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings"
-    )
+    region: str | None = shared(REGION)
     endpoint: str | None = option("--endpoint", "URL of an S3 that is not that of AWS", metavar="URL")
     deadline: float = option(
         "--deadline", "Most seconds to try to deliver", positive, metavar="SECONDS", default="300"

@@ -14,6 +14,7 @@ from torchperf_ci.options.option import (
     MODES,
     Option,
     batch_size,
+    failure_option,
     option,
     positive,
     positive_int,
@@ -162,13 +163,7 @@ class RunOptions:
     )
     dry_run: bool = option("--dry-run", "Show what would be measured, and stop", truth, heading=OUTCOME)
     json: bool = shared(JSON)
-    on_failure: str = option(
-        "--on-failure",
-        "warn: exit with 0 even where workloads failed",
-        metavar="error|warn",
-        default="error",
-        choices=("error", "warn"),
-    )
+    on_failure: str = failure_option("workloads failed")
 
 
 @dataclass(frozen=True)

@@ -196,6 +196,13 @@ def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str
     return shared(Option(flag, text, kind, **more), heading)
 
 
+def failure_option(warn: str) -> Any:
+    """A field for ``--on-failure``, where ``warn`` says in which cases the exit code is 0 all the same."""
+    about = f"warn: exit with 0 even where {warn}"
+    choices = ("error", "warn")
+    return option("--on-failure", about, metavar="|".join(choices), default="error", choices=choices)
+
+
 def shared(declared: Option, heading: str = "") -> Any:
     """A field for an option that several commands have. In the help, it and those after it stand under ``heading``."""
     if declared.default:
@@ -244,6 +251,7 @@ FORMAT = Option(
     otherwise="none, and such results are refused",
     choices=("customSmallerIsBetter", "customBiggerIsBetter"),
 )
+REGION = Option("--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings")
 STORE = Option(
     "--store",
     "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.bench.costs import cost_key
+from torchperf_ci.bench.case import Case
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.measuring_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
@@ -160,6 +160,6 @@ def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
     asked = {"benchmark": benchmark, "since": max(0, int(now - REMEMBERED_SECONDS)), "last": NEWEST_RUNS}
     found: dict[str, dict[str, float]] = defaultdict(dict)
     with open_existing(dsn) as store:
-        for device, *case, seconds in store.rows(store.statement("costs"), asked):
-            found[device][cost_key(*case)] = median(seconds)
+        for device, workload, mode, dtype, backend, seconds in store.rows(store.statement("costs"), asked):
+            found[device][Case(workload, mode, dtype, backend, 0).cost_key] = median(seconds)
     return found

@@ -13,7 +13,7 @@ from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.github import github_server
 from torchperf_ci.report.inputs import read_inputs
-from torchperf_ci.report.output import SUMMARY_ROOM, report_markdown, tell_in_summary
+from torchperf_ci.report.output import report_markdown, tell_in_summary
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _tell_destination(inputs: ReportInputs, options: ReportOptions) -> None:
 
             issue_report.tell_in_issues(inputs, options)
         case "summary":
-            tell_in_summary(report_markdown(inputs, SUMMARY_ROOM, github_server(os.environ)))
+            tell_in_summary(report_markdown(inputs, actions.SUMMARY_ROOM, github_server(os.environ)))
         case folder:
             from torchperf_ci.report import report_page
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
@@ -22,7 +23,6 @@ from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summa
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
 from torchperf_ci.report.output import (
-    output_folder,
     repository_name,
     tell_in_summary,
     why_silent,
@@ -47,7 +47,7 @@ def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
     """Open, update and close issues. Raises :class:`NotDeliveredError`, in the end, for all that was not told."""
     if why := why_silent(options, os.environ):
         drafts = issue_drafts(inputs, options)
-        write_files(output_folder(options), {name: _draft_text(draft) for name, draft in drafts.items()})
+        write_files(Path(options.out), {name: _draft_text(draft) for name, draft in drafts.items()})
         say(f"no issue is touched, {counted(len(drafts), 'draft')} written: {why}")
         return
     chosen, rules = _chosen(options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
@@ -17,14 +16,13 @@ from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from torchperf_ci.document import Document
     from torchperf_ci.options.judging_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 
-SUMMARY_ROOM = actions.SUMMARY_LIMIT // 2
-"""The same step may have said something before."""
 _LEAST = 4_000
 """Bytes that a bisection needs to say anything."""
 
@@ -92,8 +90,3 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         replace_file(folder / name, text)
         say(f"written to {folder / name}")
-
-
-def output_folder(options: ReportOptions) -> Path:
-    """Where files go instead."""
-    return Path(options.out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
@@ -14,7 +15,6 @@ from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfEr
 from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
 from torchperf_ci.report.inputs import measured_head
 from torchperf_ci.report.output import (
-    output_folder,
     report_markdown,
     repository_name,
     why_silent,
@@ -257,7 +257,7 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     of, judged = measured_head(options, os.environ), not options.unjudged
     text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
     if why := why_silent(options, os.environ):
-        write_files(output_folder(options), {"comment.md": text})
+        write_files(Path(options.out), {"comment.md": text})
         say(f"nothing is commented: {why}")
         return
     with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:

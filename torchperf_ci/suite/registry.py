@@ -10,9 +10,8 @@ import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.suite.chosen_models import CHOSEN
 from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
 from torchperf_ci.suite.workload import Workload
 
@@ -60,6 +59,29 @@ All models that need only PyTorch are in the suite as well.
 """
 
 
+class ChosenModel(NamedTuple):
+    """What a model covers. A triple is a family of ATen operators with the dtype and the layout that it ran on.
+
+    ``cpu_seconds`` are those of a training step on one thread, or of an inference where there is no training;
+    ``triples`` those of both modes, ``adds`` how many of them no model before has, ``alone`` how many no other one has.
+    """
+
+    name: str
+    cpu_seconds: float
+    triples: int
+    adds: int
+    alone: int
+
+
+def chosen_models() -> list[ChosenModel]:
+    """The models whose use was measured, in the order of the suite, as benchmarks/choose_models.py has written them."""
+    _, *lines = Path(__file__).with_name("chosen_models.tsv").read_text("utf-8").splitlines()
+    return [
+        ChosenModel(name, float(seconds), *map(int, counts))
+        for name, seconds, *counts in map(str.split, lines)
+    ]
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """All workloads by name, the names in each suite, and the reason, by name, why a workload cannot be built here."""
@@ -105,7 +127,7 @@ def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
     transformers = tuple(name for name, entry in workloads.items() if entry.origin == "transformers")
-    measured = [model.name for model in CHOSEN]
+    measured = [model.name for model in chosen_models()]
     models = tuple(dict.fromkeys((*measured, *(name for name in workloads if name not in operators))))
     of_libraries = [name for name in models if workloads[name].requires]
     core = tuple(name for name in models if name not in of_libraries[MODELS_OF_LIBRARIES_IN_CORE:])

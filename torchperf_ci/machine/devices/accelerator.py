@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from torchperf_ci.machine.devices.interface import (
     TorchGpu,
     TuningChange,
     TuningRefusal,
+    VendorReadings,
     VendorToolError,
 )
 
@@ -107,7 +109,7 @@ MIG = " MIG "
 """Part of CUDA's name of a MIG slice, such as ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
 
 
-class VendorGpu(ABC):
+class VendorGpu(VendorReadings, ABC):
     """One GPU as its vendor's library shows it. A value that it does not offer is None, empty, or left out."""
 
     def __init__(self, library: Any, handle: Any) -> None:
@@ -148,33 +150,18 @@ class VendorGpu(ABC):
     def memory_mib(self) -> int:
         """The GPU's memory in MiB; 0 if unknown."""
 
-    @abstractmethod
-    def clocks(self) -> Mapping[str, str]:
-        """See :meth:`Device.clocks`."""
 
-    @abstractmethod
-    def throttling(self) -> Throttling:
-        """See :meth:`Device.throttling`."""
+@dataclass(frozen=True)
+class _NoGpu(VendorReadings):
+    """What is read of a GPU that the vendor's library does not show; ``problem`` is why."""
 
-    @abstractmethod
-    def throttle_counters(self) -> ThrottleCounters | None:
-        """See :meth:`Device.throttle_counters`."""
+    problem: str
 
-    @abstractmethod
-    def reading(self) -> GpuReading:
-        """See :meth:`Device.reading`."""
-
-    @abstractmethod
-    def energy_joules(self) -> float | None:
-        """See :meth:`Device.energy_joules`."""
-
-    @abstractmethod
     def condition(self) -> GpuCondition:
-        """See :meth:`Device.condition`."""
+        return GpuCondition(problem=self.problem)
 
-    @abstractmethod
     def changes(self) -> Sequence[TuningChange | TuningRefusal]:
-        """See :meth:`Device.changes`."""
+        return (TuningRefusal("gpu_clocks", self.problem),)
 
 
 class ManagedGpu(Accelerator):
@@ -217,32 +204,30 @@ class ManagedGpu(Accelerator):
         )
 
     def clocks(self) -> Mapping[str, str]:
-        gpus, _ = self._found
-        return gpus[0].clocks() if gpus else {}
+        return self._read.clocks()
 
     def throttling(self) -> Throttling:
-        gpus, _ = self._found
-        return gpus[0].throttling() if gpus else Throttling()
+        return self._read.throttling()
 
     def throttle_counters(self) -> ThrottleCounters | None:
-        gpus, _ = self._found
-        return gpus[0].throttle_counters() if gpus else None
+        return self._read.throttle_counters()
 
     def reading(self) -> GpuReading | None:
-        gpus, _ = self._found
-        return gpus[0].reading() if gpus else None
+        return self._read.reading()
 
     def energy_joules(self) -> float | None:
-        gpus, _ = self._found
-        return gpus[0].energy_joules() if gpus else None
+        return self._read.energy_joules()
 
-    def condition(self) -> GpuCondition:
-        gpus, problem = self._found
-        return gpus[0].condition() if gpus else GpuCondition(problem=problem)
+    def condition(self) -> GpuCondition | None:
+        return self._read.condition()
 
     def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+        return self._read.changes()
+
+    @property
+    def _read(self) -> VendorReadings:
         gpus, problem = self._found
-        return gpus[0].changes() if gpus else (TuningRefusal("gpu_clocks", problem),)
+        return gpus[0] if gpus else _NoGpu(problem)
 
     @cached_property
     def _found(self) -> tuple[list[VendorGpu], str]:

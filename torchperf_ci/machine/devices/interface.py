@@ -151,7 +151,39 @@ class VendorToolError(Exception):
     """A vendor's library or tool is missing or reports an error; the message is the reason in its own words."""
 
 
-class Device(ABC):
+class VendorReadings:
+    """What a vendor's tools report about a device and can change; these are the answers without such tools."""
+
+    def clocks(self) -> Mapping[str, str]:
+        """Current and maximum clocks in MHz, as facts for the record; empty if they cannot be read."""
+        return {}
+
+    def throttling(self) -> Throttling:
+        """The reasons why the clock is throttled right now."""
+        return Throttling()
+
+    def throttle_counters(self) -> ThrottleCounters | None:
+        """How long the clock has been throttled; None if nothing counts it."""
+        return None
+
+    def reading(self) -> GpuReading | None:
+        """What can be sampled every tenth of a second during work; None for a device that is not sampled."""
+        return None
+
+    def energy_joules(self) -> float | None:
+        """The device's energy counter in joules; None if it has none."""
+        return None
+
+    def condition(self) -> GpuCondition | None:
+        """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
+        return None
+
+    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+        """The changes that tuning can make to this device."""
+        return ()
+
+
+class Device(VendorReadings, ABC):
     """One kind of device.
 
     The methods up to :meth:`time_steps` run in the worker and use the torch under test. The others run in the parent
@@ -194,31 +226,3 @@ class Device(ABC):
     @abstractmethod
     def identity(self) -> DeviceIdentity:
         """The device's name and hardware, as the vendor's tools report them."""
-
-    def clocks(self) -> Mapping[str, str]:
-        """Current and maximum clocks in MHz, as facts for the record; empty if they cannot be read."""
-        return {}
-
-    def throttling(self) -> Throttling:
-        """The reasons why the clock is throttled right now."""
-        return Throttling()
-
-    def throttle_counters(self) -> ThrottleCounters | None:
-        """How long the clock has been throttled; None if nothing counts it."""
-        return None
-
-    def reading(self) -> GpuReading | None:
-        """What can be sampled every tenth of a second during work; None for a device that is not sampled."""
-        return None
-
-    def energy_joules(self) -> float | None:
-        """The device's energy counter in joules; None if it has none."""
-        return None
-
-    def condition(self) -> GpuCondition | None:
-        """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
-        return None
-
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
-        """The changes that tuning can make to this device."""
-        return ()
