@@ -119,10 +119,10 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     )
 
 
-def boundaries(cases: int) -> tuple[float, float]:
+def boundaries(cases: int, beta: float = BETA) -> tuple[float, float]:
     """The log-likelihood ratios that confirm a change and that refute it, where ``cases`` share alpha."""
     alpha = ALPHA / cases
-    return math.log((1 - BETA) / alpha), math.log(BETA / (1 - alpha))
+    return math.log((1 - BETA) / alpha), math.log(beta / (1 - alpha))
 
 
 def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:

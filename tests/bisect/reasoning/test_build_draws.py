@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated_range import Simulated, SimulatedRange, bisected
 
-from torchperf_ci.bisect.reasoning.evidence import SuspectRange
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, SuspectRange
+from torchperf_ci.bisect.reasoning.investigation import Investigation
 
 N = 70
 UNLUCKY = (3, 13, 26, 37)
@@ -56,3 +57,16 @@ def test_imported_sources_have_no_builds_whose_luck_would_have_to_be_drawn() -> 
     ended = bisected(world, question=question)
     assert ended.culprits == {"s": [SuspectRange(36, 37)]}
     assert {one.draws for one in ended.facts.readings} == {(0, 0)}
+
+
+def test_builds_that_differ_by_more_than_pairs_are_drawn_for_as_long_as_pairs_are_taken() -> None:
+    world = a_range({}, 0.015, 0, rebuilds=True)
+    middles = [(-1) ** draw * 0.03 + 0.015 for draw in range(13)]
+    read = [
+        BisectReading("p", 0, N, {"s": middle + error}, "confirm", 1.0, draws=(draw, draw))
+        for draw, middle in enumerate(middles)
+        for error in (-0.002, 0.0, 0.002)
+    ]
+    (evidence,) = Investigation(world.question(), BisectFacts(tuple(read))).series
+    assert evidence.confirmation.word == "open"
+    assert evidence.pair(evidence.whole, "confirm").draws == (13, 13)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ from torchperf_ci.bisect.reasoning.evidence import (
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS
+
+if TYPE_CHECKING:
+    from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
 
 N = 70
 
@@ -274,4 +278,31 @@ def test_where_no_pair_tells_more_the_likeliest_step_has_its_proof() -> None:
     """The first build of good is a slow one by chance, which every pair shares: commit 1 stays a suspect."""
     ended = bisected(a_range({35: 1.12}, seed=26, luck=0.012, rebuilds=True))
     assert ended.culprits == {"s": steps(35)}
+    assert ended.investigation.searches == []
+
+
+def test_a_step_on_which_all_readings_insist_is_given_up_only_after_many_pairs() -> None:
+    """It is measured from both sides; its own first pairs read little."""
+    world = a_range({35: 1.04}, 0.015)
+    located = [
+        *(one for one in bisected(world).facts.readings if one.purpose in ("confirm", "locate")),
+        *(BisectReading("p", 0, head, {"s": read}, "locate") for head, read in [(34, 0.0), (35, 0.04)] * 6),
+    ]
+
+    def search(fresh: int) -> CulpritSearch:
+        """After so many pairs of the step that read 0.8%."""
+        pairs = [BisectReading("p", 34, 35, {"s": 0.008 + (-1) ** k * 0.012}, "verify") for k in range(fresh)]
+        (found,) = Investigation(world.question(), BisectFacts((*located, *pairs))).searches
+        return found
+
+    (step,) = steps(35)
+    assert (search(6).step, search(6).disputed_step) == (step, None)  # its proof is open
+    assert (search(8).step, search(8).disputed_step) == (None, step)  # refuted
+    assert (search(12).step, search(12).disputed_step) == (None, None)  # and nothing insists on it any more
+
+
+def test_where_nothing_else_is_left_to_do_such_a_step_is_proven_after_all() -> None:
+    """Its first pairs read too little to prove it, and many before had shown it."""
+    ended = bisected(a_range({3: 1.03}, 0.03, n=6, seed=16, spikes=0.05))
+    assert ended.culprits == {"s": steps(3)}
     assert ended.investigation.searches == []

@@ -14,6 +14,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     MOST_PAIRS,
     KnownLuck,
     Proof,
+    may_be_proven_yet,
 )
 from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.sequential_test import BEYOND_MODES
@@ -128,3 +129,26 @@ def test_what_rebuilding_makes_go_away_is_luck() -> None:
     never = {(k, k): pairs(3, 0.0, seed=k) for k in range(6)}
     found = proof.confirmed(never, MIN_EFFECT, 1, some())
     assert (found.word, found.is_luck) == ("not slower", False)
+
+
+def test_a_refuted_step_is_worth_more_pairs_until_it_is_refuted_for_good() -> None:
+    narrowly, clearly = verified([0.02, -0.004] * 4), verified(pairs(30, 0.0))
+    unclear = [0.06, -0.02] * MOST_PAIRS
+    assert (narrowly.word, clearly.word) == ("not slower", "not slower")
+    assert may_be_proven_yet(narrowly)
+    assert not may_be_proven_yet(clearly)
+    assert may_be_proven_yet(verified(unclear[:-1]))
+    assert not may_be_proven_yet(verified(unclear)), "not for ever"
+    assert not may_be_proven_yet(verified([0.02, -0.004] * 4, some(rebuilds=False))), (
+        "its luck cannot be drawn anew"
+    )
+
+
+def test_that_bad_is_not_slower_takes_more_than_to_refute_a_step() -> None:
+    """What was refuted can be tried again; after "not slower" nothing is looked for."""
+    words = {
+        (proof.confirmed(read, MIN_EFFECT, 1, some()).word, proof.verified(read, MIN_EFFECT, some()).word)
+        for read in (blocks(3, effect, 0.0, seed=0) for effect in np.linspace(-0.02, 0.02, 81))
+    }
+    assert ("open", "not slower") in words
+    assert ("not slower", "open") not in words

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.bisect.reasoning.evidence import PlannedPair, SuspectRange, draw_to_read, reading_price
+from torchperf_ci.bisect.reasoning.proof import may_be_proven_yet
 from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence, weights_within
 from torchperf_ci.stats.posterior import capacity, most_informative, posterior
 from torchperf_ci.stats.sequential_test import BETA
@@ -179,7 +180,7 @@ class CulpritSearch:
     @cached_property
     def odds(self) -> Posterior:
         """The posterior of the suspects of the segment, with refuted ones reduced."""
-        found = self._weigh(self.agreeing)
+        found = self._by_readings
         places = {self.segment.before + int(place): gap for gap, place in enumerate(found.tested[:-1])}
         most = {
             places[step.before]: probability_left(SURE, proof)
@@ -191,6 +192,11 @@ class CulpritSearch:
         return with_refutations(found, most)
 
     @cached_property
+    def _by_readings(self) -> Posterior:
+        """The posterior before refuted steps are reduced."""
+        return self._weigh(self.agreeing)
+
+    @cached_property
     def step(self) -> SuspectRange | None:
         """The two builds around the culprit, once they are probable enough and no usable build lies between them."""
         return None if self._unsettled else self._place
@@ -198,7 +204,7 @@ class CulpritSearch:
     @cached_property
     def _place(self) -> SuspectRange | None:
         """The same step, even if builds within it have to be tried again."""
-        return self._likeliest(SURE)
+        return self._likeliest(self.odds, SURE)
 
     @cached_property
     def last_step(self) -> SuspectRange | None:
@@ -206,16 +212,25 @@ class CulpritSearch:
 
         None if they are not likelier than all others together, or contain a reverted suspect.
         """
-        step = self._likeliest(LIKELIER)
+        step = self._likeliest(self.odds, LIKELIER)
         is_reverted = step and reverted_suspects(self.members[0], self.segment, step)
         return None if self._unsettled or is_reverted else step
 
-    def _likeliest(self, least: float) -> SuspectRange | None:
-        """The likeliest two builds, if their probability is at least ``least`` and no usable build is between them."""
-        most = int(self.odds.gaps.argmax())
-        if self.odds.gaps[most] < least:
+    @cached_property
+    def disputed_step(self) -> SuspectRange | None:
+        """A step that its own pairs narrowly failed to prove, but that is the culprit by all readings together."""
+        step = None if self.is_spent else self._likeliest(self._by_readings, SURE)
+        if step is None or step not in self.members[0].refuted:
             return None
-        left, right = (int(self.odds.tested[most + side]) + self.segment.before for side in (0, 1))
+        is_reverted = reverted_suspects(self.members[0], self.segment, step)
+        return step if may_be_proven_yet(self.members[0].tried[step]) and not is_reverted else None
+
+    def _likeliest(self, odds: Posterior, least: float) -> SuspectRange | None:
+        """The likeliest two builds, if their probability is at least ``least`` and no usable build is between them."""
+        most = int(odds.gaps.argmax())
+        if odds.gaps[most] < least:
+            return None
+        left, right = (int(odds.tested[most + side]) + self.segment.before for side in (0, 1))
         unusable = self.members[0].facts.unusable
         return SuspectRange(left, right) if {*range(left + 1, right)} <= unusable else None
 

@@ -84,6 +84,7 @@ class Investigation:
             self._locations(may_build=may_build),
             self._last_steps(),
             self._confirmations(first=False),
+            self._disputed_steps(),
         ):
             if (step := next(filter(self._may_run, steps), None)) is not None:
                 return with_order(self.facts, with_control(self.facts, step))
@@ -147,6 +148,12 @@ class Investigation:
             first = search.members[0]
             if search.step is None and search.last_step and search.last_step not in first.refuted:
                 yield first.pair(search.last_step, "verify")
+
+    def _disputed_steps(self) -> Iterator[PlannedPair]:
+        """If nothing else is left to do, more pairs of a step that is the culprit by all readings together."""
+        for search in self.searches:
+            if search.disputed_step:
+                yield search.members[0].pair(search.disputed_step, "verify")
 
 
 def _clarity(series: SeriesEvidence) -> float:

@@ -54,6 +54,13 @@ FEWEST_TO_CONFIRM = 3
 
 One more is needed for an effect below :data:`torchperf_ci.stats.sequential_test.BEYOND_MODES`.
 """
+BETA_OF_REBUILDS = 0.04
+"""Chance to call a slower bad commit "not slower", if builds can be made anew.
+
+It is lower than elsewhere: such an answer rests on one or two builds, whose luck tends to exceed what was expected.
+"""
+REFUTED_FOR_GOOD = 3
+"""A step is measured no further once the evidence against it is so many times what "not slower" needs."""
 MOST_OF_A_BUILD = 20
 """The most pairs of two builds that cannot be rebuilt; more could not rule out luck either."""
 
@@ -95,7 +102,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     decision = _decided(log_ratios, min_effect, cases)
     if not luck.scale or not luck.rebuilds:
         return Proof(_confirming_word(decision, log_ratios, min_effect, cases), log_ratios, decision)
-    found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases)
+    found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases, BETA_OF_REBUILDS)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
         return Proof("slower", log_ratios, _of_code(decision, blocks, luck), found)
     if len(log_ratios) >= FEWEST_PAIRS and found.least <= refute:
@@ -129,6 +136,17 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
     if word != "open":
         decision = _of_code(decision, blocks, luck)
     return Proof(word, log_ratios, decision, found, is_up and word != "slower", not luck.rebuilds)
+
+
+def may_be_proven_yet(proof: Proof) -> bool:
+    """Whether more pairs may still prove a step that its first ones did not: see :data:`REFUTED_FOR_GOOD`.
+
+    They make a false name no likelier: the boundary of "slower" holds for all pairs together, however many they are.
+    """
+    if proof.decision is None or proof.of_these_builds or len(proof.log_ratios) >= 2 * MOST_PAIRS:
+        return False
+    _, refute = boundaries(1)
+    return (proof.by_build or proof.decision).increase > REFUTED_FOR_GOOD * refute
 
 
 @lru_cache(maxsize=256)

@@ -23,6 +23,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
 )
 from torchperf_ci.bisect.reasoning.proof import (
     FEWEST_BUILDS,
+    MOST_PAIRS,
     KnownLuck,
     Proof,
     confirmed,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 PAIRS_PER_BLOCK = 3
 """The fewest pairs of a block."""
-MOST_BLOCKS = 12
+MOST_BLOCKS = MOST_PAIRS // PAIRS_PER_BLOCK
 MOST_FAILED_DRAWS = 3
 """After so many failed rebuilds of a commit, no more are tried."""
 
