@@ -39,6 +39,17 @@ def series_id(site: Path, model: str, metric: str = "latency(ms)", device: str =
     raise AssertionError(model)
 
 
+def numbered(site: Path, device: str = "cuda") -> list[tuple[str, str]]:
+    """Model and metric of each series of a machine by its number."""
+    index = document(site, "index.json")
+    found = []
+    for row in index["series"]:
+        told = {field: index["names"][field][row[1 + place]] for place, field in enumerate(index["fields"])}
+        if told["device"] == device:
+            found.append((told["metric"] == "status", row[10], (told["model"], told["metric"])))
+    return [name for *_, name in sorted(found, key=lambda one: one[:2])]
+
+
 def test_the_overview_says_what_is_wrong(site: Path) -> None:
     overview = document(site, "overview.json")
     assert overview["sentence"] == (
@@ -59,7 +70,7 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
-    assert slow["points"]["run"] == list(range(NIGHTS))
+    assert slow["points"]["run"] == [[0, NIGHTS]]
     assert set(slow["points"]["after"]) == {0}
     (change,) = slow["changes"]
     assert (change["word"], change["time"], change["recovered"]) == ("regressed", START + STEP * DAY, None)
@@ -69,7 +80,7 @@ def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None
     assert [level["value"] for level in slow["levels"]] == pytest.approx([50, 50, 54], rel=0.01)
     assert 0 < slow["noise"] < 0.01
     assert slow["noise"] < slow["detectable"] < 0.08
-    assert (slow["unit"], slow["direction"], slow["min_effect"]) == ("ms", "down", 0.03)
+    assert (slow["direction"], slow["kind"], slow["min_effect"]) == ("down", "ratio", 0.03)
 
 
 def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path) -> None:
@@ -79,7 +90,7 @@ def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path
     failing = document(site, f"series/{series_id(site, 'failing', 'status')}/2026.json")
     assert failing["points"]["value"][-1] == 0
     gone = document(site, f"series/{series_id(site, 'gone')}/2026.json")
-    assert len(gone["points"]["run"]) == NIGHTS - 1
+    assert gone["points"]["run"] == [[0, NIGHTS - 1]]
 
 
 def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
@@ -88,10 +99,19 @@ def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
     told = document(site, f"run/{newest['id']}.json")
     assert told["counts"] == {"pass": 3, "oom": 1}
     assert [case["model"] for case in told["not_run"]] == ["gone"]
-    failed = told["cases"][0]
+    (failed,) = told["failed"]
     assert (failed["name"]["model"], failed["status"], failed["reason"]) == ("failing", "oom", HOSTILE)
-    assert told["run"]["url"] == f"https://github.com/pytorch/pytorch/actions/runs/{1000 + NIGHTS - 1}"
-    assert told["previous"]["time"] == newest["time"] - DAY
+    assert newest["url"] == f"https://github.com/pytorch/pytorch/actions/runs/{1000 + NIGHTS - 1}"
+    previous = next(run for run in index["runs"] if run["id"] == told["previous"])
+    assert previous["time"] == newest["time"] - DAY
+    names = numbered(site)
+    measured = [names[first + more] for first, count in told["series"] for more in range(count)]
+    assert sorted(measured) == sorted((model, "latency(ms)") for model in ("slow", "tiny", HOSTILE))
+    slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")["points"]
+    place = measured.index(("slow", "latency(ms)"))
+    for column in ("below", "above", "n"):
+        assert told["values"][column][place] == slow[column][-1]
+    assert told["values"]["value"][place] == pytest.approx(slow["value"][-1], rel=1e-4)
     assert told["machine"]["driver"] == "560"
 
 
@@ -102,19 +122,18 @@ def test_two_runs_are_compared_by_the_noise_of_each_series(nights: str, site: Pa
         documents = Documents(store, {})
         compared = json.loads(documents.document(f"compare/{by_night[29]}/{by_night[31]}.json"))
         across = json.loads(documents.document(f"compare/{by_night[10]}/{by_night[31]}.json"))
-    words = {
-        row["name"]["model"]: row["word"] for row in compared["rows"] if row["name"]["metric"] != "status"
-    }
+    names, rows = numbered(site), compared["rows"]
+    found = [(*names[number], word) for number, word in zip(rows["series"], rows["word"], strict=True)]
+    words = {model: word for model, metric, word in found if metric != "status"}
     assert words == {
         **dict.fromkeys(["tiny", "failing", "gone", HOSTILE], "within noise"),
         "slow": "beyond noise",
     }
-    assert compared["rows"][0]["name"]["model"] == "slow"
-    assert compared["rows"][0]["worse"] == 1
+    assert (found[0][0], rows["worse"][0]) == ("slow", 1)
     (mean,) = compared["means"]
     assert (mean["metric"], mean["n"]) == ("latency(ms)", 5)
     assert across["differs"] == ["driver: 550 → 560"]
-    assert {row["word"] for row in across["rows"]} == {"not comparable"}
+    assert {*across["rows"]["word"]} == {"not comparable"}
     assert across["means"] == []
 
 

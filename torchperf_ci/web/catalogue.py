@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
 
@@ -78,6 +80,20 @@ class StoreCatalogue:
     def run_by_id(self) -> Mapping[str, RunFacts]:
         """The runs by their short names."""
         return {run.id: run for runs in self.runs.values() for run in runs}
+
+    @cached_property
+    def numbers(self) -> Mapping[Series, int]:
+        """The number of each series among those of its kind of machine: in the order of their first results.
+
+        Series that come later get the next numbers; but those of the metric ``status`` are the last.
+        """
+        found: dict[Series, int] = {}
+        for spans in self.by_group.values():
+            order = sorted(
+                spans, key=lambda series: (series.metric == STATUS, spans[series].first, series.names)
+            )
+            found.update(zip(order, count(), strict=False))
+        return found
 
     def before(self, run: RunFacts) -> RunFacts | None:
         """The run before on the same branch and kind of machine."""

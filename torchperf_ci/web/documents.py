@@ -172,14 +172,15 @@ class Documents:
         run = self._found(run_id)
         previous = self.catalogue.before(run)
         runs = (run, previous) if previous else (run,)
-        return run_document(run, previous, self._points_of_runs(*runs))
+        return run_document(run, previous, self._points_of_runs(*runs), self.catalogue.numbers)
 
     def _compare(self, base_id: str, head_id: str) -> object:
         base, head = self._found(base_id), self._found(head_id)
         if base.group != head.group:
             raise _MissingError
         past = self._past(min(base, head, key=lambda run: run.time))
-        return compare_document(base, head, self._points_of_runs(base, head), past, self._policy)
+        points = self._points_of_runs(base, head)
+        return compare_document(base, head, points, past, self._policy, self.catalogue.numbers)
 
     def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
         """The newest points of each series on the branch of a run up to that: most are of the last runs."""

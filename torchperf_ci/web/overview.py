@@ -14,7 +14,7 @@ from torchperf_ci.metrics import LATENCY, direction_of, kind_of, name_and_unit
 from torchperf_ci.series.points import Series, without_restating
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts
-from torchperf_ci.web.run_documents import run_document
+from torchperf_ci.web.run_documents import run_state
 from torchperf_ci.web.series_document import (
     ChangeEntry,
     change_entry,
@@ -171,7 +171,7 @@ def summary_of_group(
     ]
     newest = _newest(catalogue.runs[group], trunk)
     previous = catalogue.before(newest)
-    told = run_document(newest, previous, points)
+    told = run_state(newest, previous, points)
     regressed = [one.change for one in changes if one.change.word == "regressed"]
     entry = GroupEntry(
         newest,

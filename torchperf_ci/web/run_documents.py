@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from math import exp, log, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.metrics import STATUS, name_and_unit
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import differing_facts, restating
 from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
-from torchperf_ci.web.series_document import rounded, rule_of_series, why_without_number
+from torchperf_ci.web.series_document import rounded, rule_of_series
+from torchperf_ci.web.value_columns import (
+    SHOWN_DIGITS,
+    ranges,
+    short_number,
+    value_columns,
+    why_without_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,59 +35,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MetricValue:
-    """What a run measured of one series; ``value`` is None where ``why`` says why there is none."""
-
-    series: str
-    metric: str
-    unit: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    why: str
-
-
-@dataclass(frozen=True)
-class CaseEntry:
-    """One case; ``status`` is its word, ``reason`` what a failure said."""
+class FailedCase:
+    """A case that did not pass: ``status`` is the word for it, ``reason`` what the failure said."""
 
     name: Mapping[str, str]
     status: str
     reason: str
-    values: Sequence[MetricValue]
 
 
 @dataclass(frozen=True)
-class RunDocument:
-    """``previous`` is the run before on the same branch and kind of machine, if there is one.
+class RunState:
+    """``counts`` has the number of cases by status, ``not_run`` the cases that only the previous run has.
 
-    ``counts`` has the number of cases by status, ``not_run`` the cases of the previous run of which this
-    one has nothing, ``differs`` the facts of the machine that are others than then.
+    ``differs`` are the facts of the ``machine`` that have changed since then.
     """
 
-    run: RunFacts
-    previous: RunFacts | None
     machine: Mapping[str, str]
     differs: Sequence[str]
-    notes: Sequence[str]
     counts: Mapping[str, int]
-    cases: Sequence[CaseEntry]
+    failed: Sequence[FailedCase]
     not_run: Sequence[Mapping[str, str]]
-    version: int = 1
 
 
 @dataclass(frozen=True)
 class ComparedSeries:
-    """One series in both runs. ``word`` is *beyond noise*, *within noise*, *noise unknown* or *not comparable*.
+    """A series of two runs. ``word`` is *beyond noise*, *within noise*, *noise unknown* or *not comparable*.
 
-    ``ratio`` is head over base, with its 95% interval where the noise is known. ``worse`` says which way a change goes:
-    1 worse, -1 better, 0 where there is none or nobody knows.
+    ``series`` is its number. ``ratio`` is head over base, with its 95% interval where the noise is known. ``worse``
+    says which way a change goes: 1 worse, -1 better, 0 where there is none or nobody knows.
     """
 
-    series: str
-    name: Mapping[str, str]
-    unit: str
+    series: int
     base: float | None
     head: float | None
     ratio: float | None
@@ -91,49 +76,46 @@ class ComparedSeries:
     why: str
 
 
-@dataclass(frozen=True)
-class MeanOfMetric:
-    """The geometric mean of head over base of a metric, over the ``n`` series that both runs have."""
-
-    metric: str
-    ratio: float
-    n: int
-
-
-@dataclass(frozen=True)
-class CompareDocument:
-    """Two runs of one kind of machine; ``rows`` are in the order in which people want to see them."""
-
-    base: RunFacts
-    head: RunFacts
-    differs: Sequence[str]
-    means: Sequence[MeanOfMetric]
-    rows: Sequence[ComparedSeries]
-    version: int = 1
-
-
 _NORMAL = NormalDist()
 _TOO_FEW = f"fewer than {MIN_HISTORY} runs on this machine up to the older one tell no noise"
 RELEVANCE = ("beyond noise", "not comparable", "noise unknown", "within noise")
 
 
-def run_document(run: RunFacts, previous: RunFacts | None, points: Points) -> RunDocument:
-    """``points`` are those of the group, of both runs at least."""
+def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunState:
+    """Return what there is to say of a run. ``points`` are those of the group, of both runs at least."""
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
-    cases = [_case(case, row) for case, row in _by_case(taken).items()]
-    ran = {series.case for series in taken}
-    missing = sorted({series.case for series in before} - ran)
+    statuses = {series.case: point for series, point in taken.items() if series.metric == STATUS}
+    ran = dict.fromkeys(series.case for series in taken)
+    words = {case: outcome_word(statuses[case]) if case in statuses else "no status" for case in ran}
     machine = _machine(taken)
-    return RunDocument(
-        run,
-        previous,
+    return RunState(
         machine,
         differing_facts(_machine(before), machine) if before else [],
-        disturbances({series: [point] for series, point in taken.items()}),
-        dict(Counter(case.status for case in cases)),
-        sorted(cases, key=lambda case: (case.status == "pass", *case.name.values())),
-        [_case_name(case) for case in missing],
+        Counter(words.values()),
+        [
+            FailedCase(_case_name(case), words[case], statuses[case].info.get("reason", ""))
+            for case in sorted(statuses)
+            if words[case] != "pass"
+        ],
+        [_case_name(case) for case in sorted({series.case for series in before} - {*ran})],
     )
+
+
+def run_document(
+    run: RunFacts, previous: RunFacts | None, points: Points, numbers: Mapping[Series, int]
+) -> dict[str, object]:
+    """Return a run: its state, and what it measured of each series but the statuses, in the order of ``numbers``."""
+    taken = _taken(points, run)
+    measured = sorted((series for series in taken if series.metric != STATUS), key=numbers.__getitem__)
+    return {
+        "id": run.id,
+        "previous": previous.id if previous else None,
+        **vars(run_state(run, previous, points)),
+        "notes": disturbances({series: [point] for series, point in taken.items()}),
+        "series": ranges(numbers[series] for series in measured),
+        "values": value_columns([(series, taken[series]) for series in measured], SHOWN_DIGITS),
+        "version": 2,
+    }
 
 
 def compare_document(
@@ -142,19 +124,33 @@ def compare_document(
     points: Points,
     past: Mapping[Series, PastValues],
     policy: Mapping[str, config.Rule],
-) -> CompareDocument:
-    """``points`` are those of both runs, ``past`` those up to the older one on its branch, which tell the noise."""
+    numbers: Mapping[Series, int],
+) -> dict[str, object]:
+    """Return two runs of one kind of machine; what is relevant comes first.
+
+    ``points`` are those of both, ``past`` those up to the older one on its branch, which tell the noise.
+    """
     old, new = _taken(points, base), _taken(points, head)
     pairs = [
         _Pair(series, old.get(series), new.get(series), past.get(series))
         for series in sorted({*old, *new} - restating({*old, *new}))
     ]
     noise = _noise(pairs)
-    rows = [_compared(pair, noise.get(pair.series), policy, len(pairs)) for pair in pairs]
+    rows = [
+        _compared(pair, numbers[pair.series], noise.get(pair.series), policy, len(pairs)) for pair in pairs
+    ]
+    means = _means(pairs, rows)
     rows.sort(
         key=lambda row: (RELEVANCE.index(row.word), -row.worse, -abs(log(row.ratio)) if row.ratio else 0.0)
     )
-    return CompareDocument(base, head, differing_facts(_machine(old), _machine(new)), _means(rows), rows)
+    return {
+        "base": base.id,
+        "head": head.id,
+        "differs": differing_facts(_machine(old), _machine(new)),
+        "means": means,
+        "rows": {name: [getattr(row, name) for row in rows] for name in ComparedSeries.__dataclass_fields__},
+        "version": 2,
+    }
 
 
 @dataclass(frozen=True)
@@ -178,7 +174,7 @@ class _Pair:
 
 
 def _compared(
-    pair: _Pair, noise: float | None, policy: Mapping[str, config.Rule], among: int
+    pair: _Pair, number: int, noise: float | None, policy: Mapping[str, config.Rule], among: int
 ) -> ComparedSeries:
     series, (before, now) = pair.series, pair.values
     rule = rule_of_series(series, pair.past.telling if pair.past else pair.points, policy)
@@ -186,30 +182,23 @@ def _compared(
     sigma = noise if rule.kind == "ratio" else None
     log_ratio = _log_ratio(before, now) if rule.kind == "ratio" and not why else None
     word, worse = ("not comparable", 0) if why else _word(pair, log_ratio, sigma, rule, among)
-    low, high = _interval(log_ratio, sigma)
+    half = None if sigma is None else _NORMAL.inv_cdf(0.975) * sqrt(2) * sigma
     return ComparedSeries(
-        series.id,
-        {**_case_name(series), "metric": series.metric},
-        name_and_unit(series.metric)[1],
-        rounded(before),
-        rounded(now),
-        None if log_ratio is None else rounded(exp(log_ratio)),
-        low,
-        high,
+        number,
+        short_number(before, SHOWN_DIGITS),
+        short_number(now, SHOWN_DIGITS),
+        _ratio(log_ratio, 0),
+        _ratio(log_ratio, half and -half),
+        _ratio(log_ratio, half),
         word,
         worse,
-        f"fewer than {MIN_HISTORY} runs on this machine up to the older one tell no noise"
-        if word == "noise unknown"
-        else why,
+        _TOO_FEW if word == "noise unknown" else why,
     )
 
 
-def _interval(log_ratio: float | None, sigma: float | None) -> tuple[float | None, float | None]:
-    """95% of the ratio of two runs, each of which has the noise ``sigma``."""
-    if log_ratio is None or sigma is None:
-        return None, None
-    half = _NORMAL.inv_cdf(0.975) * sqrt(2) * sigma
-    return rounded(exp(log_ratio - half)), rounded(exp(log_ratio + half))
+def _ratio(log_ratio: float | None, away: float | None) -> float | None:
+    """Return the ratio at an end of its interval; None where the ratio or its noise is unknown."""
+    return None if log_ratio is None or away is None else rounded(exp(log_ratio + away))
 
 
 def _log_ratio(before: float | None, now: float | None) -> float | None:
@@ -264,49 +253,20 @@ def _noise(pairs: Iterable[_Pair]) -> dict[Series, float]:
     }
 
 
-def _means(rows: Iterable[ComparedSeries]) -> list[MeanOfMetric]:
+def _means(pairs: Iterable[_Pair], rows: Iterable[ComparedSeries]) -> list[dict[str, object]]:
+    """Return the geometric mean of head over base of each metric, over the ``n`` series that both runs have."""
     ratios: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
+    for pair, row in zip(pairs, rows, strict=True):
         if row.ratio:
-            ratios[row.name["metric"]].append(log(row.ratio))
+            ratios[pair.series.metric].append(log(row.ratio))
     return [
-        MeanOfMetric(metric, rounded(exp(sum(logs) / len(logs))) or 1.0, len(logs))
+        {"metric": metric, "ratio": rounded(exp(fmean(logs))), "n": len(logs)}
         for metric, logs in sorted(ratios.items())
     ]
 
 
 def _taken(points: Points, run: RunFacts) -> dict[Series, Point]:
     return {series: point for series, row in points.items() for point in row[::-1] if point.run == run.name}
-
-
-def _by_case(taken: Mapping[Series, Point]) -> dict[Series, dict[Series, Point]]:
-    cases: dict[Series, dict[Series, Point]] = defaultdict(dict)
-    for series, point in taken.items():
-        cases[series.case][series] = point
-    return cases
-
-
-def _case(case: Series, taken: Mapping[Series, Point]) -> CaseEntry:
-    status = next((point for series, point in taken.items() if series.metric == STATUS), None)
-    return CaseEntry(
-        _case_name(case),
-        outcome_word(status) if status else "no status",
-        status.info.get("reason", "") if status else "",
-        [_value(series, point) for series, point in sorted(taken.items()) if series.metric != STATUS],
-    )
-
-
-def _value(series: Series, point: Point) -> MetricValue:
-    return MetricValue(
-        series.id,
-        series.metric,
-        name_and_unit(series.metric)[1],
-        rounded(point.value),
-        rounded(min(point.repetitions, default=None)),
-        rounded(max(point.repetitions, default=None)),
-        len(point.repetitions),
-        why_without_number(series, point),
-    )
 
 
 def _case_name(case: Series) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from math import expm1, log1p
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.metrics import name_and_unit
-from torchperf_ci.series.outcomes import outcome_word, passed
+from torchperf_ci.series.level_changes import parts_of
 from torchperf_ci.series.policy import numbers, rule_of_metric, suited
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.web.known_culprits import KnownCulprit
+from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, value_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,24 +30,8 @@ if TYPE_CHECKING:
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.known_culprits import CulpritEntry
 
-
-@dataclass(frozen=True)
-class PointColumns:
-    """The points, oldest first, a list for each column. ``value`` is None where there is no number; ``why`` says why.
-
-    ``run`` counts the runs of the series' kind of machine in ``index.json``, the oldest is 0: it has the commit, the
-    branch and the time, ``after`` which the point came by so many seconds. ``low`` and ``high`` are the extremes of
-    ``n`` repetitions, ``machine`` counts in the document's list, ``why`` is by the place of the point in the columns.
-    """
-
-    run: list[int] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)
-    value: list[float | None] = field(default_factory=list)
-    low: list[float | None] = field(default_factory=list)
-    high: list[float | None] = field(default_factory=list)
-    n: list[int] = field(default_factory=list)
-    machine: list[int] = field(default_factory=list)
-    why: dict[int, str] = field(default_factory=dict)
+_QUIET = 0.003
+"""Noise, as a share, beside which what a fifth digit tells of a value is more than a hundredth of the variance."""
 
 
 @dataclass(frozen=True)
@@ -71,50 +55,6 @@ class ChangeEntry:
     culprits: Sequence[KnownCulprit] = ()
 
 
-@dataclass(frozen=True)
-class MachineEntry:
-    """From ``time`` on the series is measured on another machine: nothing is compared across it."""
-
-    time: int
-    differs: Sequence[str]
-
-
-@dataclass(frozen=True)
-class LevelEntry:
-    """The median of a stretch without a change, from its first to its last point."""
-
-    start: int
-    end: int
-    value: float
-
-
-@dataclass(frozen=True)
-class SeriesDocument:
-    """``years`` are all that the series has.
-
-    ``noise`` and ``detectable`` are shares of the value, as ``check`` sees them. ``detectable`` is the smallest change
-    that would be seen within two runs with a probability of 80%; it and ``noise`` are None where the past is too short
-    or the metric is no ratio. ``min_effect`` is the smallest that matters.
-    """
-
-    id: str
-    series: Mapping[str, str]
-    unit: str
-    direction: str
-    kind: str
-    year: int
-    years: Sequence[int]
-    points: PointColumns
-    machines: Sequence[Mapping[str, str]]
-    levels: Sequence[LevelEntry]
-    changes: Sequence[ChangeEntry]
-    machine_changes: Sequence[MachineEntry]
-    noise: float | None
-    detectable: float | None
-    min_effect: float
-    version: int = 1
-
-
 def series_document(
     series: Series,
     points: Sequence[Point],
@@ -122,42 +62,39 @@ def series_document(
     year: int,
     policy: Mapping[str, config.Rule],
     culprits: Sequence[CulpritEntry] = (),
-) -> SeriesDocument:
-    """``points`` are all of the series, oldest first: levels are those of the whole past, of which one year is told.
+) -> dict[str, object]:
+    """Return a year of a series. ``points`` are all it has, oldest first: its levels are those of the whole past.
 
-    ``runs`` are all of its kind of machine, newest first.
+    ``runs`` are all of its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
+    ``check`` sees them; they are None where the past is too short or the metric is no ratio.
     """
     trunk = of_trunk(points)
     rule = rule_of_series(series, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     noise, detectable = sensitivity_of_series(trunk, rule)
     shown = [point for point in points if year_of(point.timestamp) == year]
-    machines = _machines(shown)
-    return SeriesDocument(
-        series.id,
-        asdict(series),
-        name_and_unit(series.metric)[1],
-        rule.direction,
-        rule.kind,
-        year,
-        sorted({year_of(point.timestamp) for point in points}),
-        _columns(series, shown, runs, machines),
-        machines,
-        [level for level in _levels(trunk, history, rule) if _overlaps(level, year)],
-        [
+    return {
+        "id": series.id,
+        "direction": rule.direction,
+        "kind": rule.kind,
+        "year": year,
+        **_columns(series, shown, runs, SHOWN_DIGITS if noise and noise > _QUIET else SHOWN_DIGITS + 1),
+        "levels": [level for level in _levels(trunk, history, rule) if _overlaps(level, year)],
+        "changes": [
             with_culprits(change_entry(change, rule), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
-        [
-            MachineEntry(change.first.timestamp, change.differs)
+        "machine_changes": [
+            {"time": change.first.timestamp, "differs": change.differs}
             for change in history.machines
             if year_of(change.first.timestamp) == year
         ],
-        noise,
-        detectable,
-        rule.min_effect,
-    )
+        "noise": noise,
+        "detectable": detectable,
+        "min_effect": rule.min_effect,
+        "version": 2,
+    }
 
 
 def year_of(timestamp: int) -> int:
@@ -225,48 +162,32 @@ def commits_around(change: LevelChange) -> tuple[str, str]:
     return (old, new) if old and new and old != new else (change.last.commit, change.first.commit)
 
 
-def why_without_number(series: Series, point: Point) -> str:
-    """Why a point has no number, in words; empty where it has one."""
-    if point.value is not None:
-        return ""
-    reason = point.info.get("reason", "")
-    word = outcome_word(point) if passed(point) is not None or "status" in point.info else "no number"
-    return f"{word}: {reason}" if reason else word or series.metric
-
-
 def rounded(value: float | None) -> float | None:
     """Six significant digits: more than any clock tells, and half the bytes."""
     return None if value is None else float(f"{value:.6g}")
 
 
 def _columns(
-    series: Series, points: Sequence[Point], runs: Sequence[RunFacts], machines: Sequence[Mapping[str, str]]
-) -> PointColumns:
+    series: Series, points: Sequence[Point], runs: Sequence[RunFacts], digits: int
+) -> dict[str, object]:
+    """Return the points, oldest first, a list for each column.
+
+    ``run`` has ranges of the runs of the series' kind of machine in ``index.json``, of which the oldest is 0: they have
+    the commit, the branch and the time, ``after`` which a point came by so many seconds.
+    """
     places = {run.name: (place, run.time) for place, run in enumerate(reversed(runs))}
-    columns = PointColumns()
-    for place, point in enumerate(points):
-        run, time = places[point.run]
-        columns.run.append(run)
-        columns.after.append(point.timestamp - time)
-        columns.value.append(rounded(point.value))
-        columns.low.append(rounded(min(point.repetitions, default=None)))
-        columns.high.append(rounded(max(point.repetitions, default=None)))
-        columns.n.append(len(point.repetitions))
-        columns.machine.append(machines.index(point.fingerprint))
-        if why := why_without_number(series, point):
-            columns.why[place] = why
-    return columns
+    parts = parts_of(points)
+    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part.indices))
+    columns = {
+        "run": ranges(places[point.run][0] for point in points),
+        "after": [point.timestamp - places[point.run][1] for point in points],
+        "machine": [*machine.values()],
+        **value_columns([(series, point) for point in points], digits),
+    }
+    return {"points": columns, "machines": [part.facts for part in parts]}
 
 
-def _machines(points: Iterable[Point]) -> list[Mapping[str, str]]:
-    machines: list[Mapping[str, str]] = []
-    for point in points:
-        if not any(point.fingerprint is known or point.fingerprint == known for known in machines):
-            machines.append(point.fingerprint)
-    return machines
-
-
-def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -> Iterable[LevelEntry]:
+def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -> Iterable[dict[str, float]]:
     """Between changes of level and of machine; an outcome has no level to draw."""
     if rule.kind == "outcome":
         return
@@ -274,11 +195,11 @@ def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -
     for start, end in pairwise(sorted(edges)):
         if values := numbers(points[start:end]):
             value = rounded(float(np.median(values)))
-            yield LevelEntry(points[start].timestamp, points[end - 1].timestamp, value or 0.0)
+            yield {"start": points[start].timestamp, "end": points[end - 1].timestamp, "value": value or 0.0}
 
 
-def _overlaps(level: LevelEntry, year: int) -> bool:
-    return year_of(level.start) <= year <= year_of(level.end)
+def _overlaps(level: Mapping[str, float], year: int) -> bool:
+    return year_of(int(level["start"])) <= year <= year_of(int(level["end"]))
 
 
 def _share(log: float) -> float | None:

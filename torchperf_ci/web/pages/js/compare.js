@@ -1,6 +1,6 @@
 // What differs between two runs?
 
-import { Missing, catalogue, load } from "./data.js";
+import { Missing, catalogue, load, numbered, sameMachine } from "./data.js";
 import { againColumn, badge, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
@@ -13,7 +13,7 @@ page("compare", "Compare", async (state) => {
   const base = index.runById.get(state.base);
   const [news, bases] = [index.runs, head ? index.runs.filter((run) => run !== head && sameMachine(run, head)) : index.runs];
   const choose = h("div", { class: "picker" }, picker("head", "New run", news, head), picker("base", "Base", bases, base));
-  return base && head ? comparison(base, head, state, choose) : [h("h1", {}, "Compare two runs"), choose, newest(index)];
+  return base && head ? comparison(index, base, head, state, choose) : [h("h1", {}, "Compare two runs"), choose, newest(index)];
 });
 
 /** What people compare most: the newest runs, each with the one before it. */
@@ -28,7 +28,6 @@ function newest(index) {
   ], pairs, 20);
 }
 
-const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 const runName = (run) => `${minute(run.time)} ${short(run.commit)}`;
 
 /** Finds a run by any of its words: date, commit, branch, benchmark, device, hardware. */
@@ -38,7 +37,7 @@ function picker(name, label, runs, current) {
   return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, branch, machine …" });
 }
 
-async function comparison(base, head, state, choose) {
+async function comparison(index, base, head, state, choose) {
   const document = await load(`compare/${base.id}/${head.id}.json`).catch((error) => {
     if (!(error instanceof Missing)) throw error;
     return null;
@@ -49,17 +48,26 @@ async function comparison(base, head, state, choose) {
     choose,
   ];
   if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site holds comparisons of the newest runs with the one before them. torchperf serve compares any two runs of one kind of machine.")];
-  const relevant = document.rows.filter((row) => row.word !== "within noise");
+  const compared = rowsOf(document.rows, numbered(index, head));
+  const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;
-  const rows = all ? document.rows : relevant;
+  const rows = all ? compared : relevant;
   return [
-    h("h1", { class: document.rows.some((row) => row.worse > 0) ? "bad" : null }, sentence(document.rows)), ...title,
+    h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
     table("compare", all ? "All series" : "What is not within its noise", columns(rows), rows),
-    relevant.length && relevant.length < document.rows.length ? h("p", {}, h("button", { type: "button", onclick: () => setState({ show: all ? "" : "all" }) },
-      all ? `Only the ${relevant.length} to look at` : `Show all ${plural(document.rows.length, "series", "series")}`)) : null,
+    relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", onclick: () => setState({ show: all ? "" : "all" }) },
+      all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
   ];
+}
+
+/** Columns as rows, each with its series. */
+function rowsOf(columns, series) {
+  return columns.series.map((number, place) => {
+    const row = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[place]]));
+    return { ...row, series: series[number].id, name: series[number], unit: series[number].unit };
+  });
 }
 
 /** What the comparison says, the worst first. */

@@ -1,6 +1,6 @@
 // What ran, on what? Without an id: which runs are there?
 
-import { catalogue, load } from "./data.js";
+import { catalogue, counted, load, numbered, values } from "./data.js";
 import { againColumn, badge, h, link, machineName, minute, number, outward, plural, seriesName, short } from "./dom.js";
 import { filters, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
@@ -27,8 +27,9 @@ async function allRuns(state) {
 }
 
 async function oneRun(id) {
-  const { run, previous, machine, differs, notes, counts, cases, not_run: missing } = await load(`run/${id}.json`);
-  const failed = cases.filter((one) => !["pass", "no status"].includes(one.status));
+  const [document, index] = await Promise.all([load(`run/${id}.json`), catalogue()]);
+  const { machine, differs, notes, counts, failed, not_run: missing } = document;
+  const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
@@ -46,10 +47,19 @@ async function oneRun(id) {
     missing.length ? table("not-run", `${plural(missing.length, "case")} of the run before that did not run`, [
       { head: "case", value: (one) => seriesName(one.name) }, again,
     ], missing.map((name) => ({ name }))) : null,
-    table("measured", "What was measured", [...VALUES, again], cases.flatMap((one) => one.values.map((value) => ({ ...value, name: one.name })))),
+    table("measured", "What was measured", [...VALUES, again], measured(document, numbered(index, run))),
     h("h2", {}, "The machine"),
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   ];
+}
+
+/** What it measured, those cases first that failed. */
+function measured(document, series) {
+  const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
+  const failed = new Set(document.failed.map((one) => caseOf(one.name)));
+  const told = values(document.values);
+  const rows = counted(document.series).map((number, place) => ({ ...told[place], name: series[number], passed: !failed.has(caseOf(series[number])) }));
+  return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 
 /** How it went: what passed, what did not, what is missing. */
@@ -59,9 +69,9 @@ function sentence(counts, missing) {
 }
 
 const VALUES = [
-  { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.series }, seriesName(row.name)) },
-  { head: "metric", value: (row) => row.metric },
-  { head: "value", number: true, value: (row) => row.value, cell: (row) => number(row.value, row.unit) },
+  { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
+  { head: "metric", value: (row) => row.name.metric },
+  { head: "value", number: true, value: (row) => row.value, cell: (row) => number(row.value, row.name.unit) },
   { head: "lowest", number: true, value: (row) => row.low, cell: (row) => number(row.low) },
   { head: "highest", number: true, value: (row) => row.high, cell: (row) => number(row.high) },
   { head: "repetitions", number: true, value: (row) => row.n },
