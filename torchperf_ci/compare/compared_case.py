@@ -108,9 +108,9 @@ CONFIDENCE = 0.99
 SHARE = 1 / 3
 """Of the change that matters: what the control may be off by without harm."""
 FAR = 5.0
+"""A change so many times as large as all that the control may be off by is none of the machine's doing."""
 _FEWEST_SHOWN = 2
 """With no more pairs than that, an interval is as wide as -99%…+11,000%: it says nothing."""
-"""A change so many times as large as all that the control may be off by is none of the machine's doing."""
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,17 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.cpu import Processor, cpuinfo, read_processor, sysctl
-from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, text
+from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, program_output, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-VERSION_SECONDS = 10.0
 KIB = 1024
 MICROSECOND = 1e-6
 IDLE, IOWAIT, STEAL = 3, 4, 7
@@ -222,11 +220,5 @@ def compilers() -> Mapping[str, str]:
 
 def _version(program: str) -> str:
     """The line of ``--version`` with the version: for nvcc the one with its release, for the others the first."""
-    try:
-        answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    lines = answer.stdout.splitlines()
+    lines = program_output(program, "--version").splitlines()
     return next((line for line in lines if "release" in line), lines[0] if lines else "")

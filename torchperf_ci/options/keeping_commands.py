@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
@@ -125,6 +125,13 @@ class UploadOptions:
     json: bool = shared(JSON)
 
 
+_BIND = Option(
+    "--bind",
+    "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
+    address,
+    metavar="HOST:PORT",
+    default="127.0.0.1:8080",
+)
 _TRUSTED_PROXY = Option(
     "--trusted-proxy",
     "Address of a proxy that is believed which client, and whether TLS, it forwards",
@@ -137,13 +144,7 @@ _TRUSTED_PROXY = Option(
 class ReceiveOptions:
     """The options of ``torchperf receive``."""
 
-    bind: tuple[str, int] = option(
-        "--bind",
-        "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
-        address,
-        metavar="HOST:PORT",
-        default="127.0.0.1:8080",
-    )
+    bind: tuple[str, int] = shared(_BIND)
     to: str | None = option(
         "--to", "Where to keep what is received: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET"
     )
@@ -235,13 +236,7 @@ class ServeOptions:
 
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
-    bind: tuple[str, int] = option(
-        "--bind",
-        "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
-        address,
-        metavar="HOST:PORT",
-        default="127.0.0.1:8000",
-    )
+    bind: tuple[str, int] = shared(replace(_BIND, default="127.0.0.1:8000"))
     root_path: str | None = option(
         "--root-path", "The path below which a proxy offers it, such as /perf", metavar="PATH"
     )

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import socket
-import subprocess
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.identity import fields_of_job
 from torchperf_ci.machine.devices.interface import DeviceIdentity
+from torchperf_ci.machine.devices.system_files import program_output
 from torchperf_ci.records.reading import RefusedElement
 from torchperf_ci.records.record import SYNTHETIC
 from torchperf_ci.records.schema import Problem, column_changes, is_rounded
@@ -40,23 +40,9 @@ _PRODUCT = re.compile(r"^\s*Product Name\s*:[ \t]*([^:\n]*?)\s*$", re.MULTILINE)
 
 def gaudi_identity() -> DeviceIdentity:
     """Identify Gaudi accelerators by ``hl-smi``, named as in PyTorch's benchmark infrastructure."""
-    products = _PRODUCT.findall(_hl_smi())
+    products = _PRODUCT.findall(program_output("hl-smi", "-q", seconds=HL_SMI_SECONDS))
     # The infrastructure uses this name for every generation, and queries filter by it.
     return DeviceIdentity("hpu", f"Intel Gaudi3 {products[0]}" if products else "", gpu_count=len(products))
-
-
-def _hl_smi() -> str:
-    try:
-        return subprocess.run(
-            ["hl-smi", "-q"],  # noqa: S607  # found through PATH, since it has no fixed place
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=HL_SMI_SECONDS,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 _NO_TYPE = "arm64-cpu"

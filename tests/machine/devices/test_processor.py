@@ -47,7 +47,7 @@ def test_cores_are_counted_once_however_many_threads(server, monkeypatch):
 def test_arm_models_are_named_by_lscpu(server, monkeypatch, rows):
     (server / "proc/cpuinfo").write_text("processor\t: 0\nCPU part\t: 0xd40\n")
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(module, "_output", lambda _: json.dumps({"lscpu": rows}))
+    monkeypatch.setattr(module, "program_output", lambda *_: json.dumps({"lscpu": rows}))
     assert read_processor(server).model == "Neoverse-V1"
 
 

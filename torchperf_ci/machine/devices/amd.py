@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -21,6 +20,7 @@ from torchperf_ci.machine.devices.interface import (
     TuningChange,
     VendorToolError,
 )
+from torchperf_ci.machine.devices.system_files import program_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -258,7 +258,7 @@ class Rocm(ManagedGpu):
     def identity(self) -> DeviceIdentity:
         """The identity with the name from ``rocminfo``, as the PyTorch benchmark infrastructure has it."""
         identity = super().identity()
-        name = marketing_name(_rocminfo())
+        name = marketing_name(program_output("rocminfo", seconds=ROCMINFO_SECONDS))
         return replace(identity, type=name) if name else identity
 
 
@@ -266,16 +266,3 @@ def marketing_name(rocminfo: str) -> str:
     """The last marketing name that ``rocminfo`` prints, because CPUs come first; empty if there is none."""
     names = re.findall(r"^\s*Marketing Name:[ \t]*(\S.*?)\s*$", rocminfo, re.MULTILINE)
     return names[-1] if names else ""
-
-
-def _rocminfo() -> str:
-    try:
-        return subprocess.run(
-            ["rocminfo"],  # noqa: S607  # it has no fixed location, so search PATH
-            capture_output=True,
-            text=True,
-            timeout=ROCMINFO_SECONDS,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import platform
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,19 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import host_memory
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
-from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, online_cpus, text
+from torchperf_ci.machine.devices.system_files import (
+    CPUS,
+    cpu_files,
+    number,
+    online_cpus,
+    program_output,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-COMMAND_SECONDS = 10.0
 DECORATION = ("Intel(R)", "(R)", "(TM)", "CPU", "Processor")
 
 
@@ -75,7 +80,7 @@ def _core(root: Path, cpu: int) -> tuple[str, str]:
 
 def _lscpu_model(root: Path) -> str:
     """The model name from ``lscpu``, for CPUs where the kernel reports only numbers (Arm)."""
-    output = _output(["/usr/bin/lscpu", "--json", "--sysroot", str(root)])
+    output = program_output("/usr/bin/lscpu", "--json", "--sysroot", str(root))
     rows = json.loads(output)["lscpu"] if output else []
     names = [str(row["data"]) for row in _flat(rows) if row["field"] == "Model name:"]
     return names[0] if names and names[0] != "-" else ""
@@ -100,21 +105,7 @@ def _apple() -> Processor:
 
 def sysctl(name: str) -> str:
     """A value from macOS's ``sysctl``; empty if it has none."""
-    return _output(["/usr/sbin/sysctl", "-n", name]).strip()
-
-
-def _output(command: list[str]) -> str:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=True,
-            env={**os.environ, "LC_ALL": "C"},
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    return program_output("/usr/sbin/sysctl", "-n", name).strip()
 
 
 MICROJOULE = 1e-6

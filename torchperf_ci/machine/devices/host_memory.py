@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
+
+from torchperf_ci.machine.devices.system_files import program_output
 
 KIB = 1024
 SELF = Path("/proc/self")
 MEMINFO = Path("/proc/meminfo")
-COMMAND_SECONDS = 10.0
 
 
 def allocated() -> int:
@@ -22,7 +22,7 @@ def allocated() -> int:
 def resident(pid: int) -> int:
     """The resident set of process ``pid``; 0 if it is gone."""
     if sys.platform != "linux":
-        return _resident_by_ps(pid)
+        return int(program_output("/bin/ps", "-o", "rss=", "-p", str(pid)).strip() or 0) * KIB
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -68,17 +68,3 @@ def _kib(text: str, key: str) -> int:
         if line.startswith(f"{key}:"):
             return int(line.split()[1])
     return 0
-
-
-def _resident_by_ps(pid: int) -> int:
-    try:
-        answer = subprocess.run(
-            ["/bin/ps", "-o", "rss=", "-p", str(pid)],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    return int(answer.stdout.strip() or 0) * KIB

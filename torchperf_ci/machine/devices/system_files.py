@@ -1,7 +1,9 @@
-"""Read files in which Linux reports about the machine; ``root`` differs from ``/`` only in tests."""
+"""Read what the system reports about the machine, in files and by programs; ``root`` differs from ``/`` in tests."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 CPUS = Path("sys/devices/system/cpu")
@@ -12,6 +14,22 @@ def text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
+        return ""
+
+
+def program_output(*command: str, seconds: float = 10.0) -> str:
+    """What a program prints; empty if it is missing, fails, or takes longer than ``seconds``."""
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=seconds,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
         return ""
 
 

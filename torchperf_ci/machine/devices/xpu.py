@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import Accelerator
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, DeviceIdentity, TorchGpu
+from torchperf_ci.machine.devices.system_files import program_output
 
 MIB = 2**20
 XPU_SMI_SECONDS = 30.0
@@ -50,14 +50,7 @@ def _whole(value: object) -> int:
 def _xpu_smi(*arguments: str) -> dict[str, Any]:
     """The JSON output of Intel's XPU Manager; empty if it is not installed."""
     try:
-        answer = subprocess.run(
-            ["xpu-smi", *arguments],  # noqa: S607  # it has no fixed location, so search PATH
-            capture_output=True,
-            text=True,
-            timeout=XPU_SMI_SECONDS,
-            check=True,
-        )
-        parsed = json.loads(answer.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        parsed = json.loads(program_output("xpu-smi", *arguments, seconds=XPU_SMI_SECONDS))
+    except ValueError:
         return {}
     return parsed if isinstance(parsed, dict) else {}
