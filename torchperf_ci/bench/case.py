@@ -35,7 +35,7 @@ class Case:
 
     @property
     def cost_key(self) -> str:
-        """The same without the batch size, which may differ from device to device."""
+        """The key without the batch size, which may differ from device to device."""
         return replace(self, batch_size=0).key.removesuffix(f".b{AUTO_BATCH}")
 
     @property

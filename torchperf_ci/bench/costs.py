@@ -70,7 +70,7 @@ def cases_of_shard(
 ) -> tuple[Case, ...]:
     """Return the cases of a shard, in their order. Each case is in exactly one shard.
 
-    Without ``costs`` (seconds by :func:`cost_key`) a shard gets every ``shard[1]``-th case, so that shards have equally
+    Without ``costs`` (seconds by cost key) a shard gets every ``shard[1]``-th case, so that shards have equally
     many. With costs, shards take about equally long: the longest remaining case goes to the least busy shard (longest
     processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without a known cost
     counts as the median of the known ones.

@@ -1,1 +1,1 @@
-"""``torchperf check``: did anything change against history? And ``torchperf baseline``, history that is committed."""
+"""``torchperf check``, which compares new records with history, and ``torchperf baseline``, a history kept in git."""

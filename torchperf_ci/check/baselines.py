@@ -1,4 +1,4 @@
-"""Baselines: a small past that is committed beside the code, one for each fingerprint, in one JSON file."""
+"""Baselines: small histories that are committed with the code, one per fingerprint, in one JSON file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEX_DIGITS = 12
 
 @dataclass(frozen=True)
 class BaselineProvenance:
-    """Where a baseline comes from. ``date`` is ISO 8601 in UTC, ``by`` whoever made it, ``command`` how."""
+    """The origin of a baseline: ``by`` is who created it, ``command`` how, ``date`` when, in ISO 8601 and UTC."""
 
     reason: str
     date: str
@@ -45,7 +45,7 @@ class BaselineProvenance:
 
 @dataclass(frozen=True)
 class BaselineRow:
-    """One series: ``values`` has one number a run, ``facts`` are the case's own part of the fingerprint."""
+    """One series: ``values`` has one number per run, ``facts`` are the case's part of the fingerprint."""
 
     series: Series
     facts: Mapping[str, str]
@@ -54,7 +54,7 @@ class BaselineRow:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured on machines of which the facts ``machine`` hold, at one ``commit`` and one of PyTorch."""
+    """What was measured on machines with the facts ``machine``, at one ``commit`` and one commit of PyTorch."""
 
     machine: Mapping[str, str]
     commit: str
@@ -64,18 +64,18 @@ class Baseline:
 
     @property
     def digest(self) -> str:
-        """Equal exactly where ``machine`` is; the same as the fingerprint in records."""
+        """Digest of ``machine``, computed like the fingerprint in records."""
         canonical = json.dumps(dict(self.machine), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:_HEX_DIGITS]
 
     @property
     def runs(self) -> int:
-        """The most runs that any series has."""
+        """The largest number of runs of any series."""
         return max(len(row.values) for row in self.rows)
 
 
 def baselines_of(points: Points, provenance: BaselineProvenance) -> list[Baseline]:
-    """A baseline for each machine that measured ``points``; what has neither a number nor an outcome is left out."""
+    """Return a baseline for each machine in ``points``. Points without a number and without an outcome are left out."""
     rows_of_machine: dict[str, list[tuple[Series, list[Point]]]] = defaultdict(list)
     for series, row in points.items():
         for facts, some in _by_facts(row).items():
@@ -84,7 +84,7 @@ def baselines_of(points: Points, provenance: BaselineProvenance) -> list[Baselin
 
 
 def updated_baselines(old: Iterable[Baseline], new: Iterable[Baseline]) -> list[Baseline]:
-    """``new`` in the place of those with the same fingerprint; in the order of what the machines are."""
+    """Replace baselines of ``old`` by those of ``new`` with the same fingerprint; the result is sorted by machine."""
     by_digest = {baseline.digest: baseline for baseline in chain(old, new)}
     return sorted(
         by_digest.values(), key=lambda baseline: (sorted(baseline.machine.items()), baseline.digest)
@@ -92,7 +92,7 @@ def updated_baselines(old: Iterable[Baseline], new: Iterable[Baseline]) -> list[
 
 
 def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
-    """The points of all baselines, as if they were history."""
+    """Return the points of all baselines, in the form of recorded history."""
     points: dict[Series, list[Point]] = defaultdict(list)
     for baseline in baselines:
         when = int(datetime.datetime.fromisoformat(baseline.provenance.date).timestamp())
@@ -115,7 +115,7 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
 
 
 def _by_facts(row: Sequence[Point]) -> dict[str, list[Point]]:
-    """The points of each machine, those that say anything."""
+    """Group the points with a number or an outcome by their machine's facts, as JSON."""
     by_machine: dict[str, list[Point]] = defaultdict(list)
     for point in row:
         machine = {name: value for name, value in point.fingerprint.items() if name not in CASE_FACTS}
@@ -139,20 +139,20 @@ def _baseline_of_points(
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
-    """Of several batch sizes the newest counts."""
+    """Return the row of a series. If batch sizes differ, only the points with the newest one count."""
     _, facts = _parted(points[-1].fingerprint)
     same = [point for point in points if point.fingerprint == points[-1].fingerprint]
     return BaselineRow(series, facts, [_rounded_value(point) for point in same])
 
 
 def _parted(facts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The machine's facts, and the case's own."""
+    """Split facts into those of the machine and those of the case."""
     own = {name: facts[name] for name in CASE_FACTS if name in facts}
     return {name: value for name, value in facts.items() if name not in own}, own
 
 
 def _rounded_value(point: Point) -> float:
-    """The value to six digits, far below any noise; an outcome told in words as 1 or 0."""
+    """Return the value to six significant digits, which is far below any noise; an outcome in words as 1 or 0."""
     if point.value is None:
         return float(bool(passed(point)))
     return point.value if point.value.is_integer() else float(f"{point.value:.6g}")
@@ -162,7 +162,7 @@ _GIT_SECONDS = 10.0
 
 
 def provenance(reason: str, command: Sequence[str]) -> BaselineProvenance:
-    """The provenance of what is done now: by the user of git, or in a job by whoever started it."""
+    """Return the provenance of a baseline created now, by git's user or, in a job, by the user who started it."""
     return BaselineProvenance(
         reason=reason,
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -173,7 +173,7 @@ def provenance(reason: str, command: Sequence[str]) -> BaselineProvenance:
 
 
 def _git_user() -> str:
-    """As git writes an author; empty where there is no git, or it knows none."""
+    """Return the user in git's author format; empty if git is missing or not configured."""
     name, email = _git_setting("user.name"), _git_setting("user.email")
     return f"{name} <{email}>" if name and email else name or email
 
@@ -187,7 +187,7 @@ def _git_setting(name: str) -> str:
 
 BASELINE_VERSION = 1
 BASELINE_SIZE_LIMIT = 64 * 2**20
-"""Bytes of a file that is read."""
+"""Largest file that is read, in bytes."""
 
 BASELINE_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("baseline.schema.json"), BASELINE_VERSION, UsageError
@@ -195,12 +195,12 @@ BASELINE_FORMAT = json_files.JsonFormat(
 
 
 def read_baselines(path: Path) -> list[Baseline]:
-    """The baselines of a file. Raises :class:`UsageError` where it cannot be read, or is no such file."""
+    """Return the baselines in a file. Raises :class:`UsageError` if it cannot be read or is not a baseline file."""
     return [_baseline(item) for item in BASELINE_FORMAT.read(path, BASELINE_SIZE_LIMIT)["baselines"]]
 
 
 def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
-    """Write the file, whole or not at all. Raises :class:`OutputDirectoryError`."""
+    """Write the file atomically. Raises :class:`OutputDirectoryError`."""
     body = ",\n".join(_baseline_text(baseline) for baseline in baselines)
     replace_file(path, f'{{\n "version": {BASELINE_VERSION},\n "baselines": [\n{body}\n ]\n}}\n')
 
@@ -228,6 +228,6 @@ def _row_text(row: BaselineRow) -> str:
 
 
 def _baseline(item: Mapping[str, Any]) -> Baseline:
-    """What is told apart here stands side by side in the file."""
+    """Convert an item of the file, in which the provenance and the series' names are not nested."""
     rows = [{"facts": {}, **row, "series": row} for row in item["series"]]
     return json_files.typed({**item, "provenance": item, "rows": rows}, Baseline)

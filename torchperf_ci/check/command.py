@@ -1,4 +1,4 @@
-"""What ``torchperf check`` and ``torchperf baseline update`` do with their options."""
+"""The commands ``torchperf check`` and ``torchperf baseline update``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -> Sequence[str]:
-    """A note on each of the ``expected`` jobs of whose folder below ``root`` no record is among ``files``."""
+    """Return a note on each of the ``expected`` jobs whose folder below ``root`` contains none of ``files``."""
     holding = {folder for file in files for folder in (file, *file.parents)}
     measured = {job for job in expected if job_folder(root, job, len(expected)) in holding}
     named = any(folder.parent == root and folder.name.startswith(ARTIFACT_PREFIX) for folder in holding)
@@ -60,14 +60,14 @@ def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -
 
 _SHOWN = 20
 _UPLOAD_TO = "TORCHPERF_UPLOAD_TO"
-"""Where the root action has uploaded to, empty where nobody has told it; only there is it set."""
+"""Variable with the destination of the root action's upload, empty if it has none; unset outside that action."""
 _NAME_A_PAST = "say what the past is with --against (input against) or --store"
 
 
 def check_command(options: CheckOptions) -> int:
-    """Judge new records, or gauge the gate itself; 1 where something is red.
+    """Judge new records, or report the gate's sensitivity or calibration. Returns 1 if something is red.
 
-    Raises :class:`RecordsRefusedError` where some elements are no records, and nothing is red.
+    Raises :class:`RecordsRefusedError` if some elements are not records and nothing is red.
     """
     settings = config.find(options.policy)
     if not _against(options, settings):
@@ -99,7 +99,7 @@ def check_command(options: CheckOptions) -> int:
 
 
 def baseline_update_command(options: BaselineUpdateOptions) -> int:
-    """Renew the baselines of the machines that measured the records, and leave the others as they are."""
+    """Replace the baselines of the machines that measured the records, and keep the others."""
     if not (options.dir and options.reason):
         msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
         raise UsageError(msg)
@@ -124,7 +124,7 @@ def _warn(text: str) -> None:
 
 
 def _collected(folder: str, given: str) -> RecordedPoints:
-    """What a directory or file holds: at least one good record."""
+    """Return the records of a directory or file. Raises :class:`RecordsError` if there is no valid one."""
     collected = points_of_records([Path(folder)], given)
     if collected.points:
         return collected
@@ -150,7 +150,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
 
 
 def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
-    """How to measure the same again; None where the configuration does not say which file it is in."""
+    """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
     if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
         return None
     words, folder = portable_options({"config": options.policy}, ("config",))
@@ -158,7 +158,7 @@ def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | No
 
 
 def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
-    """Without new records all that the past has is looked at, else what they belong to."""
+    """Show sensitivity or calibration for the series of the new records, or for all of the past without new records."""
     if options.sensitivity and options.calibrate:
         msg = "--sensitivity and --calibrate are two questions: ask one"
         raise UsageError(msg)
@@ -171,9 +171,9 @@ def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
 
 
 def _against(options: CheckOptions, settings: config.Config) -> str:
-    """What is asked for, else the store that is named, else where uploads go if that can be read, else the store.
+    """Return the source of the past: the given one, else the given store, else a readable upload destination.
 
-    Empty where the root action has kept its records nowhere that can be read.
+    The default is the store, but empty inside the root action if it keeps its records nowhere readable.
     """
     if options.against:
         return options.against
@@ -186,7 +186,7 @@ def _against(options: CheckOptions, settings: config.Config) -> str:
 
 
 def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
-    """The past of what is new, or all of it."""
+    """Read the past of the new points' groups, or all of it if there are no new points."""
     against = _against(options, settings)
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
@@ -195,7 +195,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     stop = max(times) + 1 if times and all(times) else 0
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
-    # The first run of a new branch has no past there.
+    # The first run of a new branch has no past on it, so --branch may then name a branch without points.
     is_asked = bool(options.branch) and branch not in {point.branch for row in new.values() for point in row}
     role = options.role or settings.upload.role
     given = options.format or ""
@@ -208,14 +208,14 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
 
 
 def _head(folder: str, new: Points) -> str:
-    """The directory, and the commit where there is only one."""
+    """Return the directory's name, with the commit if there is only one."""
     commits = {point.info.get("torch") or point.commit for row in new.values() for point in row}
     (commit,) = commits if len(commits) == 1 else ("",)
     return f"{folder} ({commit[:10]})" if commit else folder
 
 
 def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
-    """What is not as expected in the new records and in the past; empty texts where nothing is."""
+    """Return notes on what is unexpected in the new records and in the past; some may be empty."""
     refused = f"{_no_good(len(collected.refused))}, and not judged" if collected.refused else ""
     twice = (
         f"there twice, and counted once: {counted(collected.duplicates, 'record')}"
@@ -238,7 +238,7 @@ def _no_good(count: int, where: str = "") -> str:
 
 
 def _only_own(past: Points, others: Points) -> str:
-    """That the past is all taken for the new runs, if it is."""
+    """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
     if not past or any(others.values()):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What is said of a series that the gate has judged: one word, one sentence, and the numbers behind them."""
+"""Describe the gate's judgement of a series in one word and one sentence, with the numbers behind them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 BLIND = 3.0
-"""A series that could not have shown so many times the change that matters is too noisy to be called unchanged."""
+"""A series that could only show a change larger than this many times ``min_effect`` is too noisy, not unchanged."""
 HOPELESS = 1.0
-"""A series that shows nothing less than a doubling shows nothing; the number itself then says no more."""
+"""Relative change from which on ``detectable`` is not reported: a series that only shows a doubling shows nothing."""
 TELLING_OFFSET = 0.005
-"""The offset of a machine from which on a reader is told of it."""
+"""Smallest offset of a machine that is reported to the reader."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class GateFinding:
 def gate_finding(
     judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]
 ) -> GateFinding:
-    """What is said of the series in ``row``, which has so many comparable runs in the past.
+    """Return the finding on the series in ``row``, which has ``past`` comparable runs before the new ones.
 
-    ``day`` tells when the run was that so many runs came after.
+    ``day`` returns the date of a run, given how many runs came after it.
     """
     if is_too_short(judged, row, past):
         return GateFinding(
@@ -67,12 +67,12 @@ def gate_finding(
 
 
 def is_too_short(judged: Judged, row: int, past: int) -> bool:
-    """Whether the series in ``row``, with so many comparable runs in the past, has too few to tell what is noise."""
+    """Whether the series in ``row``, with ``past`` comparable runs, has too few to estimate its noise."""
     return past < MIN_HISTORY or isnan(judged.up.rate[row])
 
 
 def gate_numbers(judged: Judged, row: int) -> dict[str, object]:
-    """The numbers behind a finding."""
+    """Return the numbers behind a finding."""
     rates = [side.rate[row] for side in (judged.up, judged.down)]
     return {
         "history": int(judged.history[row]),
@@ -91,7 +91,7 @@ def _undirected(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
 
 
 def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
-    """Unchanged where that can be told: not where noise would hide what matters, nor where more may have changed."""
+    """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > HOPELESS:
         noise = share_of_log(judged.sigma[row])
@@ -110,7 +110,7 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
 
 
 def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
-    """Of a change that would matter, if it is one."""
+    """Describe a change that would matter but is not proven."""
     change = f"{share_of_log(judged.change[row]):+.1%}" if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
     newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
@@ -150,10 +150,10 @@ def _offset(judged: Judged, row: int) -> str:
 
 
 def ratio_of_log(log: float) -> float:
-    """1.03 for a logarithm that is 3% up."""
+    """Convert a log-ratio to a ratio: 1.03 for 3% more."""
     return exp(min(log, LARGEST))
 
 
 def share_of_log(log: float) -> float:
-    """0.03 for the same."""
+    """Convert a log-ratio to a relative change: 0.03 for 3% more."""
     return expm1(min(log, LARGEST))

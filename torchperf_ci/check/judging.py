@@ -1,4 +1,4 @@
-"""Judge new points against the past: a verdict for every series, by what kind its metric is."""
+"""Judge new points against the past: return a verdict for every series, depending on the kind of its metric."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def rule_of(
     series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]
 ) -> MetricRule:
-    """The metric's rule, as the values have it; the level of the past tells where a target lies."""
+    """Return the metric's rule, adapted to its values. The level of the past shows on which side a target lies."""
     values = numbers(old)
     level = median(values) if values else None
     rule = rule_of_metric(series.metric, policy, newest.target, level, said_direction([newest]))
@@ -43,11 +43,11 @@ def rule_of(
 
 
 RECENT_COUNTS = 5
-"""Runs of the past among which a count has to be unheard of."""
+"""How many of the last runs a new count is compared with."""
 
 
 def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
-    """Any step beyond what the last runs of the past have counted is a change, if every new run has made it."""
+    """Judge a count: it has changed if every new run is outside the range of the last runs of the past."""
     past = [point.value for point in pairing.old[-RECENT_COUNTS:] if point.value is not None]
     now = [point.value for point in pairing.new if point.value is not None]
     above, below = min(now) > max(past), max(now) < min(past)
@@ -73,15 +73,15 @@ def _count_sentence(past: Sequence[float], now: Sequence[float], *, changed: boo
 
 
 RECENT_OUTCOMES = 20
-"""Runs of the past that tell whether a case fails now and then."""
+"""How many of the last runs are used to see whether a case fails intermittently."""
 FLAPPING = 4
-"""Changes between pass and fail among them from which on one more is no news."""
+"""Number of changes between pass and fail among these runs from which on a failure counts as intermittent."""
 
 
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
-    """Judge the newest outcome. It counts on any machine, but where the machine is another one, that is said.
+    """Judge the newest outcome. Outcomes are compared across machines, but a change of machine is mentioned.
 
-    A case that could not be measured at all, since it is unsupported there, is missing, not broken.
+    A case that could not be measured because it is unsupported is missing, not broken.
     """
     now = new[-1]
     known = [point for point in old if passed(point) is not None]
@@ -107,13 +107,13 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
 
 
 def _runs_failing(points: Sequence[Point]) -> int:
-    """How many runs in a row have failed, the newest one included."""
+    """Return how many consecutive runs have failed, up to and including the newest one."""
     known = (point for point in reversed(points) if passed(point) is not None)
     return len({point.run for point in takewhile(lambda point: not passed(point), known)})
 
 
 def _shown(point: Point) -> float | None:
-    """1 for a pass and 0 for a failure in any repetition, where the record has a number."""
+    """Return 1 for a pass, 0 for a failure in any repetition, or None if the record has no number."""
     return None if point.value is None else float(bool(passed(point)))
 
 
@@ -145,7 +145,7 @@ def _changes(points: Sequence[Point]) -> int:
 
 
 def _failing_since(old: Sequence[Point]) -> Point:
-    """The first of the failures that the past ends with."""
+    """Return the first of the consecutive failures at the end of the past."""
     passes = [index for index, point in enumerate(old) if passed(point)]
     return old[passes[-1] + 1 if passes else 0]
 
@@ -162,7 +162,7 @@ def _moment(point: Point) -> str:
 
 
 def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
-    """The series that take no part in the judgement themselves, since the anchored one of their case can be judged."""
+    """Return latency series that are not judged themselves because the anchored series of their case can be judged."""
     anchored = (pairing for pairing in pairings if pairing.series.metric == ANCHORED)
     return {
         replace(pairing.series, metric=LATENCY)
@@ -172,7 +172,7 @@ def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
 
 
 def followed(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
-    """The verdicts on series that are spoken for, also where their own past is another machine's."""
+    """Return verdicts for series that follow their anchored series, even if their own past is from another machine."""
     speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
     return [_follow_anchored(pairing, speaking[pairing.series.case]) for pairing in pairings]
 
@@ -189,13 +189,13 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
 
 
 RECENT_RUNS = 5
-"""Runs of a group in one of which a series has to be for anybody to miss it."""
+"""A series counts as missing only if it was in one of this many last runs of its group."""
 
 
 def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> list[Verdict]:
-    """The series of the past that belong to what was measured now, and have no point there.
+    """Return verdicts on series of the past whose group was measured now but which have no new point.
 
-    ``explained`` tells by case what is wrong with it. The rest may be another shard's.
+    ``explained`` says what is wrong with a case, by case. The other series may belong to another shard.
     """
     measured = {series.group for series in new}
     past = {series: row for series, row in old.items() if series.group in measured}
@@ -208,14 +208,14 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
 
 
 def _why_missing(series: Series, new: Points) -> str:
-    """The status of the case may tell."""
+    """Return why the series is missing, using the status of its case if there is one."""
     status = new.get(replace(series, metric=STATUS))
     reason = not_measured(status[-1]).get(series.metric, "") if status else ""
     return f"not measured: {reason}" if reason else "not measured in this run"
 
 
 def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verdict:
-    """The verdict on a series without a number."""
+    """Return the verdict on a series without a number."""
     past = [point for point in old if point.value is not None]
     return Verdict(
         series,
@@ -237,9 +237,9 @@ SHOWN_DIFFERENCES = 3
 
 
 def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> list[Verdict]:
-    """The verdicts on the series of ``new``, and on those of the same jobs that are missing there, in their order.
+    """Return the verdicts on all series of ``new``, and on the missing series of the same groups, sorted by series.
 
-    One that only says again what another says has none.
+    A series that only restates another one gets no verdict.
     """
     judged = without_restating(new)
     rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in judged.items()}
@@ -264,7 +264,7 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
 
 
 def _trouble(outcomes: Iterable[Verdict], new: Points) -> dict[Series, Verdict]:
-    """What is wrong with cases whose numbers are not there, or not to be believed; a status tells before all else."""
+    """Return, by case, the verdict on what makes its numbers missing or unreliable; a status takes precedence."""
     trouble: dict[Series, Verdict] = {}
     for verdict in sorted(outcomes, key=lambda verdict: verdict.series.metric != STATUS):
         fails = verdict.series.metric == STATUS and not passed(new[verdict.series][-1])
@@ -276,7 +276,7 @@ def _trouble(outcomes: Iterable[Verdict], new: Points) -> dict[Series, Verdict]:
 def _judge_measured(
     old: Points, new: Points, rules: Mapping[Series, MetricRule], explained: Mapping[Series, str]
 ) -> list[Verdict]:
-    """The verdicts on the series of ``new`` that are no outcomes."""
+    """Return the verdicts on those series of ``new`` that are not outcomes."""
     verdicts: list[Verdict] = []
     pairings: list[SeriesPairing] = []
     for series, row in new.items():
@@ -291,7 +291,7 @@ def _judge_measured(
 
 
 def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: MetricRule) -> str:
-    """Why a series has nothing to judge; empty where it has."""
+    """Return why a series has no number to judge; empty if it has one."""
     values = numbers(new)
     if not values:
         return f"the run has no number{' above zero' if is_positive(metric) else ''}"
@@ -319,7 +319,7 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
 
 
 def _without_past(pairing: SeriesPairing) -> Verdict:
-    """New, or measured on another machine than ever before."""
+    """Return the verdict on a series without a comparable past: it is new, or measured under new conditions."""
     newest = pairing.newest
     if not pairing.differs:
         return Verdict(pairing.series, "new", "there is no past to compare it with", new=newest.value)

@@ -1,4 +1,4 @@
-"""Series of measured numbers: the gate judges all of them together; and whether luck of builds makes as much."""
+"""Judge series of measured numbers together by the gate, and estimate whether build variance explains a change."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
 
 
 def log_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithms, NaN where there is none."""
+    """Return the logarithms, NaN for values that are not positive."""
     return np.log(np.where(values > 0, values, np.nan))
 
 
 MOST_NEW = NEWEST
-"""Of more new runs than these only the newest are judged."""
+"""Most new runs that are judged, the newest ones."""
 
 
 def judge_numbers(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
-    """Judge series that have a past. Ratios and amounts are two families: their noise has nothing in common."""
+    """Judge series that have a past. Ratios and amounts are judged separately, because their noise is unrelated."""
     ratios = [pairing for pairing in pairings if rules[pairing.series].kind == "ratio"]
     amounts = [pairing for pairing in pairings if rules[pairing.series].kind == "amount"]
     return [*_judge_ratios(ratios, rules), *_judge_amounts(amounts, rules)]
@@ -96,7 +96,7 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
 
 
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
-    """What the processes of the newest run have measured."""
+    """Return the lowest and highest repetition of each series' newest run."""
     several = [
         pairing.newest.repetitions if len(pairing.newest.repetitions) >= FEWEST_REPETITIONS else (nan,)
         for pairing in pairings
@@ -110,7 +110,7 @@ def _worse(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
 
 
 def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
-    """Differences are given to the gate as multiples of the smallest that matters, as if they were logarithms."""
+    """Judge amounts by passing the gate differences, in units of the smallest that matters, in place of logarithms."""
     if not pairings:
         return []
     matrix = _matrix(pairings)
@@ -134,7 +134,7 @@ def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Met
 def _verdict(
     pairing: SeriesPairing, judged: Judged, row: int, rule: MetricRule, restored: Callable[[float], float]
 ) -> Verdict:
-    """``restored`` makes the gate's numbers the metric's own again."""
+    """Return the verdict for a row. ``restored`` converts the gate's numbers to the metric's unit."""
     finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     return Verdict(
         pairing.series,
@@ -152,7 +152,7 @@ def _verdict(
 
 
 def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:
-    """The rows are in the order of ``pairings``."""
+    """Return the matrix whose rows are in the order of ``pairings``."""
     return run_matrix(
         {pairing.series: pairing.old for pairing in pairings},
         {pairing.series: of_newest_runs(pairing.new, MOST_NEW) for pairing in pairings},
@@ -160,12 +160,12 @@ def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:
 
 
 def _runs(pairing: SeriesPairing) -> int:
-    """How many runs the past has."""
+    """Return the number of runs in the past."""
     return len({point.run for point in pairing.old})
 
 
 def _day(pairing: SeriesPairing, ago: int) -> str:
-    """When the run was that so many runs of the series came after."""
+    """Return the date of the run after which the series has ``ago`` more runs."""
     times = list({point.run: point.timestamp for point in (*pairing.old, *pairing.new)}.values())
     if not times[-1 - ago]:
         return f"{counted(ago, 'run')} ago"
@@ -177,7 +177,7 @@ def _level(pairing: SeriesPairing) -> float:
 
 
 def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
-    """Between which commits the change is, if it is one: the window's runs are the new ones."""
+    """Return the commits between which a change would lie, if the last ``window`` runs are the new ones."""
     points = [*pairing.old, *pairing.new]
     new = of_newest_runs(points, window)
     runs = {point.run for point in new}
@@ -188,8 +188,10 @@ def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
 def beside_luck(
     verdicts: Sequence[Verdict], pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
 ) -> Sequence[Verdict]:
-    """The same verdicts. Those on ratios that are, or look, worse since another build of PyTorch say whether luck of
-    builds makes as much."""
+    """Return the verdicts, with build variance added where a ratio is or looks worse since another build of PyTorch.
+
+    The addition says how likely the variation between builds alone causes such a change.
+    """
     by_series = {verdict.series: verdict for verdict in verdicts}
     new = {
         pairing.series: builds
@@ -208,7 +210,7 @@ def beside_luck(
 
 
 def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
-    """Of how many builds the past is, and the newest runs that look worse, where the last of these is none of them."""
+    """Return the number of builds in the past and in the newest, worse runs; None if the last build is not new."""
     if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
         return None
     window = verdict.evidence.others["window"]
@@ -222,7 +224,7 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
 
 
 def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
-    """What the past of series of one kind, all of them ratios, tells of each."""
+    """Estimate the build variance of each series from the past of all series of one kind, which are ratios."""
     numbers = defaultdict(count().__next__, {"": -1})
     numbered = {
         series: [replace(point, value=float(numbers[point.info.get("torch", "")])) for point in row]
@@ -235,7 +237,7 @@ def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
 
 
 def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a run is the first one of its session, in each row."""
+    """Whether each run is the first one of its session, by row."""
     firsts = np.zeros(sessions.shape, dtype=bool)
     for row, session in zip(firsts, sessions, strict=True):
         row[np.unique(session, return_index=True)[1]] = True

@@ -1,4 +1,4 @@
-"""New points beside those of the past that they may be compared with, and many series as one array."""
+"""Pair new points with the past points that they can be compared with, and arrange many series in one array."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 MOST_CHARTED = 40
-"""Points of a series that go into the evidence, the newest ones."""
+"""Most points of a series in the evidence, the newest ones."""
 MOST_NEW_CHARTED = 20
-"""New points among them: of many, the old level is still to be seen."""
+"""Most new points among them, so that the chart still shows the old level."""
 SHOWN_NAMES = 5
-"""Facts that are named where machines differ."""
+"""Most facts that are named if machines differ."""
 
 
 @dataclass(frozen=True)
 class SeriesPairing:
-    """A series that has new points. ``old`` and ``new`` have one fingerprint and numbers, and are oldest first.
+    """A series with new points. All points in ``old`` and ``new`` have numbers and one fingerprint, oldest first.
 
-    ``differs`` says in what the past differs, where there is a past and none of it can be compared.
+    ``differs`` lists the differences to the past if there is a past but none of it is comparable.
     """
 
     series: Series
@@ -49,9 +49,9 @@ class SeriesPairing:
 
 
 def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -> SeriesPairing:
-    """Set the new points, of which there is at least one with a number, against the comparable ones of the past.
+    """Pair new points, at least one of which has a number, with the comparable points of the past.
 
-    Where the new ones themselves come from several machines, those of the newest count.
+    If the new points come from several machines, only those of the newest point's machine count.
     """
     measured = [point for point in new if point.value is not None]
     facts = measured[-1].fingerprint
@@ -66,7 +66,7 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
 
 
 def several_machines(new: Points) -> str:
-    """For a reader: that some new points are not judged, since they are not comparable with the newest ones."""
+    """Return a note if some new points are not judged because they are not comparable with the newest ones."""
     differing_names = [differing for row in new.values() if (differing := _differing_names(row))]
     if not differing_names:
         return ""
@@ -79,7 +79,7 @@ def several_machines(new: Points) -> str:
 
 
 def _differing_names(points: Iterable[Point]) -> set[str]:
-    """The facts in which points that say anything differ."""
+    """Return the names of the facts that differ between points with a number or an outcome."""
     telling = [point.fingerprint for point in points if point.value is not None or passed(point) is not None]
     return {
         name
@@ -90,13 +90,13 @@ def _differing_names(points: Iterable[Point]) -> set[str]:
 
 
 def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
-    """The points of the last ``count`` runs."""
+    """Return the points of the last ``count`` runs."""
     newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
     return [point for point in points if point.run in newest]
 
 
 def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
-    """Of each series the points that have a number, and are comparable with the last of them."""
+    """Return, for each series, the points with a number that are comparable with the last such point."""
     measured = {series: [point for point in row if point.value is not None] for series, row in points.items()}
     return {
         series: [point for point in row if point.fingerprint == row[-1].fingerprint]
@@ -106,12 +106,12 @@ def newest_machine(points: Points) -> dict[Series, Sequence[Point]]:
 
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
-    """The last point at the old level, and the first at the new."""
+    """Return the commits of the last point at the old level and the first point at the new level."""
     return CommitRange(*(_commit_of(points[0]) if points else RangeEnd() for points in (old[-1:], new[:1])))
 
 
 def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
-    """What a chart of the series shows, the old level and the new."""
+    """Return the points for a chart of the series, at the old level and the new."""
     points = [*pairing.old[-MOST_CHARTED:], *pairing.new[-MOST_NEW_CHARTED:]]
     return tuple(
         MeasuredPoint(point.value, point.commit or point.info.get("torch", ""), point.timestamp)
@@ -125,14 +125,14 @@ def _commit_of(point: Point) -> RangeEnd:
 
 
 SESSION_GAP = 3 * 3600
-"""Seconds from which on two runs of one commit are two sessions."""
+"""Seconds between two runs of one commit from which on they belong to different sessions."""
 
 
 def sessions_of(points: Iterable[Point]) -> dict[str, int]:
-    """The number of each run's session, of ``points`` oldest first.
+    """Return the session number of each run. ``points`` are oldest first.
 
-    A run goes on with a session if it is of the same commits and begins less than :data:`SESSION_GAP` after the
-    one before, or if nobody knows when either was. Fresh records have no time yet: they are not last night's session.
+    A run continues a session if it has the same commits and begins less than :data:`SESSION_GAP` after the previous
+    run, or if neither has a time. New records have no time yet, so they do not continue last night's session.
     """
     numbers = count()
     session_of: dict[str, int] = {}
@@ -155,10 +155,10 @@ def _is_near(before: int, after: int) -> bool:
 
 @dataclass(frozen=True)
 class RunMatrix:
-    """Values of shape (series, runs), oldest first, NaN where a run has no number; the newest are in the last column.
+    """Values of shape (series, runs), oldest first, NaN where a run has no number; the last column has the newest.
 
-    ``jobs`` and ``sessions``, of the same shape, number the runs and what they were made in, -1 where there is none;
-    ``groups``, shape (series,), numbers the kinds of machine and metric.
+    ``jobs`` and ``sessions``, of the same shape, are the numbers of the run and of its session, -1 where there is
+    none. ``groups``, of shape (series,), numbers the combinations of machine and metric.
     """
 
     series: Sequence[Series]
@@ -169,10 +169,10 @@ class RunMatrix:
 
 
 def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
-    """The series of ``old`` and ``new`` in their order, each with its past, and with its new points at the end.
+    """Return the matrix of all series in ``old`` and ``new``, in their order, with new points in the last columns.
 
-    The columns of the past are the runs of a series' group, so that what was measured together stays together. Several
-    points of one run become one, their median.
+    Columns of the past are the runs of a series' group, so that values measured together are in one column. Several
+    points of one run are replaced by their median.
     """
     new = new or {}
     rows = {
@@ -197,7 +197,7 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
 
 
 def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
-    """How many runs of its group came after each run."""
+    """Return how many later runs its group has, for each run."""
     points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
     for series, row in points.items():
         points_of_group[series.group].extend(row)
@@ -208,7 +208,7 @@ def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
 
 
 def _value_of_runs(points: Iterable[Point]) -> dict[str, float]:
-    """The value of each run, oldest first."""
+    """Return the value of each run, oldest first."""
     values_of_run: dict[str, list[float]] = defaultdict(list)
     for point in points:
         if point.value is not None:

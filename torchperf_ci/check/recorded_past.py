@@ -1,4 +1,4 @@
-"""The past that new records are judged against: from the store, a place, a directory or a baseline file."""
+"""Read the past that new records are judged against: from the store, a place, a directory or a baseline file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
-    """What the job's pull request goes to, else the records' own branch, else the job's; empty where none is known."""
+    """Return the base branch of the job's pull request, else the records' branch, else the job's; empty if unknown."""
     base = base_branch(environ)
-    # A tag, say, is no branch that the past could be of.
+    # A ref such as a tag is not a branch that the past could be on.
     own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}
     if base or own != {""}:
         return base or (own.pop() if len(own) == 1 else "")
@@ -41,17 +41,17 @@ def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
 def groups_of_past(
     groups: Iterable[SeriesGroup], known: Collection[SeriesGroup], repo: str = ""
 ) -> dict[SeriesGroup, SeriesGroup]:
-    """The group of the past for each new one.
+    """Return the group of the past that corresponds to each new group.
 
-    What a group does not say is taken from the past where that knows only one answer; the repository first from
-    ``repo``. A past that says no repository, such as one measured by hand, is of the new one. Raises
-    :class:`UsageError` where there are several repositories to choose from.
+    Fields that a group leaves empty are taken from the past if it has only one possibility; the repository is first
+    taken from ``repo``. A past without a repository, such as one measured by hand, is assumed to be of the new
+    group's. Raises :class:`UsageError` if there are several repositories to choose from.
     """
     return {group: _on_its_hardware(_in_its_repository(group, known, repo), known) for group in groups}
 
 
 def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Points:
-    """The points under the names of the past."""
+    """Return the points with their series renamed to the groups of the past."""
     renamed: dict[Series, list[Point]] = defaultdict(list)
     for series, row in points.items():
         renamed[replace(series, **called[series.group]._asdict())].extend(row)
@@ -73,7 +73,10 @@ def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: s
 
 
 def _on_its_hardware(group: SeriesGroup, known: Iterable[SeriesGroup]) -> SeriesGroup:
-    """A group without an architecture is one whose records describe no machine; its device is then a default."""
+    """Take the machine from the past for a group without one.
+
+    Records that describe no machine have no architecture, and their device is only a default.
+    """
     if group.arch:
         return group
     same = [other for other in known if (other.repo, other.benchmark) == (group.repo, group.benchmark)]
@@ -81,22 +84,22 @@ def _on_its_hardware(group: SeriesGroup, known: Iterable[SeriesGroup]) -> Series
 
 
 RECENT_POINTS = 20
-"""The newest points of each series are looked at."""
+"""How many of the newest points of each series are compared."""
 FEWEST_EQUAL_NUMBERS = 2
-"""Different fine numbers that a run and a new one agree in, from which on they are the same run."""
+"""How many different fine numbers must agree between an old run and a new one for them to be the same run."""
 COARSE_DIGITS = 4
-"""Digits of numbers that are equal by chance, now and then."""
+"""Numbers with at most this many significant digits may be equal by chance."""
 FLOAT32_TOLERANCE = 2.0**-22
-"""A store keeps Float32, and its engine does not always round to the nearest: relative difference of two in a row."""
+"""Relative difference of two neighboring Float32 values: a store keeps Float32, not always rounded to nearest."""
 
 
 def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
-    """The past without the new runs themselves, which may have been uploaded before they are judged.
+    """Return the past without the new runs themselves, which may have been uploaded before they are judged.
 
-    A run is told by its name. Records that name none are of this job's run, under which ``upload`` keeps them. Only
-    where none of these is in the past, such as on somebody's own machine, does a record that names no run take another
-    one with the same numbers for its own. One that names a run does so, too, if the other is of the same second:
-    ``upload --workflow-id`` has given it another name.
+    Runs are identified by name. Records without a run belong to this job's run, under which ``upload`` stores them. If
+    none of these runs is in the past, such as on a developer's machine, runs are identified by their numbers: a record
+    without a run matches any run with the same numbers; a record with a run only one that also has the same time,
+    which ``upload --workflow-id`` has stored under another name.
     """
     own = {point.run for row in new.values() for point in row}
     nameless = {series: [point for point in row if not point.workflow_id] for series, row in new.items()}
@@ -114,13 +117,13 @@ def _of_the_same_times(old: Points, new: Points) -> Points:
 
 
 def _run_of_this_job(environ: Mapping[str, str]) -> str:
-    """Its name; outside of a job one that no run has."""
+    """Return the name of this job's run; outside of a job a name that no run has."""
     fields = fields_of_job(environ)
     return run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "")
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
-    """Runs that have the same numbers as new ones in all that both have measured, up to what a store makes of them."""
+    """Return runs whose numbers equal those of new ones, up to the store's rounding, in every series of both."""
     shared: dict[str, set[float]] = defaultdict(set)
     different: set[str] = set()
     for series, row in new.items():
@@ -148,18 +151,18 @@ _OTHER_PAST = (
     "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
 )
 NEWEST_POINTS = 200
-"""Points of each series that are read from a store: half a year of nights, to know what has come and gone in it."""
+"""Points of each series that are read from a store: half a year of nights, to see changes that came and went."""
 PACKED_MONTHS = 7
-"""Before the one that is judged, whose packs are read: they hold as many nights."""
+"""Months before the judged one whose packs are read, which hold about as many nights."""
 _SHOWN_BRANCHES = 3
-"""Branches that are named where the past has nothing of the one that is asked for."""
+"""Most branches that are named if the past has nothing of the requested one."""
 
 
 @dataclass(frozen=True)
 class RecordedPast:
-    """The points of some groups of a source that knows ``groups``.
+    """The points of the chosen groups. ``groups`` are all groups of the source, ``name`` is its name.
 
-    ``name`` is the source's, ``note`` says why there are no points, and ``refused`` why elements are no records.
+    ``note`` says why there are no points, and ``refused`` why elements are not records.
     """
 
     name: str
@@ -171,10 +174,10 @@ class RecordedPast:
 
 @dataclass(frozen=True)
 class PastSource:
-    """Where the past is: ``store``, a place, a store's DSN, or the path of a directory or a baseline.
+    """The source of the past: ``against`` is ``store``, a place, a store's DSN, or the path of a directory or baseline.
 
-    It is of one ``branch``, if given, and ends before ``stop`` (Unix seconds), if that is not 0: an old run can be
-    judged as it was then. A baseline is whatever its file says.
+    The past is limited to one ``branch``, if given, and ends before ``stop`` (Unix seconds), if not 0, so that an old
+    run can be judged as of its time. A baseline is used as it is.
     """
 
     against: str
@@ -182,24 +185,24 @@ class PastSource:
     branch: str = ""
     stop: int = 0
     role: str | None = None
-    """To assume where a place is a bucket."""
+    """ARN of a role to assume if the place is a bucket."""
     region: str | None = None
-    """Of the bucket."""
+    """AWS region of the bucket."""
     is_asked: bool = False
-    """Whether somebody has named the branch, so that it has to be there."""
+    """Whether the user has named the branch, so that its absence is an error."""
     may_be_empty: bool = False
-    """Whether nobody has named the past: it is where uploads go, and the first of them is still to come."""
+    """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
     given: str = ""
-    """The format of other tools' results where their content does not tell it."""
+    """The format of other tools' results if their content does not identify it."""
 
     def read(
         self,
         benchmarks: Collection[str],
         chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
     ) -> RecordedPast:
-        """The past of those groups that ``chosen`` chooses among all that measure ``benchmarks``, if any are given.
+        """Read the past of the groups that ``chosen`` selects from all groups of ``benchmarks`` (all if empty).
 
-        Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and what reading raises.
+        Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and errors of reading.
         """
         if self.against == STORE or is_store(self.against):
             dsn = self.dsn if self.against == STORE else self.against
@@ -286,7 +289,7 @@ class PastSource:
         return f"{self.against} holds no record yet, so there is no past"
 
     def _is_before(self, point: Point) -> bool:
-        """Whether it is not known to be newer than what is judged."""
+        """Whether the point is older than the judged records, or there is no limit."""
         return not self.stop or point.timestamp < self.stop
 
     def _is_ours(self, branch: str) -> bool:

@@ -1,4 +1,4 @@
-"""How small a change the gate would see, and how often it errs, in this very past."""
+"""Estimate from a given past how small a change the gate would detect, and how often it raises false alarms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeriesSensitivity:
-    """What is seen of one series: shares of its value, None where there is too little past."""
+    """Noise and smallest detectable change of one series, as shares of its value; None if the past is too short."""
 
     series: Series
     history: int
@@ -50,10 +50,10 @@ class SeriesSensitivity:
 
 @dataclass(frozen=True)
 class MetricSensitivity:
-    """What is seen of the series of one metric on one kind of machine, of which so many have past enough.
+    """Sensitivity for all series of one metric on one kind of machine; ``judged`` of them have enough past.
 
-    ``noise`` and ``detectable`` are those of the median series, ``worst`` is the largest ``detectable``; None where no
-    series has past enough. ``enough`` is the share of all series of which the smallest change that matters is seen.
+    ``noise`` and ``detectable`` are medians over the series, ``worst`` is the largest ``detectable``; None if no
+    series has enough past. ``enough`` is the share of all series in which the smallest change that matters is detected.
     """
 
     group: SeriesGroup
@@ -68,13 +68,13 @@ class MetricSensitivity:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Both, in the order of the series."""
+    """Sensitivity by series and by metric, in the order of the series."""
 
     series: Sequence[SeriesSensitivity]
     suites: Sequence[MetricSensitivity]
 
     def as_json(self) -> Mapping[str, object]:
-        """The same as data."""
+        """Return the sensitivity as JSON members."""
         return {
             "series": [asdict(sight) for sight in self.series],
             "suites": [{**asdict(suite), "group": suite.group._asdict()} for suite in self.suites],
@@ -82,7 +82,7 @@ class Sensitivity:
 
 
 def sensitivity_of(points: Points, rules: Mapping[Series, MetricRule]) -> Sensitivity:
-    """The sensitivity for all ``points``, which are ratios."""
+    """Return the sensitivity for all ``points``, which must be ratios."""
     found = run_matrix(points)
     min_effect = np.array([log1p(rules[series].min_effect) for series in found.series])
     judged = _next_run(found, min_effect)
@@ -100,7 +100,7 @@ def sensitivity_of(points: Points, rules: Mapping[Series, MetricRule]) -> Sensit
 
 
 def _next_run(past: RunMatrix, min_effect: NDArray[np.float64]) -> Judged:
-    """The judgement on a run that is still to come."""
+    """Return the gate's judgement of a hypothetical next run."""
     rows = len(past.values)
     nobody = np.full((rows, 1), -1, dtype=np.int64)
     return judge(
@@ -142,14 +142,14 @@ def _share_or_none(log: float) -> float | None:
 
 
 FEWEST_RUNS = MIN_HISTORY + NEWEST
-"""Runs that a past must have for the newest of them to be judged."""
+"""Fewest runs that a past must have for its newest runs to be judged."""
 MONTH = 30
 
 
 def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarms, Alarms]:
-    """The alarms of the past as it was, and of the same past shuffled, in which nothing changes.
+    """Return the alarms in the past as it was, and in the same past shuffled, in which nothing changes.
 
-    Raises :class:`UsageError` where the past is too short.
+    Raises :class:`UsageError` if the past is too short.
     """
     found = run_matrix(points)
     runs = found.values.shape[1]
@@ -171,7 +171,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
 
 
 def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Points:
-    """The points with the lowest or the highest of their repetitions, where there are enough to agree."""
+    """Replace each value by the lowest or highest of its repetitions; None if there are too few repetitions."""
     return {
         series: [
             replace(
@@ -206,7 +206,7 @@ _SERIES_COLUMNS = (
 
 
 def sensitivity_document(found: Sensitivity) -> Document:
-    """``detectable`` is a change that two runs would make a candidate four times out of five."""
+    """Show the sensitivity. ``detectable`` is the change that becomes a candidate in two runs with 80% probability."""
     known = [series for series in found.series if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
@@ -249,7 +249,7 @@ def _percent(share: float | None) -> str:
 
 
 def calibration_document(past: Alarms, shuffled: Alarms) -> Document:
-    """Both in words; better and worse together."""
+    """Describe the alarms in both pasts in words; improvements and regressions are counted together."""
     replayed = f"{past.runs} runs of the past, each judged by those before it: {_rates(past)}"
     nothing_changed = f"{shuffled.runs} times the same runs in another order, so that nothing has changed"
     false_month = (
@@ -274,13 +274,13 @@ def _rates(alarms: Alarms) -> str:
 
 
 def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
-    """Print how small a change the next run would show. Raises :class:`UsageError` where the past has no ratios."""
+    """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
     found = sensitivity_of(*_ratios(past, policy))
     _show(found.as_json() if json_output else sensitivity_document(found))
 
 
 def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
-    """Print how often the gate would have raised an alarm. Raises :class:`UsageError` where the past is too short."""
+    """Print how often the gate would have raised an alarm. Raises :class:`UsageError` if the past is too short."""
     points, rules = _ratios(past, policy)
     say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
@@ -292,7 +292,7 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
 
 
 def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
-    """The series that are judged by ratios, as far as they are comparable with their newest point, and their rules."""
+    """Return the series judged by ratios and their rules, limited to points comparable with the newest one."""
     points = newest_machine(without_restating(past.points))
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
     ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
@@ -303,7 +303,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
 
 
 def _show(found: Document | Mapping[str, object]) -> None:
-    """On stdout: for people, or as JSON."""
+    """Print a document, or JSON, to stdout."""
     if isinstance(found, Document):
         print_document(found, sys.stdout)
         sys.stdout.flush()

@@ -1,1 +1,1 @@
-"""Is head slower than base, on this very machine? Two environments measured as pairs, or two directories of records."""
+"""``torchperf compare``: compare two builds in pairs on this machine, or two directories of records."""

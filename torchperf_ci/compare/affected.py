@@ -1,10 +1,10 @@
-"""Which cases a change can touch: those that read a file that it changes, and all of them where nobody knows.
+"""Find which cases a change can affect: those that read a file that it changes, or all if that is not known.
 
-A case is left out only where all is known: its process at base read none of the files that differ, so that at head it
-does the same, step for step. Known is what changes the content of a file that only Python reads, and, of PyTorch's own
-tree, of operators' sources (:mod:`torchperf_ci.compare.touched_operators`): its process ran none of these operators.
-Whatever else changes (a file that is new or gone, what a build or another library reads, a submodule) may touch every
-case.
+A case is left out only with certainty: its process at base read none of the files that differ, so at head it does
+exactly the same. The effect is known for changed contents of files that only Python reads. In PyTorch itself it is also
+known for sources of operators (:mod:`torchperf_ci.compare.touched_operators`): a case that runs none of these operators
+is not affected. Any other change (a new or deleted file, a file that a build or another library reads, a submodule) may
+affect every case.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
 
 
 FOLLOWED = (".py", ".md", ".rst")
-"""Endings of files that nothing but Python reads: whatever opens them is seen."""
+"""Extensions of files that only Python reads, so that tracing sees every reader."""
 PLAIN_FILES = ("100644", "100755")
-"""How git calls the mode of what is no link and no submodule."""
+"""Git's modes of regular files, as opposed to links and submodules."""
 MOST_NAMED = 3
 TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
 @dataclass(frozen=True)
 class TreeChange:
-    """What two commits differ in: paths whose content alone changes, and why anything else may touch every case."""
+    """How two commits differ: paths where only the content changes, and why other changes may affect every case."""
 
     contents: tuple[str, ...]
     others: tuple[str, ...] = ()
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """The paths whose readers can be followed."""
+        """The paths whose readers can be traced."""
         return tuple(path for path in self.contents if PurePosixPath(path).suffix in FOLLOWED)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Why any case may be touched, where nothing is built."""
+        """Reasons why any case may be affected, if commits are imported without a build."""
         known = {*self.followed}
         why = (
             f"{path} changes, and who reads it is not known" for path in self.contents if path not in known
@@ -69,7 +69,7 @@ class TreeChange:
 
 @dataclass(frozen=True)
 class AffectedCases:
-    """The cases to measure, verdicts on those that are left out, and what a reader must know of the choice."""
+    """The cases to measure, verdicts on those left out, and a note for the reader on the choice."""
 
     cases: Sequence[Case]
     left_out: Sequence[Verdict] = ()
@@ -85,9 +85,9 @@ def affected_cases(
     *,
     built: bool,
 ) -> AffectedCases:
-    """Trace each case at base, and leave out those that nothing of head's can touch.
+    """Trace each case at base, and leave out the cases that the change cannot affect.
 
-    ``built`` says that the commits are installed by a build. Raises :class:`UsageError` where not both are commits.
+    ``built``: the commits are installed by a build. Raises :class:`UsageError` unless both sides are commits.
     """
     if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         raise UsageError(TWO_COMMITS)
@@ -119,20 +119,20 @@ def affected_cases(
 
 @dataclass(frozen=True)
 class Readers:
-    """Cases that read one of the paths below one of the roots."""
+    """Affects cases that read one of the changed paths below one of the roots."""
 
     changed: Sequence[str]
     roots: Sequence[Path]
 
     @property
     def why_not(self) -> str:
-        """The reason why a case is not affected."""
+        """Why a case is not affected."""
         if not self.changed:
             return "the commits do not differ"
         return f"at base it reads none of the files that change: {_named(self.changed, ', ')}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
-        """Why the case may be touched; raises :class:`WorkerFailure`."""
+        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
         return why_affected(files_read(case, settings, scratch), self.changed, self.roots)
 
 
@@ -145,7 +145,7 @@ def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers
 def _in_build(
     base: ComparedBuild, head: Revision, change: TreeChange, case: Case, scratch: Path
 ) -> ChangedOperators:
-    """Raises :class:`UnknownEffectError` where the sources that change are not of PyTorch's operators alone."""
+    """Find the changed operators. Raises :class:`UnknownEffectError` if anything but sources of operators changes."""
     if change.others or not isinstance(base.spec, Revision):
         raise UnknownEffectError(_named(change.others, "; "))
     try:
@@ -156,7 +156,7 @@ def _in_build(
 
 
 def tree_change(base: Revision, head: Revision) -> TreeChange:
-    """From git, which looks for no renames; raises :class:`EnvironmentUnderTestError`."""
+    """Ask git how two commits differ, without detecting renames. Raises :class:`EnvironmentUnderTestError`."""
     options = ("--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "-z")
     try:
         printed = _git(base.repo)("diff", *options, base.sha, head.sha, "--")
@@ -186,9 +186,9 @@ def _why_other(about: str) -> str:
 
 
 def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path]) -> str:
-    """Why a change of these paths below any of the roots may touch a case; empty where it cannot.
+    """Return why a change of these paths below any of the roots may affect a case; empty if it cannot.
 
-    Letters of either case are the same, and composed characters are what they are made of: so file systems see them.
+    Paths are compared ignoring case and Unicode composition, as some file systems do.
     """
     if read.unknown:
         return read.unknown[0]
@@ -209,7 +209,7 @@ def _plain(path: str) -> str:
 
 
 def _checkout(repo: Path) -> Path:
-    """The top of the user's checkout: a suite file may lie there, which both sides read."""
+    """Return the top of the user's checkout, which may contain a suite file that both sides read."""
     try:
         return Path(os.fsdecode(_git(repo)("rev-parse", "--show-toplevel").removesuffix(b"\n")))
     except GitError:  # a repository without any files

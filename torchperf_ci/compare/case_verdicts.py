@@ -1,4 +1,4 @@
-"""From the pairs of a case to verdicts: latency by a sequential test, memory and graph breaks, pass or fail."""
+"""Turn the pairs of a case into verdicts: latency by a sequential test, memory, graph breaks, and pass or fail."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComparisonPolicy:
-    """What matters of a metric: the configuration's policy, but from ``min_effect`` on where that is given."""
+    """The policy for each metric: the configuration's, with ``min_effect`` overridden if it is given."""
 
     config: Config
     min_effect: float | None = None
 
     def rule(self, metric: str, said: str = "") -> policy.MetricRule:
-        """The direction, the kind and the smallest change that matters; ``said`` is the direction that records say."""
+        """Return direction, kind and smallest change that matters. ``said`` is the direction stated in records."""
         found = policy.rule_of_metric(metric, self.config.policy, said=said)
         return replace(found, min_effect=self.min_effect or found.min_effect)
 
@@ -51,19 +51,19 @@ VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {
     "open": "noisy",
 }
 MOST_TIMES = 1_000_000
-"""Times as likely; what is beyond is not better known, since no machine is that honest."""
+"""Largest likelihood ratio that is printed. A larger one is not meaningful, because no machine is that reliable."""
 
 
 def decided(
     compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float, *, last: bool = False
 ) -> Decision:
-    """What is known of a case that has a pair; those of the ``session`` share the chance of a false alarm."""
+    """Judge a case that has a pair. All cases of the ``session`` share the probability of a false alarm."""
     others = [other.readings for other in session if other is not compared]
     return judge_pairs(compared.readings, others, min_effect, len(session), last=last)
 
 
 def is_settled(compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float) -> bool:
-    """Whether another pair would change nothing."""
+    """Whether the verdict on the latency is decided, so that another pair would not change it."""
     return decided(compared, session, min_effect).word != "open"
 
 
@@ -74,9 +74,9 @@ def judge_latency(
     min_effect: float,
     ended: str,
 ) -> Verdict:
-    """The verdict after the last pair. ``ended`` says why it was the last.
+    """Return the verdict on latency after the last pair. ``ended`` says why there are no more pairs.
 
-    Fewer than ``FEWEST_PAIRS`` tell no noise, and so nothing that rests on it.
+    With fewer than ``FEWEST_PAIRS`` pairs the noise is unknown, so values derived from it are left out.
     """
     if not compared.pairs:
         return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
@@ -135,7 +135,7 @@ def _why_latency(
 
 
 def _times(log_ratio: float) -> str:
-    """How many times as likely, to a digit or two."""
+    """Return a likelihood ratio as text, with one or two digits."""
     if log_ratio > math.log(MOST_TIMES):
         return f"more than {MOST_TIMES:,} times"
     times = math.exp(log_ratio)
@@ -144,12 +144,12 @@ def _times(log_ratio: float) -> str:
 
 FEWEST_UNEQUAL = 5
 FEWEST_EQUAL = 3
-"""Pairs, where each gave the same: it is as good as certain that the next one will."""
+"""Fewest pairs with equal results: it is then practically certain that the next one is equal, too."""
 MIB = 2.0**20
 
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
-    """Whether the pairs are enough to judge what each should repeat."""
+    """Whether there are enough pairs to judge memory and graph breaks, which should be equal in all pairs."""
     results = {
         (pair.base_peak, pair.head_peak, pair.base_graph_breaks, pair.head_graph_breaks)
         for pair in compared.pairs
@@ -160,7 +160,7 @@ def has_enough_repeats(compared: ComparedCase) -> bool:
 def judge_memory(
     series: Callable[[str], Series], compared: ComparedCase, min_effect: float
 ) -> Iterator[Verdict]:
-    """A change of ``min_effect`` in every pair; nothing where a step takes no memory that is counted."""
+    """Yield the verdict on memory: a change needs ``min_effect`` in every pair. None if no memory use is counted."""
     base, head = (
         [getattr(pair, f"{side}_peak") / MIB for pair in compared.pairs] for side in ("base", "head")
     )
@@ -189,7 +189,7 @@ def judge_memory(
 
 
 def judge_graph_breaks(series: Callable[[str], Series], compared: ComparedCase) -> Iterator[Verdict]:
-    """Any difference in every pair; nothing for a case that is not compiled."""
+    """Yield the verdict on graph breaks: a change needs a difference in every pair. None for an eager case."""
     counts = [
         (pair.base_graph_breaks, pair.head_graph_breaks)
         for pair in compared.pairs
@@ -223,7 +223,7 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
-    """Broken if only head fails, fixed if only base does, else missing: then nothing can be said."""
+    """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said."""
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
@@ -253,14 +253,14 @@ def _status_and_reason(outcome: ProcessOutcome) -> str:
 
 
 SeriesNaming = Callable[["Case", str], "Series"]
-"""The series of a case's metric."""
+"""Returns the series of a case's metric."""
 VOID = "void: the A/A control shows a change where there is none"
 
 
 def judge_cases(
     comparison: Comparison, policy: ComparisonPolicy, naming: SeriesNaming, controls: Mapping[str, Control]
 ) -> Iterator[Verdict]:
-    """The verdicts on every case that was measured, or tried. ``controls`` are those of the backends."""
+    """Yield the verdicts on every case that was measured or tried. ``controls`` are by backend."""
     ended = "stopped" if comparison.stopped else "the time was up"
     for compared in comparison.cases:
         series = partial(naming, compared.case)
@@ -282,10 +282,10 @@ def _controlled(latency: Verdict, control: Control) -> Verdict:
 
 
 def suites(comparison: Comparison) -> Iterator[SuiteMean]:
-    """The geometric mean over the cases that have two pairs or more.
+    """Yield the geometric mean over the cases that have at least two pairs.
 
-    It counts the three pairs that every case takes before it may end. The rest depend on what these gave: a case that
-    is high by luck gets no more of them, and the mean of all pairs would be biased.
+    Only the first three pairs count, which every case takes before it may end. Whether there are more depends on their
+    results, for example a case that is high by chance may get no more, so the mean of all pairs would be biased.
     """
     rows = [
         compared.log_ratios[:FEWEST_ALIKE]

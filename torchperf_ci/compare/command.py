@@ -1,4 +1,4 @@
-"""What ``torchperf compare`` does with its options."""
+"""The command ``torchperf compare``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 LEAST_BUDGET, BUDGET_A_CASE = 600.0, 60.0
-"""Seconds, where nobody says: the one at least, the other for each case. Most comparisons end before."""
+"""Default budget in seconds: the minimum, and the amount per case. Most comparisons end earlier."""
 
 
 def compare_builds(
@@ -50,9 +50,9 @@ def compare_builds(
     policy: ComparisonPolicy,
     publish: Callable[[Judgement], Judgement],
 ) -> Judgement:
-    """Measure both builds and judge them; ``told`` what is known before anything else is taken away.
+    """Measure both builds and judge them. ``publish`` gets the judgement before the builds are removed.
 
-    What was measured until a signal came is judged and told before :class:`Stopped` goes on.
+    After a signal, what was measured until then is judged and published before :class:`Stopped` is raised again.
     """
     min_effect = policy.rule(LATENCY).min_effect
     with ExitStack() as stack:
@@ -93,7 +93,7 @@ def compare_builds(
 def _measure_in_rounds(
     comparison: Comparison, runner: PairRunner, budget: float, min_effect: float
 ) -> tuple[list[str], Stopped | None]:
-    """Why the rounds ended, where that was not because everything was settled."""
+    """Measure; return notes on why it ended before everything was settled, and the signal if there was one."""
     allocation = BudgetAllocation(comparison.cases, min_effect)
     try:
         with closing(Progress(budget, timed=True)) as shown:
@@ -126,7 +126,7 @@ INCONCLUSIVE = 5
 
 
 def compare_command(options: CompareOptions) -> int:
-    """Compare, tell people, and say with the exit code whether head is worse."""
+    """Compare and report. Returns the exit code, which says whether head is worse."""
     for flag, given in (("base", options.base), ("head", options.head)):
         if not given:
             msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
@@ -160,12 +160,15 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
 
 
 def _are_records(given: str, repo: Path) -> bool:
-    """A directory in a checkout, which anybody may have added, does not stand for a commit of the same name."""
+    """Whether a side is a directory of records.
+
+    A revision takes precedence over a directory of the same name, which anybody may have added to the checkout.
+    """
     return holds_records(Path(given)) and not names_commit(given, repo)
 
 
 def _exit_code(judgement: Judgement) -> int:
-    """What the mark of the report says: 0 for ✅, 1 for ❌, 5 where something looks worse or too little was judged."""
+    """Return the code for the report's mark: 0 for ✅, 1 for ❌, 5 if something looks worse or little was judged."""
     if judgement.red:
         return 1
     return 0 if sign([judgement]) == GREEN else INCONCLUSIVE

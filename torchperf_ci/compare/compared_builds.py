@@ -1,4 +1,4 @@
-"""The two builds under comparison: opened, asked what they are and which cases they share, and how to repeat it."""
+"""Open the two builds of a comparison, find which cases they share, and say how to repeat the comparison."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ SAME_ON_BOTH = (
 class ComparedBuild:
     """A build that can be measured.
 
-    ``words`` say what it is, ``spec`` what it was asked for as, and ``unread`` which suite files it cannot import.
+    ``words`` describes it, ``spec`` is how the user requested it, and ``unread`` says which suite files it cannot
+    import and why.
     """
 
     settings: Settings
@@ -66,20 +67,21 @@ class ComparedBuild:
 def open_builds(
     stack: ExitStack, options: CompareOptions, config: Config
 ) -> tuple[ComparedBuild, ComparedBuild]:
-    """Base and head, which are there until ``stack`` closes.
+    """Open base and head, which exist until ``stack`` closes.
 
-    A suite file that head imports and base cannot, because it calls what only head has, is new as a whole.
+    If base cannot import a suite file, for example because it calls a function that only head has, its workloads are
+    new.
 
-    Raises :class:`UsageError` for what is no build, where the two see different devices, and where nothing measured
-    is theirs; :class:`EnvironmentUnderTestError` for a build that cannot be made, or has no torch; and
-    :class:`SuiteFileError` for a file that head cannot import.
+    Raises :class:`UsageError` if a side is not a build, if the two see different devices, or if nothing that is
+    measured could differ between them; :class:`EnvironmentUnderTestError` for a build that cannot be created or has no
+    torch; and :class:`SuiteFileError` for a file that head cannot import.
     """
     repo = Path(options.repo)
     specs = {
         "base": parse_build_spec(options.base or "", repo),
         "head": parse_build_spec(options.head or "", repo),
     }
-    # The budget is that of the whole comparison here, and not of a process.
+    # options.budget is not passed on: here it is for the whole comparison, not for a process.
     settings = selection.settings_of(
         config,
         suite=options.suite,
@@ -113,7 +115,7 @@ def _open(
     may_lack_files: bool = False,
 ) -> ComparedBuild:
     with literal():
-        sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # what follows may take long
+        sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # said first, because opening may take long
     environment = stack.enter_context(open_environment(spec, builder))
     settings = replace(settings, python=environment.python, path=environment.path)
     python_flag, unread = f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG, ""
@@ -156,7 +158,7 @@ def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> s
 def selected_cases(
     base: ComparedBuild, head: ComparedBuild, options: CompareOptions, config: Config
 ) -> tuple[Case, ...]:
-    """The selected cases of both sides' catalogues together; raises as :func:`selected_cases` does."""
+    """Return the selected cases from the union of both catalogues. Raises :class:`UsageError` if there are none."""
     known = _known_to_either(base.under_test.known, head.under_test.known)
     return select_cases(
         selection.selection_of(options, config, options.suite, options.filter, options.shard),
@@ -166,12 +168,12 @@ def selected_cases(
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:
-    """Whether the side's catalogue has the case's workload."""
+    """Whether the build's catalogue has the case's workload."""
     return case.workload in build.under_test.known.workloads
 
 
 def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
-    """The verdict on a case whose workload one side does not know."""
+    """Return the verdict on a case whose workload only one side has."""
     series = naming(case, STATUS)
     if known_to(head, case):
         why_not = f", and cannot import all suite files: {base.unread}" if base.unread else ""
@@ -180,7 +182,7 @@ def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, nami
 
 
 def _known_to_either(base: KnownWorkloads, head: KnownWorkloads) -> KnownWorkloads:
-    """In the order of head's."""
+    """Return the union of two catalogues, in the order of head's suites."""
     suites = {
         name: list(dict.fromkeys([*head.suites.get(name, ()), *base.suites.get(name, ())]))
         for name in {**head.suites, **base.suites}
@@ -192,7 +194,7 @@ _REPEATED_OPTIONS = ("config", "suite", "build", "device", "batch_size", "thread
 
 
 def how_to_repeat(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> RepeatOptions | None:
-    """The same for a clone; None where a side is a build that nobody else has."""
+    """Return the options to repeat the comparison in a clone; None if a side is a build that nobody else has."""
     old, new = _named(base), _named(head)
     if not (old and new) or old == new:
         return None
@@ -203,7 +205,7 @@ def how_to_repeat(options: CompareOptions, base: ComparedBuild, head: ComparedBu
 
 
 def _named(side: ComparedBuild) -> str:
-    """What ``compare`` takes for a side elsewhere: a commit, or a release; empty where it is neither."""
+    """Return the commit or release with which ``compare`` can name this side elsewhere; empty if it is neither."""
     if isinstance(side.spec, Revision):
         return side.spec.sha
     if isinstance(side.spec, WheelRequirement) and re.fullmatch(

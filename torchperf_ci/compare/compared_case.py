@@ -1,4 +1,4 @@
-"""What is known of one case so far, and the A/A control: base against itself."""
+"""The state of one case during a comparison, and the A/A control: pairs of base against itself."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 MOST_LOST = 2
-"""Pairs that may fail although either side runs alone, before a case is given up."""
+"""How many pairs may fail, although each side runs alone, before a case is given up."""
 
 
 @dataclass
 class ComparedCase:
-    """A case, its pairs in the order taken, and how either side ran alone, where that had to be looked at.
+    """A case, its pairs in the order taken, and the outcome of each side alone, if that had to be examined.
 
-    ``controls`` are pairs of base against itself: how many of the others came before each, and its log-ratio.
-    ``seconds`` is what the last pair took. ``place`` is that among the session's cases: base begins the first pair of
-    every other one.
+    ``controls`` are pairs of base against itself: the number of pairs before each, and its log-ratio. ``seconds`` is
+    the duration of the last pair. ``place`` is the case's index in the session: base goes first in the first pair of
+    cases with an even index.
     """
 
     case: Case
@@ -43,9 +43,9 @@ class ComparedCase:
 
     @property
     def head_begins(self) -> bool:
-        """Whether head is to begin the next pair, which base and head do in turn.
+        """Whether head goes first in the next pair. Base and head alternate.
 
-        What favours whichever begins, as a mode or a drift of the machine may, then favours neither build for long.
+        Otherwise an effect that favors whichever goes first, such as a drift of the machine, would favor one build.
         """
         return self._head_began(len(self.pairs))
 
@@ -54,17 +54,17 @@ class ComparedCase:
 
     @property
     def control_begins_with_head(self) -> bool:
-        """The same of base against itself, of which one is called head."""
+        """Whether the arm called head goes first in the next control, in which both arms are base."""
         return len(self.controls) % 2 == 1
 
     @property
     def log_ratios(self) -> list[float]:
-        """One independent observation of ln(head/base) a pair."""
+        """One independent observation of ln(head/base) per pair."""
         return [pair.log_ratio for pair in self.pairs]
 
     @property
     def readings(self) -> list[PairReading]:
-        """Pairs and controls in the order taken."""
+        """Pairs and controls together, in the order taken."""
         pairs = [
             (number, PairReading(ratio, head_first=self._head_began(number)))
             for number, ratio in enumerate(self.log_ratios)
@@ -77,15 +77,15 @@ class ComparedCase:
 
     @property
     def failed(self) -> bool:
-        """Whether no pair can be had any more."""
+        """Whether the case is given up: a side fails alone, or too many pairs failed."""
         return len(self.lost) >= MOST_LOST or any(not outcome.passed for outcome in self.alone.values())
 
 
 @dataclass
 class Comparison:
-    """What the rounds have given so far; it grows in place, so that it outlives an interruption.
+    """The results so far. The object is updated in place, so that results survive an interruption.
 
-    ``controls`` are the cases on which base is measured against itself in every round, by backend.
+    ``controls`` has, by backend, the case on which base is measured against itself in each round.
     """
 
     cases: Sequence[ComparedCase]
@@ -95,34 +95,37 @@ class Comparison:
 
     @property
     def disturbed(self) -> str:
-        """A note, where the machine is known not to have been left alone."""
+        """A note if other activity on the machine was observed during the pairs; else empty."""
         return interference_note([pair.observed for compared in self.cases for pair in compared.pairs])
 
     @property
     def power_limited(self) -> str:
-        """A note, where cases ran at the GPU's power limit."""
+        """A note if cases ran at the GPU's power limit; else empty."""
         return power_limit_note([[pair.observed for pair in compared.pairs] for compared in self.cases])
 
 
 CONFIDENCE = 0.99
 SHARE = 1 / 3
-"""Of the change that matters: what the control may be off by without harm."""
+"""How far the control may be off without harm, as a share of the smallest change that matters."""
 FAR = 5.0
-"""A change so many times as large as all that the control may be off by is none of the machine's doing."""
+"""A change this many times as large as the control's largest possible error is not caused by the machine."""
 _FEWEST_SHOWN = 2
-"""With no more pairs than that, an interval is as wide as -99%…+11,000%: it says nothing."""
+"""With at most this many pairs an interval is not shown: it can be as wide as -99%…+11,000%."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """What the A/A pairs gave. ``effect`` has a 99% interval; it is None with fewer than two pairs."""
+    """Result of the A/A pairs. ``effect`` has a 99% interval and is None with fewer than two pairs.
+
+    ``void`` says that base differs from itself, so the timings cannot be trusted.
+    """
 
     case: str
     effect: Effect | None
     void: bool
 
     def spoils(self, effect: Effect | None) -> bool:
-        """Whether a change may be the machine's doing, where the control is void."""
+        """Whether the control is void and the machine alone may have caused a change of this size."""
         if not self.void or self.effect is None:
             return False
         if effect is None or effect.low <= 0 or effect.low <= 1 <= effect.high:
@@ -131,7 +134,7 @@ class Control:
         return min(abs(math.log(end)) for end in (effect.low, effect.high)) <= FAR * off
 
     def members(self) -> Mapping[str, object]:
-        """As JSON."""
+        """Return the control as JSON members."""
         return {"case": self.case, "effect": self.effect, "void": self.void}
 
     def __str__(self) -> str:
@@ -152,13 +155,13 @@ class Control:
 
 
 def judge_controls(comparison: Comparison, min_effect: float) -> dict[str, Control]:
-    """That of each backend, which is the case that its pairs of base against itself are strewn over."""
+    """Judge the A/A control of each backend, from the pairs of base against itself on its control case."""
     backends = dict.fromkeys(compared.case.backend for compared in comparison.cases)
     return {backend: _judged(comparison.controls.get(backend), min_effect) for backend in backends}
 
 
 def _judged(compared: ComparedCase | None, min_effect: float) -> Control:
-    """The control is void if its interval excludes 1 and it is off by more than a third of what matters."""
+    """Judge one control: it is void if its interval excludes 1 and it is off by more than a third of ``min_effect``."""
     log_ratios = [ratio for _, ratio in compared.controls] if compared else []
     case = str(compared.case) if compared else ""
     if len(log_ratios) < 2:

@@ -1,4 +1,4 @@
-"""Round after round one pair of each case that can be settled in time, and base against itself between them."""
+"""Measure in rounds: one pair of each case that can be settled in time, with A/A controls between them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 STANDARD_ERRORS = 2.2
-"""From the middle to the end of an interval of few pairs."""
+"""Half-width of an interval from few pairs, in standard errors."""
 PAIRS_A_CONTROL = 3
-"""Of so many pairs of what seems changed, one more is of base against itself."""
+"""A case that seems changed gets one control (base against itself) per this many pairs."""
 
 
 @dataclass(frozen=True)
 class BudgetAllocation:
-    """The cases of one session, and the smallest change that matters."""
+    """Decides which cases get the remaining time. ``min_effect`` is the smallest change that matters."""
 
     cases: Sequence[ComparedCase]
     min_effect: float
@@ -50,10 +50,10 @@ class BudgetAllocation:
         )
 
     def cases_of_round(self, left: float) -> list[ComparedCase]:
-        """The cases that get a pair, where ``left`` seconds are.
+        """Return the cases that get a pair when ``left`` seconds remain.
 
-        All that are open, if that is enough to settle them by what is known; else those that the time is enough for,
-        the quickest counted first, and at least one.
+        These are all open cases if the time is estimated to be enough to settle them; otherwise as many as can be
+        settled, the quickest first, but at least one.
         """
         unsettled = [compared for compared in self.cases if not (compared.settled or compared.failed)]
         chosen: list[ComparedCase] = []
@@ -66,7 +66,7 @@ class BudgetAllocation:
         return [compared for compared in unsettled if any(compared is one for one in chosen)]
 
     def wants_control(self, compared: ComparedCase) -> bool:
-        """Whether a case seems changed, and too little is known of its base against itself."""
+        """Whether a case seems changed and has too few controls."""
         pairs, controls = len(compared.pairs), len(compared.controls)
         if compared.settled or compared.failed or pairs < 2:
             return False
@@ -78,7 +78,7 @@ class BudgetAllocation:
         return compared.seconds * max(self._pairs_needed(compared.log_ratios) - len(compared.pairs), 1)
 
     def _pairs_needed(self, log_ratios: Sequence[float]) -> float:
-        """Until the interval lies within what does not matter, or the evidence is enough that a change is there."""
+        """Estimate how many pairs it takes to prove that there is no change that matters, or that there is one."""
         if len(log_ratios) < FEWEST_ALIKE:
             return FEWEST_ALIKE
         delta, middle = math.log1p(self.min_effect), abs(median(log_ratios))
@@ -98,12 +98,12 @@ def _pair_text(compared: ComparedCase) -> str:
 
 
 BRIEF_SECONDS = 0.1
-"""Of sampling, where a case is only to be seen to work."""
+"""Seconds of sampling for a case that is only run to see whether it works."""
 
 
 @dataclass(frozen=True)
 class PairRunner:
-    """Both sides on the same CPUs, and a folder for their compiler caches and logs."""
+    """Measures pairs. Both sides are on the same CPUs; ``scratch`` is for their compiler caches and logs."""
 
     base: Settings
     head: Settings
@@ -112,9 +112,9 @@ class PairRunner:
     prestarted: PrestartedWorkers = field(default_factory=PrestartedWorkers)
 
     def pair(self, compared: ComparedCase, following: ComparedCase | None = None) -> None:
-        """Measure one more pair of a case, which its builds begin in turn; where it fails, look at either side alone.
+        """Measure one more pair of a case; if it fails, examine each side alone.
 
-        The ``following`` pair is of another case, and its workers may start meanwhile.
+        ``following`` is the case of the next pair, whose workers may be started in the meantime.
         """
         start, sides = time.monotonic(), (self.base, self.head, self.scratch)
         case, head_first = compared.case, compared.head_begins
@@ -129,7 +129,7 @@ class PairRunner:
             self.examine(compared)
 
     def examine(self, compared: ComparedCase) -> None:
-        """Run either side of a case alone: beside the other one, memory may have been short."""
+        """Run each side of a case alone, because the two together may have run out of memory."""
         for side, settings in self.sides():
             compared.alone[side] = measure(
                 compared.case,
@@ -140,11 +140,11 @@ class PairRunner:
             )
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
-        """Both, by name."""
+        """Return the settings of both sides by name."""
         return ("base", self.base), ("head", self.head)
 
     def control(self, compared: ComparedCase) -> None:
-        """Measure base against itself, in turn as the pairs are; nothing where that fails."""
+        """Measure base against itself, alternating which arm goes first. A failure is ignored."""
         sides, head_first = (
             (self.base, self.base, self.scratch / "control"),
             compared.control_begins_with_head,
@@ -161,7 +161,7 @@ def measure_rounds(
     allocation: BudgetAllocation,
     shown: Progress,
 ) -> None:
-    """Measure until every case is settled or has failed, or ``budget`` seconds are over; no pair begins after that."""
+    """Measure until every case is settled or has failed. No pair starts after ``budget`` seconds."""
     end = time.monotonic() + budget
     with closing(runner.prestarted):
         _measure_until(end, comparison, runner, allocation, shown)
@@ -188,7 +188,7 @@ def _measure_until(
                 runner.control(compared)
                 compared.settled = allocation.is_settled(compared)
         _control(comparison, chosen, runner, end)
-        for compared in comparison.cases:  # what was settled may not be so beside a later control
+        for compared in comparison.cases:  # a later control may unsettle a case
             compared.settled = compared.settled and allocation.is_settled(compared)
 
 
@@ -200,19 +200,19 @@ def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCas
 
 
 def _begin(compared: ComparedCase, runner: PairRunner) -> None:
-    """Find a batch size that both sides share; see whether a compiled step computes what the eager one does."""
+    """Find a batch size for both sides, and check that a compiled step computes the same as the eager one."""
     if not compared.case.batch_size:
         try:
             size = find_batch_size(compared.case, runner.base, runner.scratch / "batch")
         except WorkerFailure:
-            size = 1  # the pair will fail, too, and tell whose fault it is
+            size = 1  # the pair will fail as well and show which side is at fault
         compared.case = replace(compared.case, batch_size=size)
     if compared.case.compiled:
         runner.examine(compared)
 
 
 def _control(comparison: Comparison, chosen: Sequence[ComparedCase], runner: PairRunner, end: float) -> None:
-    """Base against itself on the quickest case of each backend, which gets one pair in four of it at most."""
+    """Measure a control on the quickest case of each backend. At most one pair in four of a backend is a control."""
     for backend in dict.fromkeys(compared.case.backend for compared in chosen):
         of_backend = [
             compared for compared in comparison.cases if compared.case.backend == backend and compared.pairs

@@ -1,7 +1,7 @@
-"""C++ source as a list of what stands at namespace scope: enough to tell who mentions a name, and nothing more.
+"""Split C++ source into the items at namespace scope, which is enough to find which of them mention a name.
 
-Not a parser: what it does not understand it says, by :class:`UnreadableSourceError` or an item of no kind, and whoever
-asks has to assume the worst then.
+This is not a parser. What it does not understand becomes an :class:`UnreadableSourceError` or an item of no known
+kind, for which the caller must assume the worst.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _ANSWERED = re.compile(r"[;,(]|\w+\s*[=;{,]")
 
 
 class UnreadableSourceError(Exception):
-    """The brackets of a source do not match, as where both branches of an ``#if`` open one."""
+    """The brackets of a source do not match, for example because both branches of an ``#if`` open one."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What stands at namespace scope, without comments, strings and directives.
+    """An item at namespace scope, without comments, strings and directives.
 
-    ``local`` is what no other file can name: it is static, or in a namespace without a name.
+    ``local``: other files cannot refer to it, because it is static or in an unnamed namespace.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Item:
 
     @cached_property
     def macro(self) -> tuple[str, tuple[str, ...]]:
-        """The name and the words of the ``NAME(first, second, ...)`` that it begins with."""
+        """The name and the arguments' words if the item begins with ``NAME(first, second, ...)``; else empty."""
         found = _MACRO.match(self.text)
         if not found:
             return "", ()
@@ -61,14 +61,14 @@ class Item:
 
     @cached_property
     def statement(self) -> tuple[str, tuple[str, ...]]:
-        """The macro, where there is nothing behind it."""
+        """The same as ``macro`` if nothing follows it; else empty."""
         found = _MACRO.match(self.text)
         alone = found and self.text[_closing(self.text, found.end() - 1) :].strip() in ("", ";")
         return self.macro if alone else ("", ())
 
     @cached_property
     def function(self) -> str:
-        """The name of the function that is declared or defined; empty where it is anything else, or not sure."""
+        """Name of the function that the item declares or defines; empty for anything else or in case of doubt."""
         head = _ATTRIBUTE.sub("", _without_template(self.text.partition("{")[0].rstrip(";")))
         found = _CALL.search(head)
         if not found or _TYPE.match(head) or "operator" in head or "=" in head[: found.start()]:
@@ -79,32 +79,32 @@ class Item:
 
     @property
     def is_declaration(self) -> bool:
-        """Whether it surely only says that a function is there: ``Type name(word);`` may make a value."""
+        """Whether the item certainly only declares a function, whereas ``Type name(word);`` may define a variable."""
         _, _, rest = self.text.partition("(")
         arguments = rest.rpartition(")")[0]
         return not re.search(r"[{=(\"]", rest) and all(map(_PARAMETER.fullmatch, arguments.split(",")))
 
     @property
     def is_type(self) -> bool:
-        """Whether it says what a type is, or that there is one, and makes no value of it."""
+        """Whether the item defines or declares a type without also defining a variable."""
         return bool(_TYPE.match(self.text)) and bool(_TYPE_END.search(self.text))
 
     def mentions(self, name: str) -> Iterator[str]:
-        """The text before each place that has the name as a word."""
+        """Yield the text before each occurrence of the name as a word."""
         for found in re.finditer(rf"\b{name}\b", self.text):
             yield self.text[: found.start()].rstrip()
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file: its items, and its preprocessor's lines."""
+    """A source file: its items and its preprocessor directives."""
 
     items: tuple[Item, ...]
     directives: tuple[str, ...]
 
 
 def plain(text: str) -> str:
-    """Without comments, and with nothing in the strings; lines that go on are one."""
+    """Return the text without comments, with empty string literals, and with continued lines joined."""
 
     def instead(found: re.Match[str]) -> str:
         start = found[0][0]
@@ -114,7 +114,7 @@ def plain(text: str) -> str:
 
 
 def read_source(text: str) -> Source:
-    """From what :func:`plain` gives; raises :class:`UnreadableSourceError`."""
+    """Split the result of :func:`plain` into items. Raises :class:`UnreadableSourceError`."""
     directives = tuple(found[0].strip() for found in _DIRECTIVE.finditer(text))
     return Source(tuple(_items(_DIRECTIVE.sub("", text))), directives)
 
@@ -161,7 +161,7 @@ def _items(text: str) -> Iterator[Item]:
 
 
 def _goes_on(before: str, after: str) -> bool:
-    """Whether what a brace closes is not yet the end: of a type, or of a value."""
+    """Whether the item continues after a closing brace, as a type definition or an initializer does."""
     rest = after.lstrip()
     return rest.startswith((";", ",", "(")) or bool(_TYPE.match(before.strip()) and _ANSWERED.match(rest))
 
@@ -177,7 +177,7 @@ def _without_template(text: str) -> str:
 
 
 def _closing(text: str, place: int) -> int:
-    """Behind the parenthesis that closes the one at ``place``."""
+    """Return the position after the parenthesis that closes the one at ``place``."""
     depth = 0
     for number in range(place, len(text)):
         depth += {"(": 1, ")": -1}.get(text[number], 0)

@@ -1,4 +1,4 @@
-"""The sources of PyTorch at a commit: who in them mentions a name, and which operators a C++ function implements."""
+"""Read PyTorch's sources at a commit: which of them mention a name, and which operators a C++ function implements."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 NATIVE = "aten/src/ATen/native/"
 NATIVE_FUNCTIONS = f"{NATIVE}native_functions.yaml"
 API = ("", "_out", "_outf", "_symint", "_symint_out", "_symint_outf")
-"""What an operator's C++ function may be called after its name."""
+"""Suffixes that an operator's C++ functions may add to its name."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the file says of one overload of an operator; kernels by dispatch keys, of which several share one."""
+    """One overload of an operator in the file. ``dispatch`` maps dispatch keys, or several in one key, to kernels."""
 
     func: str
     dispatch: Mapping[str, str] = field(default_factory=dict)
@@ -39,15 +39,15 @@ class _Entry:
 
     @property
     def overload(self) -> str:
-        """Its name with the operator's."""
+        """The operator's name including the overload."""
         return self.func.partition("(")[0].strip()
 
 
 @dataclass(frozen=True)
 class NativeFunctions:
-    """Names of operators, without namespace and overload, by the name of what implements them.
+    """Names of operators, without namespace and overload, by what implements them.
 
-    ``kernels`` are those of functions, ``metas`` those that ``TORCH_META_FUNC`` gives.
+    ``kernels`` maps C++ functions to operators, ``metas`` names given to ``TORCH_META_FUNC``.
     """
 
     operators: frozenset[str]
@@ -56,7 +56,7 @@ class NativeFunctions:
 
     @classmethod
     def of(cls, text: str) -> NativeFunctions:
-        """From the file's text. Raises :class:`ValueError` where it is not such a file."""
+        """Parse the file's text. Raises :class:`ValueError` if it is not such a file."""
         try:
             listed = msgspec.convert(yaml.load(text, _LOADER), list[_Entry])  # noqa: S506  # a safe loader
         except (yaml.YAMLError, msgspec.ValidationError) as error:
@@ -77,12 +77,12 @@ class NativeFunctions:
         )
 
     def calls(self, name: str) -> bool:
-        """Whether ``at::name(...)`` is a call that goes by way of the dispatcher, and is therefore recorded."""
+        """Whether ``at::name(...)`` is a call through the dispatcher, which the profiler therefore records."""
         return any(name.removesuffix(suffix) in self.operators for suffix in API)
 
 
 def _kernels(entry: _Entry, structured: _Entry) -> set[str]:
-    """The dispatch table's, that of the operator which this one is a variant of, or the one of the same name."""
+    """Return an overload's kernels: from its dispatch table and its structured variant's, else by its own name."""
     given = {*structured.dispatch.values(), *entry.dispatch.values()}
     found = {kernel.rpartition("::")[2] for kernel in given}
     if not given:
@@ -92,16 +92,16 @@ def _kernels(entry: _Entry, structured: _Entry) -> set[str]:
 
 CPP = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".inc", ".inl", ".m", ".mm")
 COMPILED = (".cc", ".cpp", ".cu", ".mm")
-"""Endings of what a compiler is given by itself, and nothing else includes."""
+"""Extensions of files that are compiled on their own and not included by others."""
 GENERATORS = ("torchgen/", "tools/")
-"""Folders whose Python writes C++."""
+"""Folders whose Python programs generate C++."""
 OTHER_PROGRAMS = frozenset(
     {"test", "tests", "benchmarks", "binaries", "android", "ios", "docs", "third_party"}
 )
-"""Folders of what is not part of the library."""
+"""Folders that are not part of the library."""
 ATEN = "aten/src/ATen/"
 STATIC_RUNTIME = "torch/csrc/jit/runtime/static/"
-"""It calls kernels without the dispatcher; who lets it run is seen, and measured."""
+"""Static runtime, which calls kernels without the dispatcher. Its use is detected, and such cases are measured."""
 _UNOBSERVED = "aten/src/ATen/core/dispatch/ObservedOperators.cpp"
 _INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
 _STATIC_DISPATCH = re.compile(r"\b(?:cpu|cuda|meta|composite\w+)\s*::\s*([A-Za-z_]\w*)")
@@ -110,12 +110,15 @@ _PASTED = re.compile(r"\w+(?:\s*##\s*\w+)+")
 
 
 class UnknownEffectError(Exception):
-    """Why a change may touch everything."""
+    """The effect of a change cannot be determined, so it may affect everything. The message says why."""
 
 
 @dataclass(frozen=True)
 class PyTorchSources:
-    """Sources by path. ``texts`` are without comments; those of Python are as they are."""
+    """Sources by path. C++ ``texts`` are without comments, Python texts are unchanged.
+
+    ``unobserved`` are operators whose calls are not recorded, ``included`` are names of included files.
+    """
 
     texts: Mapping[str, str]
     functions: NativeFunctions
@@ -128,7 +131,7 @@ class PyTorchSources:
 
     @classmethod
     def of(cls, raw: Mapping[str, str]) -> PyTorchSources:
-        """From all of its sources' texts, by path. Raises :class:`UnknownEffectError`."""
+        """Index the texts of all sources, given by path. Raises :class:`UnknownEffectError`."""
         if not {NATIVE_FUNCTIONS, _UNOBSERVED} <= raw.keys():
             msg = "the repository is not PyTorch's, or laid out in another way"
             raise UnknownEffectError(msg)
@@ -149,13 +152,16 @@ class PyTorchSources:
         return cls(texts, functions, unobserved, frozenset(included), files, statically, pastes)
 
     def source(self, path: str) -> Source:
-        """Raises :class:`UnknownEffectError` where it is not understood."""
+        """Return the items of a file. Raises :class:`UnknownEffectError` if it cannot be understood."""
         if path not in self._read:
             self._read[path] = readable(path, self.texts[path])
         return self._read[path]
 
     def files_with(self, name: str) -> Iterator[str]:
-        """The C++ files that mention it. Raises :class:`UnknownEffectError` where what writes C++ may."""
+        """Yield the C++ files that mention the name.
+
+        Raises :class:`UnknownEffectError` if a code generator may write C++ that mentions it.
+        """
         for path in sorted(self._files.get(name, ())):
             if path.endswith(CPP):
                 yield path
@@ -164,18 +170,21 @@ class PyTorchSources:
                 raise UnknownEffectError(msg)
 
     def _writes(self, path: str, name: str) -> bool:
-        """Names of operators are everywhere there, as those of calls that are recorded."""
+        """Whether a code generator may write a use of the name that is not recorded.
+
+        Names of operators occur everywhere in generators, but mostly in calls through the dispatcher.
+        """
         return not self.functions.calls(name) or bool(
             re.search(rf"\b(?:native|cpu|cuda|meta)::\s*{name}\b", self.texts[path])
         )
 
     def files_that_skip_dispatch(self, operator: str) -> set[str]:
-        """Those that call the operator's kernel for one kind of device by ``at::cpu::`` and the like."""
+        """Return the files that call the operator's kernel for one device directly, such as by ``at::cpu::``."""
         names = {operator + suffix for suffix in ("", "_out", "_outf", "_symint")}
         return set[str]().union(*(self._called_statically.get(name, set()) for name in names))
 
     def who_pastes(self, name: str, only_in: str) -> str:
-        """A file in which a macro can make the name of words that are there; else empty."""
+        """Return a file in which a macro can assemble the name from words of that file; else empty."""
         for macro, parts in self._pastes:
             for path in [only_in] if only_in else sorted(self._files.get(macro, ())):
                 if path.endswith(CPP) and self._is_made_of(name, parts, path):
@@ -183,7 +192,7 @@ class PyTorchSources:
         return ""
 
     def _is_made_of(self, name: str, parts: Sequence[str], path: str) -> bool:
-        """Whether the literal parts, and words in the places of the empty ones, make the name."""
+        """Whether the parts, with words of the file in place of the empty ones, make up the name."""
         if not parts:
             return not name
         if parts[0]:
@@ -195,7 +204,7 @@ class PyTorchSources:
 
 
 def readable(path: str, text: str) -> Source:
-    """The items of a text without comments; raises :class:`UnknownEffectError`."""
+    """Return the items of a text without comments. Raises :class:`UnknownEffectError`."""
     try:
         return read_source(text)
     except UnreadableSourceError as error:
@@ -204,7 +213,7 @@ def readable(path: str, text: str) -> Source:
 
 
 def _pastes(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of macros, and the parts of which each makes names: empty ones for what it is given."""
+    """Yield macros that paste names with ``##``, and the parts of each name; a macro parameter is an empty part."""
     for macro, given, body in _DEFINE.findall(text):
         parameters = {*WORD.findall(given), "__VA_ARGS__"}
         for found in _PASTED.finditer(body):
@@ -213,9 +222,9 @@ def _pastes(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def sources_at(git: Git, commit: str, unbuilt: Collection[str]) -> PyTorchSources:
-    """Read from the repository, less folders of the devices that the build is not for.
+    """Read the sources from the repository, without the folders of devices that the build is not for.
 
-    Raises :class:`UnknownEffectError`, and :class:`GitError`.
+    Raises :class:`UnknownEffectError` and :class:`GitError`.
     """
     lines = os.fsdecode(git("ls-tree", "-r", "-z", commit)).split("\0")[:-1]
     names = {line.partition("\t")[2]: line.partition("\t")[0].split()[2] for line in lines}
@@ -250,10 +259,10 @@ def _contents(blobs: bytes) -> Iterator[str]:
 
 
 def is_unbuilt(path: str, unbuilt: Collection[str]) -> bool:
-    """Whether it is below a folder of ATen's for one of these devices."""
+    """Whether the path is below an ATen folder for one of the ``unbuilt`` devices."""
     return path.startswith(ATEN) and not set(unbuilt).isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def is_native(path: str) -> bool:
-    """Whether it is a source of operators."""
+    """Whether the path is a source file of operators."""
     return path.startswith(NATIVE) and path.endswith(COMPILED)

@@ -1,4 +1,4 @@
-"""Two directories of records: weaker evidence, because whatever the machine did between two runs is in it."""
+"""Compare two directories of records. This is weaker evidence than pairs: the machine may change between two runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
 
 
 FEWEST_VALUES = 5
-"""On either side, for a change to be called one."""
+"""Fewest values on each side to report a change."""
 
 
 @dataclass(frozen=True)
 class _NumbersFinding:
-    """``sure`` says that a change is one, ``apart`` that it looks like one, and neither that there is none."""
+    """Result of comparing two sets of values.
+
+    ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is certainly none that matters.
+    """
 
     direction: int
     apart: bool
@@ -50,10 +53,10 @@ class _NumbersFinding:
 def judge_numbers(
     series: Series, old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int
 ) -> Verdict:
-    """The verdict on all values of two runs; ratios by a rank interval, others where all of one side are beyond.
+    """Return the verdict on all values of two runs.
 
-    The values of a ratio are positive. It is one of ``among`` series, which share the chance that any of them is called
-    slower although none is.
+    Ratios, whose values are positive, are judged by a rank interval; other metrics have changed if all values of one
+    side are beyond those of the other. The series is one of ``among``, which share the probability of a false alarm.
     """
     found = (
         _ratio(_thinned(old), _thinned(new), rule, among)
@@ -75,11 +78,11 @@ def judge_numbers(
 
 
 MOST_VALUES = 1000
-"""Of one side that are compared with each of the other's: some tools repeat a microsecond a hundred thousand times."""
+"""Most values per side for the pairwise comparison: some tools repeat a microsecond a hundred thousand times."""
 
 
 def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """The values, or as many as are compared, evenly spaced in order of their size: their quantiles stay."""
+    """Return at most ``MOST_VALUES`` values with the same quantiles."""
     if len(values) <= MOST_VALUES:
         return values
     return [float(value) for value in np.quantile(values, np.linspace(0, 1, MOST_VALUES))]
@@ -102,7 +105,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
 
 
 def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) -> _NumbersFinding:
-    """A count may not change at all, an amount by less than matters."""
+    """Compare counts, where any difference is a change, or amounts, where only a difference that matters is."""
     least = 0.0 if rule.kind == "count" else max(LEAST_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     return _NumbersFinding(
@@ -142,16 +145,15 @@ WEAKER = (
 
 
 def holds_records(path: Path) -> bool:
-    """Whether there is a file that records come in."""
+    """Whether the path is a directory that contains a file of the kind that records are kept in."""
     return path.is_dir() and any(next(path.rglob(pattern), None) for pattern in ("*.json", "*.json.gz"))
 
 
 def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given: str = "") -> Judgement:
-    """The verdict on every series that either side has, but for those that only say again what another says.
+    """Return the verdict on every series of either side, except series that only restate another one.
 
-    ``given`` is the format of other tools' results where their content does not tell it.
-
-    Raises :class:`RecordsError` for a side without records.
+    ``given`` is the format of other tools' results if their content does not identify it. Raises
+    :class:`RecordsError` for a side without records.
     """
     old, new = _in_one_repository(_collected(base, given), _collected(head, given))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
@@ -177,7 +179,7 @@ def _collected(folder: Path, given: str) -> RecordedPoints:
 
 
 def _in_one_repository(old: RecordedPoints, new: RecordedPoints) -> tuple[RecordedPoints, RecordedPoints]:
-    """Both without a repository where one side names none: it was measured by hand, and the other in a job."""
+    """Drop the repository from both sides if one names none, because it was measured by hand and not in a job."""
     repos = [{series.repo for series in side.points} for side in (old, new)]
     if {""} not in repos or max(map(len, repos)) > 1:
         return old, new
@@ -189,7 +191,7 @@ def _without_repository(side: RecordedPoints) -> RecordedPoints:
 
 
 def _statuses(points: Points) -> Mapping[Series, Point]:
-    """The last status of each case."""
+    """Return the last status of each case."""
     return {series.case: row[-1] for series, row in points.items() if series.metric == STATUS}
 
 
@@ -201,7 +203,7 @@ def _judge_series(
     statuses: Mapping[Series, Point],
     among: int,
 ) -> Verdict:
-    """``statuses`` are head's, by case; ``among`` is how many series both sides have."""
+    """Judge one series. ``statuses`` are head's, by case; ``among`` is the number of series that both sides have."""
     if not old:
         return _new(series, new[-1])
     if not new:
@@ -220,7 +222,7 @@ def _judge_series(
 
 
 def _new(series: Series, point: Point) -> Verdict:
-    """What only head has; one that fails there has more to say than that it is new."""
+    """Return the verdict on a series that only head has, which also reports a failure there."""
     if kind_of(series.metric) == "outcome" and passed(point) is False:
         why = f"fails, and base has no such record: {_because(point)}"
         return Verdict(series, "new", why, new=0.0, evidence=Evidence(failing=1))
@@ -228,20 +230,20 @@ def _new(series: Series, point: Point) -> Verdict:
 
 
 def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]:
-    """All values of one side; of a ratio, zero and less are none."""
+    """Return all valid values of one side; for a ratio only positive ones."""
     values = (value for point in points for value in point.repetitions)
     return [value for value in values if judged_by.kind != "ratio" or value > 0]
 
 
 def _lacking(point: Point, judged_by: MetricRule) -> str:
-    """Why: the case may have failed, or the harness has reported what is no measurement."""
+    """Return why there is no number: the case failed, or the harness reported invalid values."""
     if "status" in point.info or "benchmark_values" in point.info:
         return f": {_because(point)}"
     return " above zero" if judged_by.kind == "ratio" else ""
 
 
 def _absent(series: Series, status: Point | None) -> str:
-    """Why head has no such record: the status of the case may tell."""
+    """Return why head has no such record, using the status of the case if there is one."""
     if status is None:
         return "head has no such record"
     if not passed(status):

@@ -1,9 +1,10 @@
-"""Which operators can run what is in a C++ file of PyTorch's ``native`` folder.
+"""Find which operators can run the code in a C++ file of PyTorch's ``native`` folder.
 
-From the names that other files can see, those of functions and of what ``REGISTER_DISPATCH`` sets, to whoever mentions
-them, and so on until operators are reached: functions that ``native_functions.yaml`` names, and ``TORCH_IMPL_FUNC``. A
-call of an operator ends the search, because it goes by way of the dispatcher, where it is recorded. Whatever else
-mentions a name (a class, a macro, a value, a program that writes C++) may be run by anything.
+The search starts from the names that other files can see: functions, and dispatch stubs set by ``REGISTER_DISPATCH``.
+It follows the code that mentions them until it reaches operators: functions named in ``native_functions.yaml``, and
+``TORCH_IMPL_FUNC``. It does not follow calls of operators, because these go through the dispatcher, where they are
+recorded. Anything else that mentions a name (a class, a macro, a variable, a code generator) may be run by any
+operator, so the effect is then unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _REGISTERS = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH")
 _DECLARES = ("DECLARE_DISPATCH", "DEFINE_DISPATCH")
 _STRUCTURED = re.compile(r"TORCH_IMPL_FUNC")
 _MADE_OF_STRUCTURED = "structured_"
-"""What TORCH_IMPL_FUNC puts before the name that it is given."""
+"""Prefix that TORCH_IMPL_FUNC adds to the name that it is given."""
 _META = re.compile(r"TORCH_(?:PRECOMPUTE_)?META_FUNC2?")
 _RECORDED_CALL = re.compile(r"(?:\.|->|(?<![\w:])(?:at|torch)\s*::)")
 _MEMBER = re.compile(r"(?:\.|->)")
@@ -46,15 +47,15 @@ _NOTHING_RUNS = re.compile(
     r"(?:using|typedef|static_assert)\b|(?:static |inline )*(?:constexpr|const)\b[^({]*$"
 )
 _BY_OPERATOR = ("aten/src/ATen/functorch/", "aten/src/ATen/autocast_mode.cpp")
-"""Where macros name an operator first, and then what computes it."""
+"""Sources in which macros take an operator's name first and then what computes it."""
 Name = tuple[str, str]
-"""A name, and the one file that can see it; empty for all."""
+"""A name, and the only file that can see it; empty if all can."""
 
 
 def touched_operators(sources: PyTorchSources, changed: Iterable[tuple[str, str, str]]) -> frozenset[str]:
-    """The operators that may run what these files have: path, text at base, text at head.
+    """Return the operators that may run code of the ``changed`` files (path, text at base, text at head).
 
-    Raises :class:`UnknownEffectError` with the reason where not all are known.
+    Raises :class:`UnknownEffectError` with the reason if there may be more.
     """
     search = _Search(sources)
     for path, base, head in changed:
@@ -67,7 +68,7 @@ def touched_operators(sources: PyTorchSources, changed: Iterable[tuple[str, str,
 
 
 def _visible_names(path: str, text: str) -> set[str]:
-    """What other files can name, or reach through a table of kernels."""
+    """Return the names of a file that others can refer to, or reach through a table of kernels."""
     source, names = readable(path, plain(text)), set[str]()
     for item in source.items:
         (macro, words), (statement, given) = item.macro, item.statement
@@ -85,7 +86,7 @@ def _visible_names(path: str, text: str) -> set[str]:
 
 
 def _is_harmless(item: Item) -> bool:
-    """Whether nothing runs by it: a type, a constant, a declaration."""
+    """Whether an item runs no code: a type, a constant or a declaration."""
     return (
         item.statement[0] in _DECLARES
         or item.is_type
@@ -96,7 +97,7 @@ def _is_harmless(item: Item) -> bool:
 
 @dataclass
 class _Search:
-    """From names to the operators behind them."""
+    """The search from names to the operators that may run them."""
 
     sources: PyTorchSources
     _todo: list[Name] = field(default_factory=list)
@@ -142,7 +143,7 @@ class _Search:
                     self._called_by(item, path, name)
 
     def _runs(self, item: Item, name: str) -> bool:
-        """Whether the item mentions it otherwise than by a call that is recorded."""
+        """Whether the item mentions the name other than by a call that is recorded."""
         recorded = _RECORDED_CALL if self.sources.functions.calls(name) else _MEMBER
         return any(not _ends_with(recorded, before) for before in item.mentions(name))
 
@@ -208,20 +209,20 @@ def _short(item: Item) -> str:
 
 
 _TESTS = ("test/", "torch/testing/_internal/")
-"""Folders whose Python a build leaves as it is, or does not look at."""
+"""Folders whose Python files a build copies unchanged or ignores."""
 MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
 class ChangedOperators:
-    """Operators whose sources change, and paths of Python and text, which a build may put anywhere."""
+    """Operators whose sources change, and changed Python and text files, which a build may install anywhere."""
 
     operators: frozenset[str]
     python: Collection[str] = ()
 
     @property
     def why_not(self) -> str:
-        """The reason why a case is not affected."""
+        """Why a case is not affected."""
         if not self.operators:
             return "nothing changes that this build is made of"
         names = ", ".join(sorted(self.operators)[:MOST_NAMED])
@@ -229,7 +230,7 @@ class ChangedOperators:
         return f"at base it runs none of the operators whose sources change: {names}{more}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
-        """Why the case may be touched; raises :class:`WorkerFailure`."""
+        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
         if case.compiled:
             return "compiled code may call kernels without operators"
         if not case.batch_size:
@@ -249,7 +250,10 @@ def _reads(paths: Collection[str], changed: str) -> bool:
 def changed_operators(
     git: Git, base: Revision, head: Revision, changed: Sequence[str], unbuilt: Collection[str]
 ) -> ChangedOperators:
-    """Of files whose content changes; raises :class:`UnknownEffectError` and :class:`GitError`."""
+    """Return the operators that the ``changed`` files affect.
+
+    Raises :class:`UnknownEffectError` if that cannot be determined, and :class:`GitError`.
+    """
     python = [path for path in changed if _is_followed(path)]
     kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
     others = [path for path in changed if path not in {*python, *kernels}]

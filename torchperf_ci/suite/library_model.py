@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _OPERATORS = ("nms", "qnms")
-"""Operators of torchvision that its Python code registers more about on import, and that therefore need a schema."""
+"""Operators of torchvision that need a schema, because its Python code refers to them on import."""
 
 
 def import_library(name: str) -> Any:

@@ -49,7 +49,7 @@ def _formulas() -> dict[Any, Formula]:
 
 
 def _dot(left: Shape, _vector: Shape, **_: Any) -> int:
-    """Of a vector, or of each row of a matrix, with a vector."""
+    """Products of a vector, or of each row of a matrix, with a vector."""
     return 2 * math.prod(left)
 
 
