@@ -60,6 +60,15 @@ def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:
     found = bisect("--good", good, "--bad", bad)
     assert (found.status, found.culprits) == ("not-reproduced", ())
     assert "bad is not slower than good on this machine" in found.why
+    assert "--metric" not in found.why
+
+
+def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> None:
+    """As the throughput that somebody's own script prints, and that got slower."""
+    good, *_, bad = history.costs(100, 100, 50)
+    found = bisect("--good", good, "--bad", bad)
+    assert found.status == "not-reproduced"
+    assert found.why.endswith("A lower number counts as better: if it is not, name the metric with --metric")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +115,7 @@ def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
     assert "nothing that was to be measured runs on the bad commit" in found.why
     swapped = history.costs("exit 3", 100)
     assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3
-    assert "start the range where it does" in capsys.readouterr().err
+    assert "choose a --good on which it runs" in capsys.readouterr().err
 
 
 BUILD = "test ! -e broken && cp cost.sh {env}/cost.sh"

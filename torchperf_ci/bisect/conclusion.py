@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import moved_under_good
+from torchperf_ci.bisect.probes import UNNAMED_SERIES
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
 from torchperf_ci.culprits.culprit import (
     Bisection,
@@ -133,7 +134,8 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     investigation, levels = result.investigation, result.setup.levels
     now = moved_under_good(investigation.facts.readings, levels, investigation.question.min_effect)
     if not now:
-        return "not-reproduced", _not_slower(proofs)
+        unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in investigation.facts.readings)
+        return "not-reproduced", _not_slower(proofs, unnamed=unnamed)
     told = (
         f"{name} is {value:.4g}, was {levels[name].old:.4g} and then {levels[name].new:.4g}"
         for name, value in now.items()
@@ -142,13 +144,17 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     return "environment", f"{why} ({'; '.join(told)})"
 
 
-def _not_slower(proofs: Sequence[Proof]) -> str:
+def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     change = f"{most.effect.ratio - 1:+.1%} ({most.effect.low - 1:+.1%}…{most.effect.high - 1:+.1%})"
+    fell = unnamed and most.effect.high < 1
+    direction = (
+        ". A lower number counts as better: if it is not, name the metric with --metric" if fell else ""
+    )
     return (
         f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
-        f"one of {most.detectable:.1%} would have been expected to show"
+        f"one of {most.detectable:.1%} would have been expected to show{direction}"
     )
 
 

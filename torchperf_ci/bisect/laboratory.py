@@ -283,7 +283,7 @@ def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError
     """The error for a good build that cannot be measured."""
     return WorkloadsFailedError(
         f"{probe} does not run on {good}, which is to be the good one: {why}\n"
-        "start the range where it does, or measure something else"
+        "choose a --good on which it runs, or measure something else"
     )
 
 

@@ -53,7 +53,7 @@ def read_command_output(output: Path, metric: str, rules: Mapping[str, config.Ru
         return _costs_of_records(output, metric, rules)
     cost = _cost(number, metric, rules, otherwise=DOWN)
     if cost is None:
-        msg = f"its last line is {last}, which is no measurement that a ratio could be taken of"
+        msg = f"its last line is {last}: print a finite number above 0"
         raise ValueError(msg)
     return {metric or UNNAMED_SERIES: cost}
 
