@@ -1,1 +1,1 @@
-"""Set a repository up: what is in it, where the actions come from, which files that makes."""
+"""``torchperf init``: set up a repository by writing starter files that fit its content."""

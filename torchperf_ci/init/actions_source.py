@@ -1,4 +1,4 @@
-"""Where a repository's workflows take torchperf's actions from: ``OWNER/NAME@REF``, best a commit."""
+"""Find where a repository's workflows take torchperf's actions from: ``OWNER/NAME@REF``, preferably a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchperf_ci.git import Git, GitError
 from torchperf_ci.identity import origin_page, page_of
 
 PUBLISHED = "OWNER/torchperf-ci@v1"
-"""Where nothing says it. Whoever publishes the project puts a name in the place of OWNER."""
+"""Source if nothing else is known. To be completed with the owner's name when the project is published."""
 _GITHUB = "github.com"
 _SECONDS = 60.0
 _COMMIT = re.compile("[0-9a-f]{40}")
@@ -25,7 +25,7 @@ _PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)"
 
 @dataclass(frozen=True)
 class ActionsSource:
-    """A repository on GitHub (``owner/name``), and a commit, tag or branch of it."""
+    """A GitHub repository (``owner/name``) and one of its commits, tags or branches."""
 
     repository: str
     ref: str
@@ -35,28 +35,28 @@ class ActionsSource:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a repository of this name."""
+        """Whether the name is that of a real repository, not the placeholder."""
         return not self.repository.startswith("OWNER/")
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it is, for good, what it is today."""
+        """Whether the ref is a commit, which can never change."""
         return bool(_COMMIT.fullmatch(self.ref))
 
     @property
     def comment(self) -> str:
-        """What stands behind a pinned one: people read no commits."""
+        """Comment with the version for a pinned source, because a commit alone is not readable."""
         return f" # torchperf {__version__}" if self.is_pinned else ""
 
 
 def find_source(given: str | None, host: str) -> ActionsSource:
-    """What was given, else the commit on GitHub, or on ``host``, that this torchperf is, else the published one."""
+    """Return the given source, else the commit on GitHub or ``host`` that this torchperf is from, else the default."""
     repository, _, ref = (given or PUBLISHED).partition("@")
     return (None if given else _installed(host)) or ActionsSource(repository, ref)
 
 
 def _installed(host: str) -> ActionsSource | None:
-    """From what pip has noted (``direct_url.json`` of PEP 610): a repository with a commit, or a folder."""
+    """Read from pip's ``direct_url.json`` (PEP 610) from which repository and commit, or folder, it was installed."""
     told = None
     with suppress(PackageNotFoundError):
         told = distribution("torchperf-ci").read_text("direct_url.json")
@@ -68,7 +68,7 @@ def _installed(host: str) -> ActionsSource | None:
 
 
 def _clone(folder: Path, host: str) -> ActionsSource | None:
-    """The commit of a clone, if that was pushed: GitHub knows no other."""
+    """Return the commit of a clone if it was pushed, because GitHub has no other commits."""
     if not (folder / ".git").exists():
         return None
     try:

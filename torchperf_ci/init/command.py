@@ -1,4 +1,4 @@
-"""What ``torchperf init`` does with its options, and what it says."""
+"""The command ``torchperf init`` and its output."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from torchperf_ci.options.setup_commands import InitOptions
 
 LEFT = 3
-"""The exit code where something was there already."""
+"""Exit code if some files already existed."""
 _OWN_TORCH = ".torch/bin/python"
-"""Of an environment for those who have none with torch."""
+"""Python of the suggested environment, for users without one that has torch."""
 _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 
 
 def init_command(options: InitOptions) -> int:
-    """Look, say what will be written, write it, and say what to do next."""
+    """Inspect the repository, announce and write the files, and print the next steps."""
     folder = Path.cwd()
     repository = look_at(folder)
     source = find_source(options.uses, repository.host)
@@ -96,7 +96,7 @@ def _print_files(files: Sequence[StarterFile]) -> None:
 
 
 def _write(root: Path, files: Sequence[StarterFile]) -> None:
-    """Write what is not there, also where somebody makes it at the same time. Raises :class:`SetupFileError`."""
+    """Write the files without ever overwriting one, even if it is created meanwhile. Raises :class:`SetupFileError`."""
     written: list[str] = []
     for file in files:
         path = root / file.path
@@ -113,13 +113,13 @@ def _write(root: Path, files: Sequence[StarterFile]) -> None:
 
 
 def _stay_below(root: Path, folder: Path) -> None:
-    """Raise OSError where a link leads out of the repository."""
+    """Raise OSError if a link in the path leads out of the repository."""
     if not folder.resolve().is_relative_to(root.resolve()):
         raise OSError(errno.ELOOP, "its folder is a link that leads out of the repository")
 
 
 def _notes(repository: Repository, source: ActionsSource, written: Sequence[StarterFile]) -> Iterator[str]:
-    """What somebody should know before they rely on it."""
+    """Yield notes on what the user should know before relying on the result."""
     for file in written:
         if file.path.endswith(".py"):
             yield f"the two workloads measure PyTorch alone: call your code in {file.path}"
@@ -144,7 +144,7 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
 
 
 def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
-    """Three commands to copy, from wherever the user is."""
+    """Yield three commands to copy, which work from the user's current directory."""
     python = find_torch_python(repository.root)
     has_core = repository.is_pytorch and any(file.path == str(config.FILE) for file in written)
     measure = f"torchperf run{' --suite quick' if has_core else ''}"  # all of it takes more than an hour

@@ -1,4 +1,4 @@
-"""What is in the repository that ``torchperf init`` sets up. Its files are read, and nothing of it is run."""
+"""Inspect the repository that ``torchperf init`` sets up. Its files are only read; nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SECONDS = 60.0
 WORKFLOWS = ".github/workflows"
 
-# Paths that mean the same in YAML, in a shell line (quoted), in a list separated by commas, and to GitHub.
+# Paths without special meaning in YAML, in a quoted shell argument, in a comma-separated list, and to GitHub.
 _PLAIN_PATH = re.compile(r"[\w.+@/][\w.+@/ -]*(?<! )")
 _INSTALLABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE)
 _NO_PACKAGES = {
@@ -41,7 +41,7 @@ _NO_PACKAGES = {
 }
 _SUITE = r"^(from|import) torchperf_ci\.suite"
 
-# Benchmarks that are there already: what they are called, what says so (also a file of results), and where to look.
+# Existing benchmarks: the tool's name, a pattern that identifies it (also in a file of results), and where to search.
 _OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
     "asv": (".", ("asv.conf.json", "*/asv.conf.json")),
     "pytest-benchmark": (
@@ -62,11 +62,12 @@ _OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class Repository:
-    """What is known of it. Paths are relative to ``root``.
+    """What is known about a repository. Paths are relative to ``root``.
 
-    ``page`` is that of ``remote`` on its server, and both are empty where there is none. ``project`` is the folder that
-    pip can install, None without one; ``package`` what is imported of it, and ``source`` the folder that this is in.
-    ``other_tools`` are files by the tool that they are of, ``odd_suites`` those whose names no workflow could hold.
+    ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
+    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
+    ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
+    workflow cannot contain.
     """
 
     root: Path
@@ -87,23 +88,23 @@ class Repository:
 
     @property
     def name(self) -> str:
-        """What it is called, in letters, digits, ``_``, ``.`` and ``-``."""
+        """The repository's name, reduced to letters, digits, ``_``, ``.`` and ``-``."""
         raw = self.page.rpartition("/")[2] or self.root.name
         return re.sub(r"[^A-Za-z0-9_.-]+", "-", raw).strip("-.") or "project"
 
     @property
     def host(self) -> str:
-        """The server that it is on; empty where it is on none."""
+        """The server that hosts the repository; empty without a remote."""
         return self.page.removeprefix("https://").partition("/")[0]
 
     @property
     def is_pytorch(self) -> bool:
-        """Whether it is PyTorch itself, or a fork."""
+        """Whether the repository is PyTorch itself or a fork."""
         return (self.root / "torch/__init__.py").is_file() and (self.root / "aten").is_dir()
 
 
 def look_at(folder: Path) -> Repository:
-    """The repository that ``folder`` is in. Raises :class:`UsageError`."""
+    """Inspect the repository that ``folder`` is in. Raises :class:`UsageError` if there is none."""
     root = _root_of(folder)
     git = Git(root, Deadline.after(_SECONDS))
     remote, page = _remote(git)
@@ -147,13 +148,13 @@ def _root_of(folder: Path) -> Path:
 
 
 def _remote(git: Git) -> tuple[str, str]:
-    """``origin``, else the first remote, and its page."""
+    """Return ``origin``, else the first remote, and its page; both empty without a remote."""
     names = sorted(_line(git, "remote").splitlines(), key=lambda name: (name != "origin", name))
     return (names[0], page_of(_line(git, "remote", "get-url", names[0]))) if names else ("", "")
 
 
 def _line(git: Git, *arguments: str) -> str:
-    """What git prints, empty where it fails, which is how it says that there is none."""
+    """Return what git prints; empty if it fails, which means that what was asked for does not exist."""
     with suppress(GitError):
         return git(*arguments).decode(errors="replace").strip()
     return ""
@@ -166,7 +167,7 @@ def _paths(git: Git, *arguments: str) -> list[str]:
 
 
 def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
-    """The files, ignored ones apart, that have a line like ``pattern``; git fails where there is none."""
+    """Return the files, except ignored ones, that contain a line matching ``pattern``. Without any, git fails."""
     return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
 
 
@@ -175,7 +176,10 @@ def _is_test(path: str) -> bool:
 
 
 def _project(root: Path, folder: Path) -> str | None:
-    """The nearest folder, from ``folder`` up, that pip can install. Raises :class:`UsageError` for an odd path."""
+    """Return the nearest folder, from ``folder`` upwards, that pip can install.
+
+    Raises :class:`UsageError` if its path has characters that a shell line could misread.
+    """
     inside = folder.relative_to(root.resolve()) if folder.is_relative_to(root.resolve()) else Path()
     for place in (inside, *inside.parents):
         if (root / place / "setup.py").is_file() or _INSTALLABLE.search(
@@ -190,7 +194,7 @@ def _project(root: Path, folder: Path) -> str | None:
 
 
 def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str, str]:
-    """What is imported of the project, and the folder that it lies in; the first is empty where that is not clear."""
+    """Return the name of the project's package, empty if ambiguous, and the folder that contains it."""
     base = "" if project in (None, ".") else f"{project}/"
     for source in (f"{base}src/", base):
         found = [
@@ -209,13 +213,13 @@ def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str,
 
 
 def _workflows(root: Path) -> dict[str, str]:
-    """The text of each, by its path."""
+    """Return the text of each workflow by its path."""
     files = sorted((root / WORKFLOWS).glob("*.y*ml"))
     return {f"{WORKFLOWS}/{file.name}": _text(file) for file in files}
 
 
 def _text(file: Path) -> str:
-    """What a file holds; nothing where it cannot be read."""
+    """Return the content of a file; empty if it cannot be read."""
     if file.is_file():
         with suppress(OSError):
             return file.read_text("utf-8", errors="replace")
@@ -223,9 +227,9 @@ def _text(file: Path) -> str:
 
 
 def find_torch_python(root: Path) -> str | None:
-    """A Python that has torch: an environment's that is active or in the repository, this one, or the first on PATH.
+    """Find a Python with torch: of the active environment or one in the repository, else this one, else on PATH.
 
-    What lies in the repository is looked at, and not run.
+    Interpreters inside the repository are not executed, only inspected.
     """
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     for folder in (Path(active) if active else None, root / ".venv", root / "venv"):

@@ -1,4 +1,4 @@
-"""The files that ``torchperf init`` writes: the templates of the project, filled in, ``torchperf.yml`` and a suite."""
+"""Create the files that ``torchperf init`` writes: workflows from templates, ``torchperf.yml`` and a suite."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-req
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 _NIGHTLY_WHEELS = "https://download.pytorch.org/whl/nightly/cpu"
 LIBRARIES = "transformers==5.23.0 timm==1.0.31 diffusers==0.42.1"
-"""Those of the models of ``core``, beside torchvision, which comes with PyTorch. With another version of one the series
-of its models begin anew.
+"""Libraries of the models in ``core``, except torchvision, which comes with PyTorch. Another version of a library
+starts new series for its models.
 """
 _SUITE = "benchmarks/suite.py"
 _ASV_SUITE = "torchperf_suite.py"
-"""asv imports every file of its own folder, which is often ``benchmarks``, and has no torchperf there."""
+"""Path used with asv, which imports every file in its folder, often ``benchmarks``, in environments without torchperf.
+"""
 
-# What each workflow is for, and the action by which one is known that does the same already.
+# The purpose of each workflow, and the action that identifies an existing workflow with the same purpose.
 _WORKFLOWS: Mapping[str, tuple[str, str]] = {
     NIGHTLY: ("measures every night", "/.github/workflows/benchmark.yml@"),
     PULL_REQUEST: ("judges pull requests", "/actions/compare@"),
@@ -42,7 +43,7 @@ _WORKFLOWS: Mapping[str, tuple[str, str]] = {
 class StarterFile:
     """A file to write, at ``path`` below the repository's root.
 
-    ``there`` is the one that does the same already, and is left as it is; empty where there is none.
+    ``there`` is an existing file with the same purpose, which is then kept instead; empty if there is none.
     """
 
     path: str
@@ -52,12 +53,12 @@ class StarterFile:
 
 
 def starter_files(repository: Repository, source: ActionsSource, config: Config | None) -> list[StarterFile]:
-    """All of them in the order of their writing; ``config`` is what ``torchperf.yml`` says, if it is there."""
+    """Return all files in the order of writing. ``config`` is the content of ``torchperf.yml``, if it exists."""
     return [*_suite_and_config(repository, source, config), *_workflows(repository, source, config)]
 
 
 def measured_suites(repository: Repository, config: Config | None) -> tuple[str, ...]:
-    """The suite files that are there, those that ``torchperf.yml`` names first."""
+    """Return the existing suite files: those that ``torchperf.yml`` names, else those found in the repository."""
     named = [path for suite in config.suites.values() for path in suite.workloads] if config else []
     return tuple(dict.fromkeys(path for path in named if path.endswith(".py"))) or repository.suites
 
@@ -84,7 +85,7 @@ def _workflows(repository: Repository, source: ActionsSource, config: Config | N
     values = {"install": install + ("" if build else _importable(repository)), "build": build}
     yield _workflow(repository, NIGHTLY, _fill(_template(NIGHTLY), values), source)
     compares = _fill(_template(PULL_REQUEST), {"suite": ", ".join(suites), "build": build})
-    if not build:  # commits run in what this step makes
+    if not build:  # commits then run in the environment of this step
         compares = _replace(compares, r"(?<=/bin/pip\" )install torch .*", install.removeprefix("pip "))
     yield _workflow(repository, PULL_REQUEST, compares, source)
     yield _workflow(repository, COMMENT, _template(COMMENT), source)
@@ -92,10 +93,13 @@ def _workflows(repository: Repository, source: ActionsSource, config: Config | N
 
 
 def install_lines(repository: Repository) -> tuple[str, str]:
-    """How the night installs what it measures, and how a commit gets into an environment, empty as it is."""
+    """Return the shell lines that install for the nightly run, and that install a commit for a comparison.
+
+    The second is empty if commits are imported without being installed.
+    """
     if repository.project is not None:
         place = "." if repository.project == "." else shlex.quote(f"./{repository.project}")
-        # In one step, so that pip takes a torch that the project wants, and of that the build for CPUs.
+        # In one command, so that pip chooses a version of torch that the project accepts, and its CPU build.
         line = f"pip install torch {place} --extra-index-url {CPU_WHEELS}"
         return line, line
     packages = f"-r requirements.txt --extra-index-url {CPU_WHEELS}"
@@ -104,13 +108,19 @@ def install_lines(repository: Repository) -> tuple[str, str]:
 
 
 def _importable(repository: Repository) -> str:
-    """What has a night import the files of a repository that pip cannot install; commits to compare come before."""
+    """Return the shell line that makes a repository without an installable project importable in the nightly run.
+
+    Commits under comparison precede it on the import path.
+    """
     place = f"$PWD/{repository.source}".rstrip("/")
     return f""" && echo "{place}" >"$(python -c 'import site; print(site.getsitepackages()[0])')/repository.pth\""""
 
 
 def _pytorch_nightly() -> dict[str, str]:
-    """PyTorch's wheels against its newest release; no hosted runner can build it to bisect."""
+    """Return values for PyTorch itself: nightly wheels, with the newest release as anchor, and no bisection.
+
+    A bisection would have to build PyTorch, which no hosted runner can.
+    """
     models = f" && pip install {LIBRARIES}"
     return {
         "install": f"pip install --pre torch torchvision --index-url {_NIGHTLY_WHEELS}{models}",
@@ -122,7 +132,7 @@ def _pytorch_nightly() -> dict[str, str]:
 
 
 def _workflow(repository: Repository, name: str, text: str, source: ActionsSource) -> StarterFile:
-    """A filled template, unless a workflow does the same already."""
+    """Return a workflow from its filled template, marked as existing if another workflow has the same purpose."""
     what, action = _WORKFLOWS[name]
     used = re.compile(rf"uses: *['\"]?[\w.-]+/[\w.-]+{re.escape(action)}")
     same = [path for path, other in repository.workflows.items() if used.search(other)]
@@ -136,7 +146,7 @@ def _file(repository: Repository, path: str, what: str, text: str, same: str = "
 
 
 def _template(name: str) -> str:
-    """As the wheel has it, else as the project's checkout has."""
+    """Read a template from the installed package, else from the project's checkout."""
     package = Path(__file__).parents[1]
     folders = (package / "init/workflows-templates", package.parent / "workflows-templates")
     folder = next(filter(Path.is_dir, folders))
@@ -144,7 +154,7 @@ def _template(name: str) -> str:
 
 
 def _owned(text: str, source: ActionsSource) -> str:
-    """A template with where torchperf comes from, if that is known, and who wrote it."""
+    """Return a template with the source of torchperf's actions, if known, and a note that ``init`` wrote it."""
     text = _replace(text, "Copy this file to .github/workflows/ and go", "Written by `torchperf init`: go")
     text = text.replace("pull-request-comment.yml", f"torchperf-{COMMENT}.yml")
     text = re.sub(r"(?<![\w-])pull-request\.yml", f"torchperf-{PULL_REQUEST}.yml", text)
@@ -158,7 +168,7 @@ def _owned(text: str, source: ActionsSource) -> str:
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:
-    """The template with these values of its keys; comments behind them stay."""
+    """Set keys of the template to these values, keeping the comments after them."""
     for key, value in values.items():
         shown = (value if value.isdecimal() else _scalar(value)).replace("\\", r"\\")
         text = _replace(text, rf"^( +{key}: ).*?((?: # edit: .*)?)$", rf"\g<1>{shown}\g<2>")
@@ -172,7 +182,7 @@ def _replace(text: str, pattern: str, by: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """``text`` as a value in YAML, on one line."""
+    """Return ``text`` as a YAML value on one line."""
     import yaml
 
     return (

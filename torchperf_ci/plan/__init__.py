@@ -1,1 +1,1 @@
-"""``torchperf plan``: what runs where, and what of what has regressed is bisected tonight?"""
+"""``torchperf plan``: plan which jobs measure, and which regressions are bisected tonight."""

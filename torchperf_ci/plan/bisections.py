@@ -1,7 +1,7 @@
-"""What is bisected tonight: what got worse between the same commits on the same kind of runner, the largest first.
+"""Plan which regressions are bisected tonight, grouped by commit range and kind of runner, the largest first.
 
-What is proven goes first. Candidates follow: history alone proves a small regression late or never, and a bisection
-begins by measuring both ends again, which clears most of them after a few pairs.
+Proven regressions come first, followed by candidates: history alone proves a small regression late or never, and a
+bisection begins by measuring both ends again, which clears most false candidates after a few pairs.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 
 Machine = tuple[str, str]
-"""A device and an architecture, as series have them."""
+"""A device and an architecture, as in series."""
 
 
 @dataclass(frozen=True)
 class RunnersOfSeries:
-    """The runner of each case that was measured, and of each machine. ``only`` is the runner where there is one."""
+    """The runner of each measured case and of each machine. ``only`` is the runner if there is a single one."""
 
     by_case: Mapping[Series, str]
     by_machine: Mapping[Machine, str]
     only: str = ""
 
     def runner_of(self, series: Series) -> str:
-        """The runner whose job measured the series, else one like it; empty where nobody knows."""
+        """Return the runner that measured the series, else one with the same machine; empty if unknown."""
         near = self.by_machine.get((series.device, series.arch))
         return self.by_case.get(_case(series)) or near or self.only
 
 
 def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> RunnersOfSeries:
-    """Who measured what, of the ``jobs`` whose artifacts lie below ``records``. A job without any tells nothing."""
+    """Find which runner measured what, from the artifacts of ``jobs`` below ``records``; some may be missing."""
     by_case: dict[Series, str] = {}
     by_machine: dict[Machine, str] = {}
     for job in jobs:
@@ -61,20 +61,20 @@ def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> RunnersO
 
 
 def _case(series: Series) -> Series:
-    """Without what fresh records need not say, and what is the same for all metrics."""
+    """Return the series without metric, repository and benchmark; new records need not name the latter two."""
     return replace(series, repo="", benchmark="", metric="")
 
 
 LEAST = 1800
-"""Seconds without which no bisection is begun: enough to confirm a regression, and for some steps."""
+"""Fewest seconds for a bisection to begin: enough to confirm a regression and for some steps."""
 LONGEST = 18_000
-"""Seconds after which one waits for the next night, which goes on from there: GitHub's own runners end a job after six
-hours, and a build may be under way."""
+"""Most seconds of a bisection per night; the next night continues it. GitHub's own runners end a job after six hours,
+and a build may still be running."""
 
 
 @dataclass(frozen=True)
 class Regression:
-    """What got worse in one range of commits on one kind of runner: confirmed and bisected together."""
+    """All that got worse in one commit range on one kind of runner, which is confirmed and bisected together."""
 
     runner: str
     range: CommitEnds
@@ -82,12 +82,12 @@ class Regression:
 
     @property
     def largest(self) -> Verdict:
-        """The verdict with the largest change, of those that are proven, if some are."""
+        """The verdict with the largest change, among proven verdicts if there are any."""
         return max(self.verdicts, key=lambda one: (one.is_red, size_of_change(one)))
 
     @property
     def is_proven(self) -> bool:
-        """Whether history alone is proof that something regressed."""
+        """Whether history alone proves that something regressed."""
         return self.largest.is_red
 
 
@@ -101,7 +101,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Regressions:
-    """All that can be bisected, what is proven first, then the largest change; and what is proven and cannot be."""
+    """The regressions to bisect, proven ones and large changes first; and proven ones that cannot be bisected."""
 
     all: tuple[Regression, ...]
     left_out: tuple[LeftOut, ...]
@@ -109,7 +109,7 @@ class Regressions:
 
 @dataclass(frozen=True)
 class BudgetShares:
-    """The first regressions, each with ``deadline`` seconds; and those that the budget is too small for."""
+    """The regressions that are bisected, each within ``deadline`` seconds, and those that exceed the budget."""
 
     chosen: tuple[Regression, ...]
     deadline: int
@@ -117,7 +117,7 @@ class BudgetShares:
 
 
 def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str]) -> Regressions:
-    """What got worse, by runner and range. Ranges that overlap and have other ends are other regressions."""
+    """Group what got worse by runner and range. Ranges that only overlap are separate regressions."""
     found: dict[tuple[str, CommitEnds], list[Verdict]] = defaultdict(list)
     left_out: list[LeftOut] = []
     for verdict in verdicts:
@@ -138,7 +138,8 @@ def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str])
 def budget_shares(found: Sequence[Regression], budget: float) -> BudgetShares:
     """Divide ``budget`` seconds of machine time.
 
-    As many regressions as get :data:`LEAST` seconds each, at least one, have equal shares of it, up to :data:`LONGEST`.
+    It is shared equally by as many regressions as can have :data:`LEAST` seconds each, but at least one. A share is at
+    most :data:`LONGEST` seconds.
     """
     fitting = min(len(found), max(1, int(budget // LEAST)), MOST_JOBS)
     deadline = ceil(min(budget / fitting, LONGEST)) if fitting else 0
@@ -146,7 +147,7 @@ def budget_shares(found: Sequence[Regression], budget: float) -> BudgetShares:
 
 
 def size_of_change(verdict: Verdict) -> float:
-    """How large a change is: |ln(new/old)|, with one more of each where there may be none of what is counted."""
+    """Return the size of a change, |ln(new/old)|. Without a ratio, 1 is added to both values, which may be 0."""
     if verdict.effect:
         ratio = verdict.effect.ratio
         return abs(log(ratio)) if 0 < ratio < inf else inf
@@ -156,7 +157,7 @@ def size_of_change(verdict: Verdict) -> float:
 
 
 def _obstacle(verdict: Verdict, runner: str, ends: CommitEnds | None) -> str:
-    """Why a verdict cannot be bisected; empty where it can."""
+    """Return why a verdict cannot be bisected; empty if it can."""
     if not bisected_as(verdict.series.metric):
         return "pairs of builds do not tell this metric of a workload: bisect it by --command"
     if ends is None:
@@ -165,15 +166,15 @@ def _obstacle(verdict: Verdict, runner: str, ends: CommitEnds | None) -> str:
 
 
 _SHOWN = 10
-"""Digits of a commit in a name."""
+"""Number of digits of a commit in a name."""
 
 
 @dataclass(frozen=True)
 class BisectionJob:
-    """A row of the matrix. ``verdicts`` is the name of a file, ``deadline`` are seconds.
+    """A row of the matrix. ``verdicts`` is the name of a file, ``deadline`` is in seconds.
 
-    ``good`` and ``bad`` are the ends of the range, ``name`` is no other row's, and safe as the name of an artifact.
-    ``search`` is the same for the same question of another night, whose state it may go on from.
+    ``good`` and ``bad`` are the ends of the range. ``name`` is unique among the rows and safe as the name of an
+    artifact. ``search`` is the same on every night for the same question, so that a bisection can be continued.
     """
 
     name: str
@@ -189,7 +190,7 @@ class BisectionJob:
 
 @dataclass(frozen=True)
 class BisectionPlan:
-    """The rows, each with what it is about; what waits, for want of time; and what cannot be bisected."""
+    """The jobs with their regressions, the regressions that wait for lack of time, and what cannot be bisected."""
 
     chosen: Mapping[BisectionJob, Regression]
     waiting: Sequence[Regression]
@@ -199,9 +200,9 @@ class BisectionPlan:
 def plan_bisections(
     files: Sequence[Path], jobs: Sequence[MeasurementJob], records: Path, budget: float
 ) -> BisectionPlan:
-    """Plan the bisections of what regressed in ``files``, measured by ``jobs``, in ``budget`` seconds of machine time.
+    """Plan bisections of the regressions in ``files``, measured by ``jobs``, in ``budget`` seconds of machine time.
 
-    Raises :class:`UsageError`, and :class:`VerdictsError` for a file that is none.
+    Raises :class:`UsageError`, and :class:`VerdictsError` for a file that is not a verdicts file.
     """
     if not records.is_dir():
         msg = f"--records {records}: there is no such directory; give the one that the jobs' artifacts are in"
@@ -216,7 +217,7 @@ def plan_bisections(
 
 
 def write_bisections(plan: BisectionPlan, folder: Path) -> None:
-    """Write each row's file of verdicts into ``folder``, which is made if need be.
+    """Write each row's verdicts file to ``folder``, which is created if necessary.
 
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError`.
     """
@@ -234,7 +235,7 @@ def _bisection_job(
 
 
 def _search_key(regression: Regression) -> str:
-    """16 hexadecimal digits of what is asked: where, between which commits, and of which series."""
+    """Return a digest (16 hexadecimal digits) of the runner, the commit range and the series of a regression."""
     asked = [
         (regression.runner, *regression.range),
         *sorted(astuple(one.series) for one in regression.verdicts),

@@ -1,4 +1,4 @@
-"""What ``torchperf plan`` does with its options, and what it says on a terminal and on the page of a job's run."""
+"""The command ``torchperf plan``, and its output on a terminal and on the page of a job's run."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _BISECTION_COLUMNS = (
 )
 _LEFT_OUT_COLUMNS = (Column("what"), Column("why", "prose"))
 _MOST_LINES = 20
-"""Lines on what is left out; the summary has more."""
+"""Most lines printed on what is left out; the summary has more."""
 _LINE_LENGTH = 300
 _WAITS = "the budget is too small for it beside what changed more"
 
 
 def plan_command(options: PlanOptions) -> int:
-    """Plan what measures; where verdicts are given, what bisects."""
+    """Plan the measurements, or the bisections if verdicts are given."""
     _check(options)
     given = config.find(options.config)
     jobs = jobs_of(given)
@@ -56,7 +56,7 @@ def plan_command(options: PlanOptions) -> int:
 
 
 def _check(options: PlanOptions) -> None:
-    """Refuse half a question, and two at once."""
+    """Raise :class:`UsageError` for options that are incomplete or do not go together."""
     if not options.verdicts:
         for name in ("records", "budget", "out"):
             if is_given(options, name):
@@ -82,7 +82,7 @@ def _plan_measuring(jobs: Sequence[MeasurementJob], given: config.Config, option
 
 
 def _write_costs(path: Path, dsn: str, benchmark: str) -> list[str]:
-    """Write what is known, and return what is wrong: a store that tells nothing costs some balance, and no night."""
+    """Write the known costs and return notes. A store that cannot be read only makes shards less balanced."""
     known: Costs = {}
     wrong = []
     try:
@@ -114,7 +114,7 @@ def _plan_bisecting(jobs: Sequence[MeasurementJob], options: PlanOptions) -> Non
 
 
 def _print_matrix(rows: Collection[Any], document: Document, options: PlanOptions) -> None:
-    """The tables for people, else one line of JSON, which is also the step's output."""
+    """Print the document, or the matrix as one line of JSON, which is also the step's output."""
     text = json.dumps(matrix(rows), separators=(",", ":"))
     if options.json:
         sys.stdout.write(f"{text}\n")
@@ -125,14 +125,14 @@ def _print_matrix(rows: Collection[Any], document: Document, options: PlanOption
 
 
 def _say_first(lines: Sequence[str]) -> None:
-    """Write lines to stderr, the first ones of many."""
+    """Write lines to stderr, and only the first ones if there are many."""
     hidden = len(lines) - _MOST_LINES
     more = [f"and {hidden} more"] if hidden > 0 else []
     say(*(short(line, _LINE_LENGTH) for line in [*lines[:_MOST_LINES], *more]))
 
 
 def jobs_document(jobs: Sequence[MeasurementJob]) -> Document:
-    """The jobs that measure."""
+    """Return a table of the measurement jobs."""
     rows = [
         (job.name, ", ".join(job.labels), job.device, job.suite, job.shard, "yes" if job.tune else "")
         for job in jobs
@@ -141,7 +141,7 @@ def jobs_document(jobs: Sequence[MeasurementJob]) -> Document:
 
 
 def bisections_document(plan: BisectionPlan) -> Document:
-    """The jobs that bisect, and on a page what is not bisected tonight, and why."""
+    """Return a table of the bisection jobs; on a page also what is not bisected tonight, and why."""
     rows = [
         (
             job.name,
@@ -158,7 +158,7 @@ def bisections_document(plan: BisectionPlan) -> Document:
 
 
 def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
-    """A notice for each range that waits, and one for all that cannot be bisected."""
+    """Return a notice for each range that waits, and one for all series that cannot be bisected."""
     waiting = [
         Annotation("notice", f"{_regression_text(regression)}: {_WAITS}", title="Not bisected tonight")
         for regression in plan.waiting
@@ -170,7 +170,7 @@ def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
 
 
 def _headline(plan: BisectionPlan) -> str:
-    """One sentence that counts everything."""
+    """Return one sentence with all counts."""
     fitting, ranges = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
     if not ranges and not plan.left_out:
         return "Nothing got worse, so nothing is bisected"
@@ -181,7 +181,7 @@ def _headline(plan: BisectionPlan) -> str:
 
 
 def _left_out(plan: BisectionPlan) -> list[tuple[str, str]]:
-    """What is not bisected, and why: text that holds names from outside."""
+    """Return what is not bisected and why. The text contains names from outside."""
     return [
         *((_regression_text(regression), _WAITS) for regression in plan.waiting),
         *((_change_text(left_out.verdict), left_out.why) for left_out in plan.left_out),
@@ -189,7 +189,9 @@ def _left_out(plan: BisectionPlan) -> list[tuple[str, str]]:
 
 
 def _regression_text(regression: Regression) -> str:
-    """``h100 1f3a9c02de…8e1b0a44c3: vision/resnet18 latency(ms) (…) +5.0% (+4.1…+5.9) and 3 more``."""
+    """Return, for example,
+    ``h100 1f3a9c02de…8e1b0a44c3: vision/resnet18 latency(ms) (…) +5.0% (+4.1…+5.9) and 3 more``.
+    """
     others = len(regression.verdicts) - 1
     more = f" and {others} more" if others else ""
     return f"{regression.runner} {_range_text(regression)}: {_change_text(regression.largest)}{more}"

@@ -1,4 +1,4 @@
-"""From ``torchperf.yml`` to the jobs that measure, one a suite, runner and shard; and what their cases have cost."""
+"""Plan the measurement jobs of ``torchperf.yml``, one per suite, runner and shard, and read what cases have cost."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME = 80
-"""Characters: artifacts and files put more around them, and a file's name has at most 255 bytes."""
+"""Most characters of a name. Artifacts and files add to it, and a file's name has at most 255 bytes."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 class UniqueNames:
-    """Gives names out, none of them twice, nor one that differs from another only in its case."""
+    """Makes names that are unique, also when case is ignored."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def unique(self, *parts: str) -> str:
-        """The safe characters of ``parts`` as one name, with a number behind it where that was given before."""
+        """Join ``parts`` to a name of safe characters, with a number appended if the name is already taken."""
         wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:LONGEST_NAME] or "job"
         name, number = wanted, 1
         while name.casefold() in self._given:
@@ -43,7 +43,7 @@ class UniqueNames:
 
 
 MOST_JOBS = 256
-"""That GitHub makes of one matrix: https://docs.github.com/actions/reference/limits"""
+"""Most jobs that GitHub creates from one matrix: https://docs.github.com/actions/reference/limits"""
 _EXAMPLE = """\
 no runners are configured, so nothing can run anywhere; write into torchperf.yml, for example:
 
@@ -54,14 +54,14 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
 _WITHOUT_SUITES = {"core": config.Suite()}
-"""What a night measures where no suite is configured; its workloads are not looked at here."""
+"""What a nightly run measures if no suite is configured. Its workloads are not used here."""
 
 
 @dataclass(frozen=True)
 class MeasurementJob:
-    """A row of the matrix. ``shard`` is ``I/N``, ``labels`` are what ``runs-on`` takes.
+    """A row of the matrix. ``shard`` is ``I/N``, ``labels`` is the value for ``runs-on``.
 
-    ``name`` is no other row's, and safe as the name of an artifact and of a folder.
+    ``name`` is unique among the rows, and safe as the name of an artifact and of a folder.
     """
 
     name: str
@@ -74,10 +74,10 @@ class MeasurementJob:
 
 
 def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
-    """Every job that ``given`` asks for, suite by suite.
+    """Return every job that the configuration asks for, suite by suite.
 
-    Raises :class:`UsageError` where there is no runner, a suite cannot be asked for by its name or is of a built-in one
-    that does not exist, or GitHub would not make so many jobs.
+    Raises :class:`UsageError` if there is no runner, if a suite's name cannot be given on the command line, if it
+    refers to a built-in suite that does not exist, or if there are more jobs than GitHub allows.
     """
     if not given.runners:
         raise UsageError(_EXAMPLE.rstrip())
@@ -99,14 +99,14 @@ def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
 
 
 def unused_runners(given: config.Config) -> Sequence[str]:
-    """The runners that no suite names."""
+    """Return the runners that no suite uses."""
     suites = (given.suites or _WITHOUT_SUITES).values()
     used = {runner for suite in suites for runner in suite.runners or given.runners}
     return [runner for runner in given.runners if runner not in used]
 
 
 def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
-    """Dataclasses as what ``strategy.matrix`` takes."""
+    """Convert dataclasses to the value for ``strategy.matrix``."""
     return {"include": [asdict(row) for row in rows]}
 
 
@@ -122,16 +122,16 @@ def _job(
 
 
 def _check_suite_name(suite: str) -> None:
-    """Refuse a name that ``torchperf run --suite`` would take for several, or for none."""
+    """Raise :class:`UsageError` for a name that ``torchperf run --suite`` would split or ignore."""
     if suite != suite.strip() or not suite or "," in suite or len(suite.splitlines()) != 1:
         msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: take a name without commas and line ends"
         raise UsageError(msg)
 
 
 def _check_workloads(name: str, suite: config.Suite) -> None:
-    """Refuse a built-in suite that does not exist. Workloads have a slash in their names; only torch knows them all.
+    """Raise :class:`UnknownNameError` for a built-in suite that does not exist.
 
-    Raises :class:`UnknownNameError`.
+    Names with a slash are workloads, which are not checked, because listing them needs torch.
     """
     for wanted in suite.workloads:
         if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
@@ -140,20 +140,20 @@ def _check_workloads(name: str, suite: config.Suite) -> None:
 
 
 def _advice(suites: Mapping[str, config.Suite], given: config.Config) -> str:
-    """What to do about too many jobs."""
+    """Return advice on how to reduce the number of jobs."""
     jobs = {name: suite.shards * len(suite.runners or given.runners) for name, suite in suites.items()}
     name = max(jobs, key=lambda one: jobs[one])
     return f"give fewer shards to suite {name!r}, which has {jobs[name]}, or plan two files, with --config"
 
 
 NEWEST_RUNS = 5
-"""Runs of a case whose median counts."""
+"""How many of a case's newest runs the median cost is taken over."""
 REMEMBERED_SECONDS = 60 * 86_400
-"""Seconds after which a run is forgotten: a store may hold years."""
+"""Age in seconds above which runs are ignored, because a store may hold years."""
 
 
 def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
-    """Seconds of machine time by torch device and case; ``now`` are Unix seconds.
+    """Return the seconds of machine time by torch device and case. ``now`` is the time in Unix seconds.
 
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """

@@ -1,1 +1,1 @@
-"""``torchperf report``: who must know, and what do they need?"""
+"""``torchperf report``: publish verdicts and culprits as a summary, a comment, issues or a page."""

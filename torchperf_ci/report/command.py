@@ -1,4 +1,4 @@
-"""What ``torchperf report`` does with its options."""
+"""The command ``torchperf report``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 _WORDS = ("summary", "comment", "issues")
-"""What ``--to`` names beside a directory."""
+"""Values of ``--to`` other than a directory."""
 
 
 def report_command(options: ReportOptions) -> int:
-    """Tell those who must know. What the verdicts say does not make it fail: that is for the command that judged."""
+    """Publish the report. A regression does not make this command fail, only the command that judged."""
     _check_destination(options.to)
     inputs = read_inputs(options)
     if inputs.judgements:
@@ -44,7 +44,7 @@ def report_command(options: ReportOptions) -> int:
 
 
 def _check_destination(to: str) -> None:
-    """Raise :class:`UsageError` for a misspelt word, which would else become a directory."""
+    """Raise :class:`UsageError` for a misspelled word, which would otherwise become a directory."""
     near = get_close_matches(to, _WORDS, n=1, cutoff=0.7)
     if near and to not in _WORDS and not Path(to).exists():
         msg = f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}"
@@ -52,7 +52,7 @@ def _check_destination(to: str) -> None:
 
 
 def _tell_destination(inputs: ReportInputs, options: ReportOptions) -> None:
-    """The destinations are imported on use: only GitHub needs its client, and only a page its renderer."""
+    """Publish to the destination. Its module is imported on use, as only some need the GitHub client or renderer."""
     match options.to:
         case "comment":
             from torchperf_ci.report import pull_request_comment

@@ -1,4 +1,4 @@
-"""What is reported: the files of verdicts and culprits, and the commit that was measured, as GitHub tells the job."""
+"""Inputs of a report: the files of verdicts and culprits, and the measured commit from the job's event."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """The files' content, in the order in which they are given."""
+    """The content of the given files, in their order."""
 
     judgements: tuple[Judgement, ...]
     bisections: tuple[Bisection, ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Those of all files."""
+        """The verdicts of all files."""
         return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
 
 
 def read_inputs(options: ReportOptions) -> ReportInputs:
-    """Read the files that the options name. Raises :class:`TorchperfError` for one that is none."""
+    """Read the files that the options name. Raises :class:`TorchperfError` for an invalid file."""
     files = bool(options.verdicts or options.culprits)
     if files == options.unjudged:
         msg = (
@@ -56,9 +56,9 @@ _BY_HAND = "give --pull-request and --head-sha"
 
 @dataclass(frozen=True)
 class MeasuredHead:
-    """A commit, where it lies, and the pull requests that are said to be of it; empty where that is not known.
+    """The measured commit, its repository and branch, and the pull requests said to be for it; empty if unknown.
 
-    ``run_url`` is the page of the run that measured, and ``workflow`` the file of its workflow.
+    ``run_url`` is the page of the run that measured it, and ``workflow`` the path of that run's workflow file.
     """
 
     sha: str = ""
@@ -70,11 +70,11 @@ class MeasuredHead:
 
 
 def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> MeasuredHead:
-    """What the options say, else the event that the job runs for.
+    """Return the measured commit from the options, or else from the event that triggered the job.
 
-    That is the pull request itself, or the end of the run that measured (``workflow_run``), whose list of pull requests
-    is empty where they come from forks. The event's commit counts also where an option names the pull request: who
-    takes its number from an artifact has it checked. Raises :class:`UsageError`.
+    The event is the pull request itself, or the completion of the run that measured (``workflow_run``), whose list of
+    pull requests is empty if they come from forks. The event's commit is used even if an option names the pull request,
+    so that a number from an untrusted artifact is checked against it. Raises :class:`UsageError`.
     """
     try:
         event = read_event(environ)
@@ -83,7 +83,7 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     except UnknownIdentityError as error:
         msg = f"{error}; {_BY_HAND}"
         raise UsageError(msg) from None
-    if options.head_sha not in (None, found.sha):  # another commit, of which the event says nothing
+    if options.head_sha not in (None, found.sha):  # another commit, about which the event says nothing
         found = MeasuredHead(run_url=found.run_url, workflow=found.workflow)
     number = options.pull_request
     return replace(
@@ -96,7 +96,7 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
 
 
 def _of_run(run: EventRun, here: EventRepository) -> MeasuredHead:
-    """In a fork, the run's pull requests are those of the upstream repository: they are not ours."""
+    """Return the commit of a run. In a fork, a run lists the upstream's pull requests, which are ignored."""
     pulls = (pull.number for pull in run.pull_requests if pull.base.repo.id == here.id)
     repository = run.head_repository.full_name if run.head_repository else ""
     workflow = _workflow_file(run.path or "")
@@ -117,5 +117,5 @@ def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) 
 
 
 def _workflow_file(path: str) -> str:
-    """A workflow's path less the ``@`` and the branch that GitHub may add."""
+    """Return a workflow's path without the ``@`` and the branch that GitHub may append."""
     return path.partition("@")[0]

@@ -1,4 +1,4 @@
-"""A report as issues, one for each cause."""
+"""Publish a report as issues, one for each cause."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from torchperf_ci.report.inputs import ReportInputs
 
 _SECONDS = 600.0
-"""Most of them that GitHub may take in all: what is written has to be a second apart."""
+"""Most seconds for all requests to GitHub, where writes must be a second apart."""
 
 
 def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
-    """Open, update and close issues. Raises :class:`NotDeliveredError`, in the end, for all that was not told."""
+    """Open, update and close issues. Raises :class:`NotDeliveredError` at the end if some could not be published."""
     if why := why_silent(options, os.environ):
         drafts = issue_drafts(inputs, options)
         write_files(Path(options.out), {name: _draft_text(draft) for name, draft in drafts.items()})
@@ -60,7 +60,7 @@ def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
 
 
 def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:
-    """By the names of their files, the issues that would be opened where none is known."""
+    """Return drafts, by file name, of the issues that would be opened if there were none yet."""
     chosen, rules = _chosen(options)
     findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
     planned = plan_actions(findings, inputs.verdicts, (), rules)
@@ -83,7 +83,7 @@ def _chosen(options: ReportOptions) -> tuple[Issues, IssueRules]:
 
 
 def _context(ask: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
-    """What the text of an action needs to know; ``ask`` where the author of a culprit is to be told."""
+    """Return the context for the text of an action. ``ask`` is given if the culprit's author is to be mentioned."""
     at = github_server(os.environ)
     culprit = next((one.culprit for one in action.findings if one.culprit), None)
     login = author_login(ask, culprit, at) if ask and culprit and action.what != "remember" else None
@@ -91,7 +91,10 @@ def _context(ask: GitHubClient | None, night: str, action: IssueAction) -> Issue
 
 
 def _tell(done: PublishedIssues) -> None:
-    """Say what was done, where a job's readers look."""
+    """Report what was done in the log, the summary, outputs and annotations of a job.
+
+    Raises :class:`NotDeliveredError` if something failed.
+    """
     text = summarize_published(done)
     say(text.headline)
     if actions.in_actions():

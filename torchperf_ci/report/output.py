@@ -1,4 +1,4 @@
-"""A whole report, and where it goes."""
+"""Assemble a whole report and write it to a summary or to files."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 _LEAST = 4_000
-"""Bytes that a bisection needs to say anything."""
+"""Fewest bytes for a useful report on a bisection."""
 
 
 def report_documents(inputs: ReportInputs, server: str = GITHUB) -> list[Document]:
-    """The verdicts of all files together, then each bisection."""
+    """Return one document for the verdicts of all files, then one for each bisection."""
     verdicts = [verdicts_document(inputs.judgements)] if inputs.judgements else []
     return [*verdicts, *(bisection_document(bisection, server) for bisection in inputs.bisections)]
 
 
 def report_markdown(inputs: ReportInputs, room: int, server: str = GITHUB) -> str:
-    """All there is to say in at most ``room`` bytes, which must be some thousands.
+    """Return the report in at most ``room`` bytes, which must be several thousand.
 
-    Half of it is kept for the bisections, which share what the verdicts leave; those that it does not suffice for are
+    The verdicts take at most half if there are bisections, which share the rest. Bisections that do not fit are
     counted.
     """
     documents = report_documents(inputs, server)
@@ -55,7 +55,7 @@ def report_markdown(inputs: ReportInputs, room: int, server: str = GITHUB) -> st
 
 
 def tell_in_summary(text: str) -> None:
-    """Add ``text`` to the job's summary; outside a job, print it."""
+    """Append ``text`` to the job's summary, or print it outside a job."""
     if actions.in_actions():
         actions.append_summary(text)
         return
@@ -65,7 +65,7 @@ def tell_in_summary(text: str) -> None:
 
 
 def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
-    """``--repo``, else what is configured, else the job's own. Raises :class:`UsageError` where there is none."""
+    """Return ``--repo``, else the configured repository, else the job's. Raises :class:`UsageError` without any."""
     name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
     if not name:
         msg = f"{options.to} in which repository? give --repo"
@@ -74,14 +74,14 @@ def repository_name(options: ReportOptions, environ: Mapping[str, str], configur
 
 
 def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
-    """Why GitHub is asked nothing; empty where it is."""
+    """Return why nothing is sent to GitHub; empty if it is."""
     if options.dry_run:
         return "this is a dry run"
     return "" if environ.get("GITHUB_TOKEN") else "there is no GITHUB_TOKEN"
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write texts to ``folder``, each whole or not at all. Raises :class:`OutputDirectoryError`."""
+    """Write texts to ``folder``, each file atomically. Raises :class:`OutputDirectoryError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,7 @@
-"""One comment a workflow on the pull requests of the measured commit: found again by a hidden marker, updated."""
+"""Publish a report as one comment per workflow on the measured commit's pull requests.
+
+A hidden marker identifies the comment, so that it is updated by later runs.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class NobodyWaitsError(Exception):
-    """The pull request has moved on or is closed: what was measured is of no use there any more."""
+    """The pull request has a newer head or is closed, so the result is no longer of use there."""
 
 
 def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
-    """The open pull requests that ``measured`` is the head of: several where its branch is known, and has several.
+    """Return the open pull requests with head ``measured``: several only if its branch is known and has several.
 
-    Raises :class:`NobodyWaitsError` where there is none any more, and :class:`UsageError` where there never was one, or
-    there are several and nobody says of which branch.
+    Raises :class:`NobodyWaitsError` if there are none anymore, and :class:`UsageError` if there never was one, or if
+    there are several and the branch is unknown.
     """
     if not measured.sha and not measured.pull_requests:
         msg = "comment on which pull request? give --pull-request, or --head-sha"
@@ -71,7 +74,10 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
 
 
 def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
-    """Those that are named; else those of the commit and, for GitHub does not know forks' commits, of the branch."""
+    """Return the named pull requests, else those of the commit and of its branch.
+
+    The branch is needed because GitHub does not list pull requests for commits of forks.
+    """
     repository = ask.repository
     if measured.pull_requests:
         return _from_there(measured, [_named(ask, number) for number in measured.pull_requests])
@@ -84,7 +90,10 @@ def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullReque
 
 
 def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[PullRequest]:
-    """Those from where the commit was measured, as far as that is known: anybody can open another one with it."""
+    """Keep the pull requests from the measured repository and branch, if known.
+
+    Anybody can open another pull request with the same commit.
+    """
     return [
         pull
         for pull in pulls
@@ -117,26 +126,26 @@ def _listed(ask: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> lis
 
 
 MARKER = "<!-- torchperf report -->"
-"""Of a comment that no workflow made, or that was made before each workflow had its own."""
+"""Marker of a comment that was not created by a workflow, or before each workflow had its own marker."""
 COMMENT_LIMIT = 65_536
-"""Characters that GitHub takes; as many bytes are always fewer."""
+"""Most characters of a comment on GitHub. It is applied to bytes, which are never fewer than characters."""
 _RED = "### ❌ "
 _MEASURED = "<sub>Measured at "
 _AGAIN = "<sub>A later run at this commit could not compare"
 _ROOM = 300
-"""Bytes that are left for :data:`_AGAIN` and the URL in it."""
+"""Bytes reserved for :data:`_AGAIN` and its URL."""
 _GONE = (404, 410)
 _ROUNDS = 3
 
 
 def comment_marker(workflow: str) -> str:
-    """The hidden first line of the comment of ``workflow``, whose name may be a stranger's and is not in it."""
+    """Return the hidden first line of a workflow's comment. It has a digest of the name, which is untrusted."""
     key = sha256(workflow.encode(errors="replace")).hexdigest()[:16]
     return MARKER.replace("report", f"report {key}") if workflow else MARKER
 
 
 def comment_body(inputs: ReportInputs, measured: MeasuredHead, server: str = GITHUB) -> str:
-    """The whole comment, its marker first: verdicts, and the culprits below them."""
+    """Return the whole comment: the marker, the verdicts, and the culprits below them."""
     mark = comment_marker(measured.workflow)
     where = f"{_MEASURED}{measured.sha}" if measured.sha else ""
     if measured.run_url:
@@ -146,7 +155,7 @@ def comment_body(inputs: ReportInputs, measured: MeasuredHead, server: str = GIT
 
 
 def body_of_nothing(measured: MeasuredHead) -> str:
-    """The comment in place of verdicts that there are none of."""
+    """Return the comment for a run without verdicts."""
     commit = f"Commit {measured.sha}" if measured.sha else "This pull request"
     see = f": see [the run]({measured.run_url})" if measured.run_url else ""
     mark = comment_marker(measured.workflow)
@@ -154,9 +163,9 @@ def body_of_nothing(measured: MeasuredHead) -> str:
 
 
 def after_nothing(earlier: str, measured: MeasuredHead) -> str:
-    """What an earlier comment says after a run without verdicts.
+    """Return the new text of an earlier comment after a run without verdicts.
 
-    Red stays red for the commit that it is about, and a line beneath tells of the run; all else is no verdict any more.
+    A red verdict on the same commit stays, with a line about the run added. Any other verdict is replaced.
     """
     above, *_ = _trimmed(earlier).partition(f"\n{_AGAIN}")
     headline, where = "".join(above.splitlines()[1:2]), above.rpartition("\n")[2]
@@ -169,12 +178,11 @@ def after_nothing(earlier: str, measured: MeasuredHead) -> str:
 def put_comment(
     ask: GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
 ) -> str:
-    """Have ``text`` be the one comment of ours on the pull request that begins with its marker; the comment's URL.
+    """Create or update our single comment with the marker of ``text`` on a pull request, and return its URL.
 
-    With ``revised`` what it makes of an earlier comment takes the place of ``text``; where there is none, none is made,
-    and the URL is empty. Jobs that do this at the same moment all look again after they have written: the oldest
-    comment stays. Raises :class:`CredentialsError` where the token may not, and
-    :class:`NotDeliveredError` where GitHub does not.
+    With ``revised``, an earlier comment is replaced by what ``revised`` returns for it; without an earlier comment none
+    is created, and the URL is empty. Concurrent jobs all check again after writing, and the oldest comment stays.
+    Raises :class:`CredentialsError` if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
     issue = ask.repository.get_issue(number)
     for _ in ask.deadline.tries(_ROUNDS):
@@ -182,7 +190,7 @@ def put_comment(
             return _put_once(ask, issue, text, revised)
         except GitHubRefusedError as error:
             refusal = error
-            if error.status not in _GONE:  # somebody deleted, since we looked, what was to be updated
+            if error.status not in _GONE:  # otherwise the comment was deleted in the meantime
                 break
     raise _explained(refusal, ask.name, number) from refusal
 
@@ -196,7 +204,7 @@ def _put_once(ask: GitHubClient, issue: Issue, text: str, revised: Callable[[str
         created = ask(lambda: issue.create_comment(text), again=False)
         earlier = _our_comments(ask, issue, created.user.login, mark) or [created]
         if earlier[0].id == created.id:
-            return created.html_url  # what somebody wrote after it is theirs to take away
+            return created.html_url  # a job that created a later comment deletes it itself
         _delete(ask, created)
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
@@ -209,9 +217,9 @@ def _put_once(ask: GitHubClient, issue: Issue, text: str, revised: Callable[[str
 
 
 def _our_comments(ask: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
-    """Our comments, oldest first: a marker in somebody else's is a quotation, or a trap.
+    """Return our comments with ``mark``, oldest first, or else those from before each workflow had its own marker.
 
-    Where none has ``mark``, those from before each workflow had its own.
+    Comments by others are ignored: a marker in them is a quotation or an attack.
     """
     comments = sorted(ask.all(issue.get_comments), key=lambda comment: comment.id)
     ours = [comment for comment in comments if comment.user and comment.user.login == login]
@@ -224,7 +232,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _trimmed(text: str) -> str:
-    """A body less what GitHub may change in it."""
+    """Return a body without what GitHub may change in it: line ends and surrounding space."""
     return text.replace("\r\n", "\n").strip()
 
 
@@ -232,7 +240,7 @@ def _delete(ask: GitHubClient, comment: IssueComment) -> None:
     try:
         ask(comment.delete)
     except GitHubRefusedError as error:
-        if error.status not in _GONE:  # somebody else was faster
+        if error.status not in _GONE:  # already deleted by another job
             raise
 
 
@@ -249,11 +257,11 @@ def _explained(error: GitHubRefusedError, repository: str, number: int) -> Torch
 
 
 _SECONDS = 120.0
-"""Most of them that GitHub may take in all."""
+"""Most seconds for all requests to GitHub."""
 
 
 def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
-    """Comment, or update the comment; where nothing was judged, only update it."""
+    """Create or update the comment; if nothing was judged, only update an existing one."""
     of, judged = measured_head(options, os.environ), not options.unjudged
     text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
     if why := why_silent(options, os.environ):

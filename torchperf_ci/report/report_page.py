@@ -1,4 +1,4 @@
-"""A report as a page in a directory, in Markdown and HTML: what was measured, the verdict in a sentence, its chart."""
+"""Write a report as a page in a directory, in Markdown and HTML, with charts of the changes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 _PAGE = "report.html"
 _MOST_CHARTS = 10
 _NAME = 100
-"""Characters of a project's name, which a file may have from anywhere."""
+"""Most characters of a project's name, which may come from an untrusted file."""
 _LOG_RATIOS = ("controls", "log_ratios")
-"""What a comparison keeps as evidence: base against itself, and head against base."""
+"""Keys in a comparison's evidence: log-ratios of base against itself, and of head against base."""
 
 _LARGEST = 20.0
-"""Of a logarithm that is drawn: what a file holds may be anything."""
+"""Largest log-ratio that is drawn, because a file may contain any number."""
 
 
 def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> None:
-    """Write ``report.md`` and ``report.html``: all there is, and what the issues would be."""
+    """Write ``report.md`` and ``report.html`` with the whole report and drafts of the issues."""
     documents = report_documents(inputs, github_server(os.environ))
     found = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
     changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in found[group])
@@ -59,7 +59,7 @@ def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> No
 
 
 def _heading(inputs: ReportInputs, options: ReportOptions) -> tuple[str, Words]:
-    """The project, and beneath it when this was written, and by which run."""
+    """Return the title with the project's name, and the line below it with the time and the job's run."""
     of_series = {verdict.series.repo for verdict in inputs.verdicts}
     known = (
         options.repo
@@ -73,7 +73,7 @@ def _heading(inputs: ReportInputs, options: ReportOptions) -> tuple[str, Words]:
 
 
 def pair_chart(verdict: Verdict) -> Chart | None:
-    """Each pair of a comparison, as it was measured: base against itself, then head; None for what has no pairs."""
+    """Return a chart of a comparison's pairs, first base against itself, then head; None without pairs."""
     controls, pairs = (_changes(verdict.evidence.others.get(name)) for name in _LOG_RATIOS)
     if not pairs or not verdict.effect:
         return None
@@ -89,7 +89,7 @@ def pair_chart(verdict: Verdict) -> Chart | None:
 
 
 def _changes(log_ratios: object) -> list[float]:
-    """In percent; nothing where a file has something else there."""
+    """Convert log-ratios to changes in percent; empty if the file does not contain a list."""
     if not isinstance(log_ratios, list | tuple):
         return []
     numbers = [value for value in log_ratios if isinstance(value, int | float) and abs(value) < _LARGEST]

@@ -1,1 +1,1 @@
-"""``torchperf watch``: did the scheduled benchmarks run?"""
+"""``torchperf watch``: check that the scheduled benchmarks ran, and open an issue if they did not."""

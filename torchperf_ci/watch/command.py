@@ -1,4 +1,4 @@
-"""What ``torchperf watch`` does: it looks for the newest runs, and keeps an issue while there are none."""
+"""The command ``torchperf watch``: check the newest runs of a workflow, and keep an issue open while none succeeds."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 _SECONDS = 120.0
-"""Most of them that GitHub may take in all."""
+"""Most seconds for all requests to GitHub."""
 
 
 def watch_command(options: WatchOptions) -> int:
-    """Look, and have one issue say so where nothing runs. That it does not run is told, and no failure of this."""
+    """Check the schedule, and open or close the issue. Missing runs do not make this command fail."""
     now = _now()
     server = github_server(os.environ)
     with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
@@ -57,7 +57,7 @@ def _now() -> datetime:
 
 
 def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night: str) -> NightToPublish:
-    """What there is to publish on ``night`` (ISO date). One run is enough to close the issue."""
+    """Return what to publish on ``night`` (ISO date). One successful run is enough to close the issue."""
     name = cause_fingerprint("nightly", schedule.file)
     findings = []
     if status.missing:
@@ -84,7 +84,7 @@ def _repository(options: WatchOptions) -> str:
 
 
 def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
-    """To whoever reads the log, the summary or the step's outputs."""
+    """Report the status in the log, the summary, the outputs and, if runs are missing, an annotation of the job."""
     line = f"{schedule.file}: {status.why}"
     say(line)
     actions.set_output("ran", str(not status.missing).lower())
@@ -97,7 +97,7 @@ def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
 
 
 def _show_draft(tonight: NightToPublish) -> None:
-    """What the issue would say."""
+    """Print what the issue would say."""
     for action in plan_actions(tonight.findings, tonight.verdicts, (), tonight.rules).actions:
         written = text_of_action(action, tonight.context(action))
         with actions.literal(sys.stdout):
@@ -107,7 +107,7 @@ def _show_draft(tonight: NightToPublish) -> None:
 
 
 def _tell_published(done: PublishedIssues) -> None:
-    """Where the issue is. Raises :class:`NotDeliveredError` where it could not be kept."""
+    """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
     lists = {
         "opened": done.opened,
         "reopened": done.reopened,
@@ -126,11 +126,11 @@ def _tell_published(done: PublishedIssues) -> None:
 
 
 SHOWN_RUNS = 10
-"""Runs in the table."""
+"""Most runs in the table."""
 
 
 def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Document:
-    """The verdict and the next step, then the newest runs; the same as long as these are the same."""
+    """Return the issue's text: the verdict, the next step and the newest runs. It depends on nothing else."""
     why = f": {status.why}. Meanwhile nothing is measured, and a regression goes unseen."
     renewed = "torchperf renews this text, and closes the issue as soon as a scheduled run has done its work."
     return Document(
@@ -151,7 +151,7 @@ def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Docu
 
 
 def nightly_title(schedule: WorkflowSchedule) -> str:
-    """One line without markup that is the same whatever keeps the results away; at most 120 characters."""
+    """Return the issue's title, at most 120 characters without markup, which is the same for every reason."""
     return f"No results from the scheduled benchmarks ({schedule.file[:70]})"
 
 
@@ -178,7 +178,7 @@ def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece,
 
 
 def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:
-    """The comment under which the issue is closed."""
+    """Return the comment with which the issue is closed."""
     worked = next((run for run in schedule.runs if run.worked), None)
     return ("It runs again: ", Link(status.why, worked.url) if worked else status.why, ".")
 

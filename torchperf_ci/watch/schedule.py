@@ -1,4 +1,4 @@
-"""Does a workflow run as often as its schedule should make it? From what GitHub knows of it to one sentence."""
+"""Check whether a workflow runs as often as scheduled, from its state and runs on GitHub."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 ScheduleState = Literal["ran", "absent", "failing", "disabled", "unknown"]
-"""It did its work in time; it did not begin; it began and failed; it is switched off; it is too early to tell."""
+"""It worked in time; it did not start; it started and failed; it is disabled; it is too early to tell."""
 
 _DISABLED = {
     "disabled_inactivity": "GitHub has switched it off, because nothing was committed for 60 days",
@@ -31,9 +31,9 @@ _DISABLED = {
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """One run of the workflow. ``ended`` is its conclusion, empty while it goes on; ``url`` is its page.
+    """One run of the workflow. ``ended`` is its conclusion, empty while it is running; ``url`` is its page.
 
-    ``judged`` says that it left verdicts: it is red because something regressed, and has done its work.
+    ``judged``: it failed but left verdicts, so it is red because something regressed, and did work.
     """
 
     number: int
@@ -44,13 +44,13 @@ class ScheduledRun:
 
     @property
     def worked(self) -> bool:
-        """Whether it did what it is for."""
+        """Whether the run has ended and done its work."""
         return self.ended == "success" or (self.judged and bool(self.ended))
 
 
 @dataclass(frozen=True)
 class WorkflowSchedule:
-    """A workflow and the newest runs that its schedule began, newest first. ``state`` is GitHub's word for it."""
+    """A workflow and its newest scheduled runs, newest first. ``state`` is as reported by GitHub."""
 
     file: str
     url: str
@@ -61,21 +61,21 @@ class WorkflowSchedule:
 
 @dataclass(frozen=True)
 class ScheduleStatus:
-    """What is to be said of a schedule; ``why`` is a sentence without its full stop."""
+    """The status of a schedule; ``why`` explains it in a sentence without a period."""
 
     state: ScheduleState
     why: str
 
     @property
     def missing(self) -> bool:
-        """Whether somebody must know."""
+        """Whether results are missing, so that someone must be told."""
         return self.state in ("absent", "failing", "disabled")
 
 
 def check_schedule(schedule: WorkflowSchedule, now: datetime, within: timedelta) -> ScheduleStatus:
-    """Has a run that worked begun in the time ``within`` before ``now``?
+    """Check whether a run that worked began in the time ``within`` before ``now``.
 
-    A run that goes on is no failure yet, and no success; where another one ended in time, that one counts.
+    A run in progress is neither a failure nor a success; if another run ended in that time, that one counts.
     """
     if schedule.state != "active":
         return ScheduleStatus("disabled", _DISABLED.get(schedule.state, f"GitHub calls it {schedule.state}"))
@@ -100,12 +100,12 @@ def check_schedule(schedule: WorkflowSchedule, now: datetime, within: timedelta)
 
 
 def to_the_minute(moment: datetime) -> str:
-    """``2026-11-21 04:17 UTC``."""
+    """Format a time like ``2026-11-21 04:17 UTC``."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _failed_in_a_row(schedule: WorkflowSchedule) -> str:
-    """How many in a row, as far as the list goes back."""
+    """Say how many runs in a row failed, as far as the list of runs goes back."""
     ended = [run for run in schedule.runs if run.ended]
     row = next((index for index, run in enumerate(ended) if run.worked), len(ended))
     first = ended[row - 1]
@@ -118,16 +118,16 @@ def _failed_in_a_row(schedule: WorkflowSchedule) -> str:
 
 
 VERDICTS_ARTIFACT = "torchperf-verdicts"
-"""What a run leaves that has judged, whatever became of it: the nightly's workflow names it so."""
+"""Name of the artifact that a run of the nightly workflow leaves if it has judged, even if it failed later."""
 _RUNS = 20
-"""How many are looked at: of each that failed GitHub is asked what it left."""
+"""How many runs are checked. For each failed one, GitHub is asked for its artifacts."""
 
 
 def read_schedule(ask: GitHubClient, server: str, file: str, branch: str | None) -> WorkflowSchedule:
-    """The workflow in ``file`` and its newest scheduled runs, on ``branch`` where it is given.
+    """Read the workflow in ``file`` and its newest scheduled runs, on ``branch`` if given.
 
-    ``server`` is where people look. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError` where
-    the token may not, and :class:`NotDeliveredError` where GitHub does not.
+    ``server`` is GitHub's URL, for links. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError`
+    if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
     try:
         workflow = ask(lambda: ask.repository.get_workflow(file).complete())
