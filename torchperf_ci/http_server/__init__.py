@@ -1,1 +1,1 @@
-"""What torchperf's HTTP servers stand on: they listen, let no client take forever, and end well. Extra ``web``."""
+"""Base of torchperf's HTTP servers: listening, time limits for clients and orderly shutdown. Needs extra ``web``."""

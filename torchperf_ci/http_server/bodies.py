@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded in bytes and in seconds, each by itself and all together."""
+"""Read bodies of requests with limits on bytes and seconds, for each request and for all together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytearray:
-    """The body, of which all beyond ``most`` + 1 bytes is read and dropped.
+    """Read a body and return at most ``most`` + 1 bytes of it.
 
-    Who still sends when it is answered and let go does not get to read the answer (RFC 9112, 9.6). Raises
-    ``asyncio.TimeoutError``, and Starlette's ``ClientDisconnect`` where the client goes away.
+    The rest is read and discarded: a client that is still sending when the connection is closed may not receive the
+    answer (RFC 9112, 9.6). Raises ``asyncio.TimeoutError``, and Starlette's ``ClientDisconnect`` if the client
+    disconnects.
     """
 
     async def read() -> bytearray:
@@ -29,11 +30,11 @@ async def read_body(request: Request, most: int, seconds: float) -> bytearray:
 
 
 class NoRoomError(Exception):
-    """Too many bytes were taken for too long."""
+    """Other requests held too many bytes for too long."""
 
 
 class SharedBytes:
-    """Bytes that may be taken, by all requests together."""
+    """A budget of bytes that all requests share."""
 
     def __init__(self, size: int) -> None:
         self._free = size
@@ -41,7 +42,7 @@ class SharedBytes:
 
     @asynccontextmanager
     async def taken(self, size: int, seconds: float) -> AsyncIterator[None]:
-        """Have ``size`` bytes inside. Raises :class:`NoRoomError` where they are not free within ``seconds``."""
+        """Reserve ``size`` bytes within the block. Raises :class:`NoRoomError` if they are not free in ``seconds``."""
         try:
             await asyncio.wait_for(self._take(size), seconds)
         except asyncio.TimeoutError:

@@ -1,4 +1,4 @@
-"""Answers that are a sentence: JSON objects with a ``message``."""
+"""Answers for errors and notes: JSON objects with a ``message``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def told(status: int, message: str) -> Response:
-    """An answer for people who read what a program got."""
+    """Return an answer with a message, for people who read what their program received."""
     return JSONResponse({"message": message}, status)
 
 
 async def told_by_starlette(_: Request, error: Exception) -> Response:
-    """What Starlette refuses by itself: a path or a method that there is not."""
+    """Return the answer to what Starlette itself refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"message": error.detail}, error.status_code, headers=error.headers)
 
 
 class CaughtBugs:
-    """Answers 500 where ``app`` fails, and logs the traceback."""
+    """Answers with status 500 if ``app`` raises, and logs the traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class CaughtBugs:
         try:
             await self._app(scope, receive, noted)
         except ClientDisconnect:
-            pass  # there is nobody to tell
+            pass  # there is no client to answer
         except Exception:  # noqa: BLE001  # a bug of ours: the client gets an answer all the same
             log_bug(client_of(scope))
             if not has_begun:
@@ -53,6 +53,6 @@ class CaughtBugs:
 
 
 def client_of(scope: Scope) -> str:
-    """The address that a request came from; of the client, where a trusted proxy tells it."""
+    """Return the address of a request's sender, which is the original client behind a trusted proxy."""
     client = scope.get("client")
     return str(client[0]) if client else "-"

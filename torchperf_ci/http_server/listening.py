@@ -1,4 +1,4 @@
-"""A server of one application: where it listens, how long a client may take, and how it ends."""
+"""An HTTP server for one application, with time limits for clients and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 HEAD_SECONDS = 30.0
-"""Most seconds to send the head of a request, however slowly the bytes drip in."""
+"""Most seconds for a client to send the complete head of a request."""
 
 STALLED_SECONDS = 30.0
-"""Most seconds in which a client takes nothing of its answer."""
+"""Most seconds during which a client may receive nothing of its answer."""
 
 
 class DeadlineProtocol(H11Protocol):
-    """uvicorn itself waits forever for a head that has begun, and for a client that does not read.
+    """Adds time limits to uvicorn, which waits forever for an incomplete head and for a client that does not read.
 
-    How long a body takes is the application's business (:mod:`torchperf_ci.http_server.bodies`).
+    The application limits the time for bodies (:mod:`torchperf_ci.http_server.bodies`).
     """
 
     _alarm: asyncio.TimerHandle | None = None
     _unsent = 0
-    """Bytes of the answer that the client had not taken when it was last looked at."""
+    """Bytes of the answer that the client had not received at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -85,7 +85,7 @@ class DeadlineProtocol(H11Protocol):
             self.transport.close()
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answer what the application never sees. The request is not quoted: it may hold credentials."""
+        """Refuse a request that does not reach the application, without quoting it, as it may contain credentials."""
         log(self.client[0] if self.client else "-", f"{status:d} {message}")
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             content = json.dumps({"message": message}).encode()
@@ -104,19 +104,19 @@ class DeadlineProtocol(H11Protocol):
 
 
 CONNECTIONS = 1024
-"""Connections at a time, most of which wait; a request over a further one is answered with 503."""
+"""Most simultaneous connections, most of them idle. A request on a further one is answered with 503."""
 
 FINISH_SECONDS = 60
-"""Most seconds to finish what has begun: to receive it, keep it and answer."""
+"""Most seconds at shutdown to finish requests in progress: to receive, store and answer them."""
 
 _MANY_FILES = 2**20
 
 
 class HttpServer:
-    """``app`` at ``address``, a host and a port (0: any that is free), where clients may connect from now on.
+    """Serves ``app`` at ``address``, a host and a port (0: any free one). Clients can connect once it is created.
 
-    The ``X-Forwarded-For`` and ``X-Forwarded-Proto`` of ``trusted_proxy``, an address, are believed, and nobody else's.
-    Raises :class:`UsageError` where it cannot listen.
+    ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are accepted only from the address ``trusted_proxy``. Raises
+    :class:`UsageError` if it cannot listen.
     """
 
     def __init__(self, app: ASGIApp, address: tuple[str, int], trusted_proxy: str | None = None) -> None:
@@ -142,23 +142,23 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The host and the port."""
+        """The host and the port that the server listens on."""
         host, port = self._socket.getsockname()[:2]
         return host, port
 
     @property
     def url(self) -> str:
-        """Where it listens, without a slash at its end."""
+        """The server's URL without a trailing slash."""
         host, port = self.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or :meth:`stop`, and then finish what has begun."""
-        with suppress(Stopped):  # uvicorn hands the signal on when it has ended
+        """Serve until SIGTERM, SIGINT or :meth:`stop`, then finish requests in progress."""
+        with suppress(Stopped):  # uvicorn raises the signal again when it has shut down
             self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Have :meth:`run` return soon; from any thread."""
+        """Make :meth:`run` return soon. Can be called from any thread."""
         self._server.should_exit = True
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -181,7 +181,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _allow_many_files() -> None:
-    """For connections; and each time that an embedded store is opened again, some files of its engine stay open."""
+    """Raise the limit of open files, for connections and because each reopening of an embedded store leaks some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if resource.RLIM_INFINITY != soft < most:

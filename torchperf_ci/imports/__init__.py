@@ -1,1 +1,1 @@
-"""Results of other benchmark tools, read as records: a file for each tool."""
+"""Convert results of other benchmark tools to records, with one module per tool."""

@@ -1,7 +1,7 @@
-"""airspeed velocity's results: ``results/MACHINE/COMMIT-ENVIRONMENT.json``, in the format of asv 0.5 and newer.
+"""Read results of airspeed velocity: ``results/MACHINE/COMMIT-ENVIRONMENT.json`` in the format of asv 0.5 and newer.
 
-What failed is null there, and what was skipped is NaN. The units of ``track_…`` benchmarks stand in another file,
-``benchmarks.json`` in the folder above.
+Failed benchmarks are null and skipped ones NaN. The units of ``track_…`` benchmarks are in another file,
+``benchmarks.json`` in the parent folder.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _VERSION = 2
 _SECONDS = ("time_", "timeraw_")
 _BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
 _MOST_COMBINATIONS = 10_000
-"""Of the parameters of one benchmark."""
+"""Most combinations of the parameters of one benchmark."""
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file of asv's results."""
     return isinstance(value, dict) and {"commit_hash", "env_name", "results"} <= value.keys()
 
 
 def is_companion(value: object) -> bool:
-    """Whether it is asv's ``machine.json`` or ``benchmarks.json``, which lie among the results and hold none."""
+    """Whether a document is asv's ``machine.json`` or ``benchmarks.json``, which are among results but have none."""
     if not isinstance(value, dict) or "version" not in value or "results" in value:
         return False
     if {"machine", "num_cpu", "arch"} <= value.keys():
@@ -59,7 +59,7 @@ def is_companion(value: object) -> bool:
 
 
 def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
-    """The cases of such a file. ``units`` are those of the benchmarks, as far as they are known.
+    """Return the cases of a file. ``units`` are the known units by benchmark.
 
     Raises :class:`UnfitResultError`.
     """
@@ -96,7 +96,7 @@ def _cases(
 def _combinations(
     name: str, columns: Mapping[str, object], unit: str, path: str
 ) -> Iterator[tuple[str, Sequence[Metric]]]:
-    """Each combination of the parameters with its metrics; one of no parameters where there are none."""
+    """Yield the case name and metrics for each combination of parameters; a single one without parameters."""
     given = items(columns.get("params") or [], "a list of parameters", path)
     choices = [items(values, "the values of a parameter", path) for values in given]
     if math.prod(map(len, choices)) > _MOST_COMBINATIONS:
@@ -125,7 +125,7 @@ def _metrics(name: str, result: object, samples: object, unit: str, path: str) -
 
 
 def _metric(name: str, unit: str) -> tuple[str, float]:
-    """The metric of a benchmark, and what its numbers are multiplied by. asv goes by the name, too."""
+    """Return the metric of a benchmark and the factor for its numbers, by its name's prefix, as asv does, or unit."""
     own = name.rpartition(".")[2]
     if own.startswith(_SECONDS):
         return TIME, 1e3
@@ -138,7 +138,7 @@ def _metric(name: str, unit: str) -> tuple[str, float]:
 
 
 def _machine(params: object, version: object) -> dict[str, object]:
-    """Benchmarks with another ``version`` have other code, and are not compared either."""
+    """Describe the machine. It includes the benchmark's ``version``: other code must not be compared either."""
     told = params if isinstance(params, dict) else {}
     system, _, release = str(told.get("os", "")).partition(" ")
     compared = {
@@ -156,7 +156,7 @@ def _machine(params: object, version: object) -> dict[str, object]:
 
 
 def units_of(value: object) -> dict[str, str]:
-    """The unit of each benchmark in a ``benchmarks.json``."""
+    """Return the unit of each benchmark in a ``benchmarks.json``."""
     told = value if is_companion(value) and isinstance(value, dict) else {}
     return {
         name: entry["unit"][:LONGEST_NAME]

@@ -1,6 +1,6 @@
-"""CodSpeed's walltime results: ``.codspeed/results_*.json`` of pytest-codspeed, and the same of its other plugins.
+"""Read CodSpeed's walltime results: ``.codspeed/results_*.json`` of pytest-codspeed and CodSpeed's other plugins.
 
-They hold the statistics of the rounds in nanoseconds, not the rounds: the median is the one value.
+They contain statistics of the rounds in nanoseconds, but not the rounds, so the median is the only value.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 TOOL = "codspeed"
 _OF_ROUNDS = re.compile(r"[0-2]\.|3\.[01]\.")
-"""Versions of pytest-codspeed that wrote how long a round took, of however many iterations."""
+"""Versions of pytest-codspeed that wrote the time of a round, which may have several iterations."""
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file of CodSpeed."""
     return isinstance(value, dict) and {"creator", "instrument", "benchmarks"} <= value.keys()
 
 
 def read(value: Mapping[str, object]) -> ImportedFile:
-    """The cases of such a file. Raises :class:`UnfitResultError`."""
+    """Return the cases of a file. Raises :class:`UnfitResultError`."""
     kind = members(value["instrument"], "an instrument", "$.instrument").get("type")
     if kind != "walltime":
         reason = "holds no times: run CodSpeed in walltime mode (--codspeed-mode walltime)"

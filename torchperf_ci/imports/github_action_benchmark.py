@@ -1,6 +1,6 @@
-"""The input of github-action-benchmark for tools of one's own: ``customSmallerIsBetter``, ``customBiggerIsBetter``.
+"""Read the custom formats of github-action-benchmark, ``customSmallerIsBetter`` and ``customBiggerIsBetter``.
 
-Both are a list of ``{"name", "unit", "value"}`` and look alike: somebody has to say which way is better.
+Both are lists of ``{"name", "unit", "value"}`` and look the same, so the user must say which one a file is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_UNIT = 40
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file in one of these formats."""
     if not isinstance(value, list):
         return False
     objects = [entry for entry in value if isinstance(entry, dict)]
@@ -43,7 +43,7 @@ def recognises(value: object) -> bool:
 
 
 def read(value: Sequence[object], given: str) -> ImportedFile:
-    """The cases of such a file, of the format ``given``. Raises :class:`UnfitResultError` where that is empty."""
+    """Return the cases of a file in the format ``given``. Raises :class:`UnfitResultError` if that is empty."""
     if given not in DIRECTIONS:
         reason = (
             "looks like the input of github-action-benchmark, which does not say whether smaller or bigger is better; "

@@ -1,7 +1,7 @@
-"""Google Benchmark's JSON (``--benchmark_format=json`` or ``--benchmark_out``).
+"""Read Google Benchmark's JSON (``--benchmark_format=json`` or ``--benchmark_out``).
 
-Repetitions are entries of their own under one ``run_name``. Aggregates count only where there is nothing else, as with
-``--benchmark_report_aggregates_only``: the median, else the mean, is the one value then.
+Repetitions are separate entries with the same ``run_name``. Aggregates are used only if there are no repetitions, as
+with ``--benchmark_report_aggregates_only``: the median, or else the mean, is then the only value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOOL = "google-benchmark"
 _CPU_TIME = "cpu_time(ms)"
 _AGGREGATES = ("median", "mean")
 _RATES = ("items_per_second", "bytes_per_second")
-"""Counters of Google Benchmark's own: more is better."""
+"""Built-in counters of Google Benchmark, for which larger is better."""
 _NO_COUNTERS = frozenset(
     {
         *(
@@ -52,7 +52,7 @@ _NO_COUNTERS = frozenset(
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file of Google Benchmark."""
     if not isinstance(value, dict) or not {"benchmarks", "context"} <= value.keys():
         return False
     listed = value["benchmarks"]
@@ -62,7 +62,7 @@ def recognises(value: object) -> bool:
 
 
 def read(value: Mapping[str, object]) -> ImportedFile:
-    """The cases of such a file. Raises :class:`UnfitResultError`."""
+    """Return the cases of a file. Raises :class:`UnfitResultError`."""
     context = members(value["context"], "a context", "$.context")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     seconds = unix_seconds(context.get("date"))
@@ -92,7 +92,7 @@ def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[Im
 
 
 def _measured(runs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
-    """The repetitions; where there is none, the best aggregate."""
+    """Return the repetitions or, if there are none, the best aggregate."""
     own = {path: run for path, run in runs.items() if run.get("run_type", "iteration") == "iteration"}
     if own:
         return own

@@ -1,7 +1,7 @@
-"""hyperfine's ``--export-json``: every run of every command, in seconds.
+"""Read hyperfine's ``--export-json``, which has the seconds of every run of every command.
 
-A command that ended with another code than 0, which hyperfine lets pass with ``--ignore-failure`` alone, has failed:
-what breaks early is fast.
+A command with an exit code other than 0, which hyperfine only accepts with ``--ignore-failure``, counts as failed,
+because its time is not meaningful: a command that breaks early is fast.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TOOL = "hyperfine"
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file of hyperfine."""
     if not isinstance(value, dict) or not isinstance(value.get("results"), list):
         return False
     return any(isinstance(entry, dict) and {"command", "mean"} <= entry.keys() for entry in value["results"])
 
 
 def read(value: Mapping[str, object]) -> ImportedFile:
-    """The cases of such a file."""
+    """Return the cases of a file. Raises :class:`UnfitResultError`."""
     return ImportedFile(
         TOOL, cases_of(items(value["results"], "a list of results", "$.results"), "$.results", _case)
     )

@@ -1,7 +1,7 @@
-"""What is common to the results of all tools: a case with its numbers, the machine, and the checks of both.
+"""Parts shared by the readers of all tools: a case with its numbers, the machine, and the validation of both.
 
-A file may come from a stranger. What is taken from its head, which goes into each record, is cut to a length; what is
-no number is no measurement, whatever else looks like one.
+Files are untrusted. Text from a file's head, which is copied to each record, is truncated, and only numbers are
+accepted as measurements.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MILLISECONDS: Mapping[str, float] = {
     **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), 1e-3),
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-6),
 }
-"""Of one of each unit of time."""
+"""Milliseconds in each unit of time."""
 LONGEST_FACT = 100
 LONGEST_NAME = 500
 _MOST_FACTS = 20
 _DIGITS = 12
-"""Of a fingerprint, by which a store knows a machine."""
+"""Number of digits of a fingerprint, which identifies a machine in a store."""
 
 
 class UnfitResultError(Exception):
-    """A result, or a whole file, that becomes no record; the message is the reason. ``path`` is where below it."""
+    """A result or a whole file cannot be converted; the message is the reason, ``path`` the JSON path."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -48,9 +48,9 @@ class UnfitResultError(Exception):
 
 @dataclass(frozen=True)
 class ImportedCase:
-    """One benchmark of a file, at the JSON ``path``, with its ``metrics``; ``source`` is its text in other words.
+    """One benchmark in a file, at the JSON ``path``, with its ``metrics``; ``source`` is the parsed JSON.
 
-    ``backend`` is what executed it, where results of several are no series of one.
+    ``backend`` is what executed it, if results of different backends must be separate series.
     """
 
     path: str
@@ -64,7 +64,7 @@ class ImportedCase:
 
 @dataclass(frozen=True)
 class UnfitResult:
-    """A result at the JSON ``path`` that becomes no record, and why."""
+    """A result at the JSON ``path`` that cannot be converted, and why."""
 
     path: str
     source: object
@@ -73,10 +73,10 @@ class UnfitResult:
 
 @dataclass(frozen=True)
 class ImportedFile:
-    """What the results of ``tool`` hold; ``stamp`` are the fields of a record that they say themselves.
+    """The content of a file of ``tool``; ``stamp`` has the record fields that the file itself provides.
 
-    A tool that names the commit keeps the results of many, and a directory may have them all: each commit is a run of
-    its own then, always under the same id, and ``with_ids`` makes it one.
+    Tools that record the commit keep results of many commits, and a directory may contain all of them. Each commit is
+    then a separate run with an id that is always the same, which ``with_ids`` adds.
     """
 
     tool: str
@@ -84,7 +84,10 @@ class ImportedFile:
     stamp: Mapping[str, str | int] = field(default_factory=dict)
 
     def with_ids(self, content: bytes) -> ImportedFile:
-        """The same with the ids of its run, if it names a commit. ``content`` is the file's: it may grow later."""
+        """Return a copy with the ids of its run, if the file names a commit.
+
+        The job's id depends on ``content``, the bytes of the file, because more results may be added to the file later.
+        """
         if "head_sha" not in self.stamp:
             return self
         run = synthetic_id(self.tool, *(str(self.stamp.get(name, "")) for name in ("head_sha", "timestamp")))
@@ -92,7 +95,7 @@ class ImportedFile:
         return replace(self, stamp={**self.stamp, "workflow_id": run, "run_attempt": 1, "job_id": job})
 
     def records_of(self, case: ImportedCase) -> list[dict[str, object]]:
-        """One for each metric of a case."""
+        """Return one record for each metric of a case."""
         own_ids = {SYNTHETIC: "synthetic"} if "job_id" in self.stamp else {}
         return [
             {
@@ -111,7 +114,7 @@ class ImportedFile:
 def cases_of(
     listed: Sequence[object], path: str, case: Callable[[object, str], ImportedCase]
 ) -> Iterator[ImportedCase | UnfitResult]:
-    """The ``case`` of each entry of the list at ``path``; one that raises :class:`UnfitResultError` is refused."""
+    """Yield the ``case`` of each entry in the list at ``path``, or a refusal if it raises :class:`UnfitResultError`."""
     for index, entry in enumerate(listed):
         place = f"{path}[{index}]"
         try:
@@ -121,7 +124,7 @@ def cases_of(
 
 
 def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
-    """``value`` as the JSON object that it must be. Raises :class:`UnfitResultError`."""
+    """Return ``value`` if it is a JSON object. Raises :class:`UnfitResultError` otherwise."""
     if not isinstance(value, dict):
         reason = f"{excerpt(value)} is not {what}"
         raise UnfitResultError(reason, path)
@@ -132,7 +135,7 @@ def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
 
 
 def items(value: object, what: str, path: str = "") -> Sequence[Any]:
-    """``value`` as the JSON list that it must be. Raises :class:`UnfitResultError`."""
+    """Return ``value`` if it is a JSON list. Raises :class:`UnfitResultError` otherwise."""
     if not isinstance(value, list):
         reason = f"{excerpt(value)} is not {what}"
         raise UnfitResultError(reason, path)
@@ -140,7 +143,7 @@ def items(value: object, what: str, path: str = "") -> Sequence[Any]:
 
 
 def name_of(value: object, path: str) -> str:
-    """``value`` as the name that it must be. Raises :class:`UnfitResultError`."""
+    """Return ``value`` if it is a valid name. Raises :class:`UnfitResultError` otherwise."""
     if not isinstance(value, str) or not value.strip():
         reason = f"{excerpt(value)} is not a name"
         raise UnfitResultError(reason, path)
@@ -151,7 +154,7 @@ def name_of(value: object, path: str) -> str:
 
 
 def number(value: object, path: str) -> float:
-    """``value`` as the number that it must be; text never becomes one. Raises :class:`UnfitResultError`."""
+    """Return ``value`` if it is a finite number; text is not converted. Raises :class:`UnfitResultError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         reason = f"{excerpt(value)} is not a number"
         raise UnfitResultError(reason, path)
@@ -165,7 +168,7 @@ def number(value: object, path: str) -> float:
 
 
 def numbers(value: object, path: str, scale: float = 1.0) -> list[float]:
-    """The numbers of a list that has some, ``scale`` times as large. Raises :class:`UnfitResultError`."""
+    """Return the numbers of a list, multiplied by ``scale``. Raises :class:`UnfitResultError`, also if it is empty."""
     listed = items(value, "a list of numbers", path)
     if not listed:
         reason = "holds no number"
@@ -174,14 +177,14 @@ def numbers(value: object, path: str, scale: float = 1.0) -> list[float]:
 
 
 def status(failure: str = "", word: str = "failed") -> Metric:
-    """Whether a case passed; a ``failure`` says why it did not, and ``word`` in one word."""
+    """Return the status metric of a case. ``failure`` says why it did not pass, and ``word`` is its status."""
     if failure:
         return Metric(STATUS, [0.0], {"status": word, "reason": failure[:LONGEST_NAME]})
     return Metric(STATUS, [1.0], {"status": "pass"})
 
 
 def facts(found: Mapping[str, object]) -> dict[str, str]:
-    """The single values among ``found`` that say something, as short text."""
+    """Return the non-empty scalar values in ``found`` as short text, at most ``_MOST_FACTS`` of them."""
     told = {
         name[:LONGEST_FACT]: str(value)[:LONGEST_FACT]
         for name, value in found.items()
@@ -191,14 +194,14 @@ def facts(found: Mapping[str, object]) -> dict[str, str]:
 
 
 def parameters(found: object) -> dict[str, str]:
-    """The parameters of a case for its ``extra_info``."""
+    """Return the parameters of a case for its ``extra_info``."""
     return facts({f"param.{name}": value for name, value in found.items()} if isinstance(found, dict) else {})
 
 
 def machine(
     processor: object, cpus: object, architecture: object, compared: Mapping[str, object], **seen: object
 ) -> dict[str, object]:
-    """A ``runners`` element. Two with unlike ``compared`` facts are not compared; ``seen`` may differ."""
+    """Return an element of ``runners``. Machines are compared only if ``compared`` is equal; ``seen`` may differ."""
     told = facts({"cpu": processor or architecture, "cpus": cpus, "machine": architecture, **compared})
     arm = told.get("machine", "").lower() in ("aarch64", "arm64")
     kind = "_".join(
@@ -218,7 +221,7 @@ def machine(
 
 
 def system_version(system: object, release: object) -> str:
-    """Such as ``Linux 6.8``: patches of a kernel come and go."""
+    """Return a text such as ``Linux 6.8``, without the patch level, which changes often."""
     version = ".".join(str(release).split("-", maxsplit=1)[0].split(".")[:2])
     return f"{system} {version}"[:LONGEST_FACT]
 
@@ -227,7 +230,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 def commit_stamp(sha: object, branch: object, seconds: int | None) -> dict[str, str | int]:
-    """The commit that was measured, and the time of its records, as far as they are known."""
+    """Return the record fields for the measured commit and the time, as far as they are known."""
     stamp: dict[str, str | int] = {}
     if isinstance(sha, str) and _COMMIT.fullmatch(sha):
         stamp["head_sha"] = sha
@@ -241,7 +244,7 @@ def commit_stamp(sha: object, branch: object, seconds: int | None) -> dict[str, 
 
 
 def unix_seconds(text: object) -> int | None:
-    """Of a date and time in ISO 8601, in UTC where it does not say; None for anything else."""
+    """Return the Unix seconds of a time in ISO 8601, which is in UTC by default; None for anything else."""
     try:
         found = datetime.datetime.fromisoformat(str(text).replace("Z", "+00:00"))
         moment = found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)

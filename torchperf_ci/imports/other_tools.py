@@ -1,4 +1,4 @@
-"""Read a file of records, or of another tool's results as the records that they become: told by what it holds."""
+"""Read a file of records, or convert another tool's results to records. The content identifies the tool."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _BENCHMARKS = "benchmarks.json"
 
 
 def parse_results(content: bytes, name: str, given: str = "", folder: Path | None = None) -> RecordsReading:
-    """What a file holds; messages call it ``name``. ``given`` is the option ``--format``, or empty.
+    """Return the records in a file.
 
-    ``folder`` is where it lies, if that is on this machine. Whatever is wrong ends in the result, as in
-    :func:`parse_records`. Only a file without a single record is looked at for what other tools write.
+    Messages call the file ``name``. ``given`` is the option ``--format``, or empty. ``folder`` is the file's
+    folder, if it is on this machine. Problems are part of the result, as in :func:`parse_records`. Formats of other
+    tools are tried only if the file contains no record.
     """
     reading = parse_records(content, name)
     if reading.records or reading.limit:
@@ -41,7 +42,7 @@ def parse_results(content: bytes, name: str, given: str = "", folder: Path | Non
 
 
 def _convert(content: bytes, name: str, given: str, folder: Path | None) -> RecordsReading | None:
-    """The records of a file; None where no tool is known that writes such a file."""
+    """Return the records converted from a file; None if it is not of any known tool."""
     text, _ = text_of(content)
     try:
         elements = whole(text)
@@ -64,7 +65,7 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
 
 
 def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
-    from torchperf_ci.imports import (  # on use: few files need one of them
+    from torchperf_ci.imports import (  # imported on use, because few files need them
         codspeed,
         github_action_benchmark,
         google_benchmark,
@@ -92,7 +93,7 @@ def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None
 
 
 def _asv_units(folder: Path | None) -> dict[str, str]:
-    """What ``benchmarks.json`` says, in the folder above that of a machine, or beside."""
+    """Read the units in asv's ``benchmarks.json``, which is in the parent folder or the same one."""
     for place in (folder.parent, folder) if folder else ():
         with suppress(OSError, ValueError, RecursionError):
             return asv.units_of(json.loads(read_regular(place / _BENCHMARKS, MAX_BYTES)))
@@ -100,7 +101,7 @@ def _asv_units(folder: Path | None) -> dict[str, str]:
 
 
 class _Converter:
-    """Sorts the cases of one file into records, refused results and problems."""
+    """Converts the cases of one file to records, and collects refused results and problems."""
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -1,7 +1,7 @@
-"""pytest-benchmark's JSON, of ``--benchmark-json``, ``--benchmark-autosave`` and ``--benchmark-save``.
+"""Read pytest-benchmark's JSON from ``--benchmark-json``, ``--benchmark-autosave`` and ``--benchmark-save``.
 
-Times are in seconds for one iteration. Without ``--benchmark-save-data`` a saved file has no rounds, only their
-statistics: its median is the one value then.
+Times are in seconds per iteration. Without ``--benchmark-save-data`` a saved file has only statistics of the rounds;
+the median is then the only value.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ TOOL = "pytest-benchmark"
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is a file of pytest-benchmark."""
     return isinstance(value, dict) and {"benchmarks", "machine_info"} <= value.keys()
 
 
 def read(value: Mapping[str, object]) -> ImportedFile:
-    """The cases of such a file. Raises :class:`UnfitResultError`."""
+    """Return the cases of a file. Raises :class:`UnfitResultError`."""
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     info = members(value["machine_info"], "a description of the machine", "$.machine_info")
     commit = value.get("commit_info")
@@ -77,7 +77,7 @@ def _extra(found: object) -> dict[str, str]:
 
 
 def _interpreter(info: Mapping[str, object]) -> str:
-    """Such as ``CPython 3.11``: the results of two interpreters are no series of one."""
+    """Return the interpreter, such as ``CPython 3.11``. Results of different interpreters are separate series."""
     version = ".".join(str(info.get("python_version") or "").split(".")[:2])
     return " ".join(filter(None, [*facts({"name": info.get("python_implementation")}).values(), version]))[
         :100

@@ -1,6 +1,6 @@
-"""``torch.utils.benchmark``: a ``Measurement``, or a list of them, as ``dataclasses.asdict`` writes it to JSON.
+"""Read results of ``torch.utils.benchmark``: JSON of one ``Measurement`` or a list, from ``dataclasses.asdict``.
 
-Its own way to a file is a pickle, and to open one is to run whatever it says: that is never done here.
+The library's own file format is a pickle, which is not supported, because loading one can run arbitrary code.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _NEEDED = {"number_per_run", "raw_times", "task_spec"}
 
 
 def recognises(value: object) -> bool:
-    """Whether a JSON document is such a file."""
+    """Whether a JSON document is such a measurement or a list with some."""
     listed = value if isinstance(value, list) else [value]
     return any(isinstance(entry, dict) and entry.keys() >= _NEEDED for entry in listed)
 
 
 def read(value: object) -> ImportedFile:
-    """The cases of such a file. Several measurements of one task, as ``Timer.repeat`` makes, are one case."""
+    """Return the cases of a file. Several measurements of one task, as ``Timer.repeat`` creates, become one case."""
     listed = value if isinstance(value, list) else [value]
     paths = [f"$[{index}]" for index in range(len(listed))] if isinstance(value, list) else ["$"]
     return ImportedFile(TOOL, _cases(dict(zip(paths, listed, strict=True))))
@@ -75,7 +75,7 @@ def _case(entry: object, path: str) -> ImportedCase:
 
 
 def _name(task: Mapping[str, object]) -> str:
-    """As ``Measurement.title`` has it, with what else tells two tasks apart."""
+    """Return the name like ``Measurement.title``, extended by what else distinguishes two tasks."""
     threads = task.get("num_threads") or 1
     title = ": ".join(
         str(part) for part in (task.get("label") or task.get("stmt"), task.get("sub_label")) if part

@@ -1,4 +1,4 @@
-"""The options of every command, each declared once; :mod:`torchperf_ci.cli` says which command has which."""
+"""The options of all commands, each declared once; :mod:`torchperf_ci.cli` assigns them to commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the commands that keep records, and of those that show what is kept."""
+"""The options of the commands that store records, and of those that show stored records."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def device(value: str) -> str:
     return value
 
 
-# Headings of their help.
+# Headings in the commands' help.
 WHAT = "what is measured"
 WHERE = "where"
 HOW_LONG = "how precisely, and for how long"
@@ -43,7 +43,7 @@ RECORDS = "records"
 OUTCOME = "outcome"
 
 SUITES = ("quick", "core", "models", "operators", "transformers", "all")
-"""The built-in ones, which the suite itself names, too: but that is code for the environment under test."""
+"""The built-in suites. ``torchperf_ci.suite.registry`` lists them too but runs only in the environment under test."""
 _SUITES = (
     f"{', '.join(SUITES)}, a suite of the config, a Python file of workloads, or torchbench:DIR, a checkout of "
     "TorchBench"

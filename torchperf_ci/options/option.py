@@ -1,6 +1,7 @@
-"""One option: what it may be, and how it is read from the command line, else from the environment.
+"""Declare an option: which values it accepts, and how it is read from the command line or else the environment.
 
-The functions raise ``ValueError`` or ``KeyError`` for a word that is none of these.
+The functions that convert a value raise ``ValueError`` or ``KeyError`` if it is invalid; their docstrings complete the
+error message.
 """
 
 from __future__ import annotations
@@ -110,13 +111,13 @@ _HEADING = "heading"
 
 @dataclass(frozen=True)
 class Option:
-    """One option. Where nothing is given, a command sees ``default``, which is written as a user would give it.
+    """One option. If it is not given, the command gets ``default``, which is written as a user would give it.
 
-    Without one it sees None, an empty sequence of a ``many`` option, or False of a switch; what it does then is said to
-    people in the words of ``otherwise``.
+    Without a default the command gets None, an empty sequence for a ``many`` option, or False for a switch;
+    ``otherwise`` tells users what happens then.
 
-    A ``many`` option may be repeated, takes several values after one flag, and splits each at commas and newlines.
-    A ``flag`` without dashes is a positional argument; of several, the command line splits none further.
+    A ``many`` option may be repeated, accepts several values after one flag, and splits each at commas and newlines.
+    A ``flag`` without dashes is a positional argument, whose values on the command line are not split.
     """
 
     flag: str
@@ -136,12 +137,12 @@ class Option:
 
     @property
     def is_positional(self) -> bool:
-        """Whether the option is told by its place, not by a flag."""
+        """Whether the option is a positional argument."""
         return not self.flag.startswith("-")
 
     @property
     def env(self) -> str:
-        """The environment variable that gives the option where the flag does not."""
+        """The environment variable that provides the value if the flag is not given."""
         return f"TORCHPERF_{self.name.upper()}"
 
     @property
@@ -150,7 +151,7 @@ class Option:
         return self.kind is truth
 
     def add_to(self, parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-        """Declare the flag; conversion happens in :meth:`read`, alike for flags and the environment."""
+        """Add the flag to a parser. Values are converted in :meth:`read`, in the same way for flags and environment."""
         default = self.default or self.otherwise
         help_text = f"{self.help} [default: {default}]" if default else self.help
         help_text = help_text.replace("%", "%%")  # argparse formats it
@@ -165,9 +166,9 @@ class Option:
             parser.add_argument(self.flag, *self.aliases, metavar=self.metavar, help=help_text)
 
     def read(self, given: Any, environ: Mapping[str, str]) -> Any:
-        """The option's value: the flag's, else the environment's, else None. Raises :class:`UsageError`."""
+        """Return the value of the flag, else of the environment, else None. Raises :class:`UsageError`."""
         source = self.flag
-        if given is None or given == []:  # what argparse makes of a positional list that is not there
+        if given is None or given == []:  # argparse sets an absent positional list to []
             source, given = self.env, environ.get(self.env, "").strip() or None
         if given is None:
             return None
@@ -192,19 +193,19 @@ class Option:
 
 
 def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str = "", **more: Any) -> Any:
-    """A field of a command's options, with what :class:`Option` has; ``heading`` is as in :func:`shared`."""
+    """Return a dataclass field for a new :class:`Option` of a command; ``heading`` is as in :func:`shared`."""
     return shared(Option(flag, text, kind, **more), heading)
 
 
 def failure_option(warn: str) -> Any:
-    """A field for ``--on-failure``, where ``warn`` says in which cases the exit code is 0 all the same."""
+    """Return a field for ``--on-failure``; ``warn`` describes the failures for which the exit code is then still 0."""
     about = f"warn: exit with 0 even where {warn}"
     choices = ("error", "warn")
     return option("--on-failure", about, metavar="|".join(choices), default="error", choices=choices)
 
 
 def shared(declared: Option, heading: str = "") -> Any:
-    """A field for an option that several commands have. In the help, it and those after it stand under ``heading``."""
+    """Return a field for an option of several commands. ``heading`` starts a section of the help with this option."""
     if declared.default:
         default: Any = declared.kind(declared.default)
     elif declared.many:
@@ -221,12 +222,12 @@ def is_given(options: DataclassInstance, name: str) -> bool:
 
 
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
-    """The options that a command's class declares, in the order of its help."""
+    """Return the options that a command's class declares, in the order of its help."""
     return tuple(one.metadata[_OPTION] for one in fields(command))
 
 
 def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Option]]:
-    """The same by their headings; those before the first one are under an empty one."""
+    """Return a command's options by heading; those before the first heading are under an empty one."""
     sections: dict[str, list[Option]] = {}
     heading = ""
     for one in fields(command):
@@ -236,7 +237,7 @@ def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Optio
 
 
 def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[str, str]) -> Given:
-    """The command's options as they are given. Raises :class:`UsageError`."""
+    """Read a command's options. Raises :class:`UsageError`."""
     values = {one.name: one.read(getattr(namespace, one.name), environ) for one in options_of(command)}
     return command(**{name: value for name, value in values.items() if value is not None})
 
@@ -259,4 +260,4 @@ STORE = Option(
     metavar="DSN",
     otherwise="the config's store, else chdb://.torchperf/store",
 )
-"""Options of several commands, alike."""
+"""Options that are the same in several commands."""

@@ -1,4 +1,4 @@
-"""The options of the commands that set a repository or a shell up: ``init`` and ``completion``."""
+"""The options of the commands that set up a repository or a shell: ``init`` and ``completion``."""
 
 from __future__ import annotations
 

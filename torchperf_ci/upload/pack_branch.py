@@ -1,4 +1,4 @@
-"""What ``torchperf pack`` does with its options."""
+"""The command ``torchperf pack``, which packs old records on a data branch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _BRANCH = "branch:"
 _SECONDS = 3600.0
-"""Most of them: years of nights that were never packed take minutes."""
+"""Most seconds for packing. Years of nightly records that were never packed take minutes."""
 
 
 def pack_command(options: PackOptions) -> int:
-    """Pack the branch. Where uploads go to another place, there is nothing to do, so that any nightly may call it."""
+    """Pack the data branch. If uploads go to another place this does nothing, so any nightly workflow can call it."""
     target = options.place or config.find(options.config).upload.destination or ""
     if options.place and not target.startswith(_BRANCH):
         msg = f"{target}: only a data branch is packed; give branch:NAME[@REMOTE]"
