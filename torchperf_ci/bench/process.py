@@ -205,7 +205,7 @@ def open_worker(
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
-    """Start a worker whose log and compiler caches lie in ``folder``; ``more`` are additional environment variables."""
+    """Start a worker with its log and compiler caches in ``folder``; ``more`` are additional environment variables."""
     limit = int(available() * MEMORY_SHARE) or None
     environment = {**worker_environment(settings, folder / "cache"), **(more or {})}
     return Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit)

@@ -119,7 +119,7 @@ def affected_cases(
 
 @dataclass(frozen=True)
 class Readers:
-    """Affects cases that read one of the changed paths below one of the roots."""
+    """A change that affects the cases that read one of the ``changed`` paths below one of the ``roots``."""
 
     changed: Sequence[str]
     roots: Sequence[Path]

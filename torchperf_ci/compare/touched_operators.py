@@ -215,7 +215,10 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class ChangedOperators:
-    """Operators whose sources change, and changed Python and text files, which a build may install anywhere."""
+    """A change that affects the cases that run one of the operators or read one of the ``python`` files.
+
+    ``python`` has changed Python and text files, which a build may install anywhere.
+    """
 
     operators: frozenset[str]
     python: Collection[str] = ()

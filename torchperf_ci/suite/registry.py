@@ -60,10 +60,10 @@ All models that need only PyTorch are in the suite as well.
 
 
 class ChosenModel(NamedTuple):
-    """What a model covers. A triple is a family of ATen operators with the dtype and the layout that it ran on.
+    """The coverage of a model. A triple is a family of ATen operators, a dtype and the layout that it ran on.
 
-    ``cpu_seconds`` are those of a training step on one thread, or of an inference where there is no training;
-    ``triples`` those of both modes, ``adds`` how many of them no model before has, ``alone`` how many no other one has.
+    ``cpu_seconds`` is for a training step on one thread, or for an inference step if there is no training. ``triples``
+    counts those of both modes, ``adds`` those that no earlier model has, ``alone`` those that no other model has.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ChosenModel(NamedTuple):
 
 
 def chosen_models() -> list[ChosenModel]:
-    """The models whose use was measured, in the order of the suite, as benchmarks/choose_models.py has written them."""
+    """Return the models with measured coverage, in the suite's order, as written by benchmarks/choose_models.py."""
     _, *lines = Path(__file__).with_name("chosen_models.tsv").read_text("utf-8").splitlines()
     return [
         ChosenModel(name, float(seconds), *map(int, counts))

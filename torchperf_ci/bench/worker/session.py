@@ -111,7 +111,7 @@ def _workload(name: str, files: Sequence[str]) -> Workload:
 
 
 class WorkerSession:
-    """The state of one worker process, and a method for each request, called like its verb."""
+    """The state of one worker process, with a method for each request, named like its verb."""
 
     _device: Device
     _step: BuiltStep

@@ -2,7 +2,7 @@
 
 Python calls its audit hooks for every file that it opens, whether to import it, execute it or read it as data. A hook
 cannot be removed, and a forked child inherits it, so the child's files are in the same log. Operators are those that
-torch's profiler reports; whatever could run kernels without any operator is noted.
+torch's profiler reports; anything that could run kernels without an operator is logged as unknown.
 """
 
 from __future__ import annotations
