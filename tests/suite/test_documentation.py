@@ -31,6 +31,18 @@ def test_the_page_names_every_operator():
     assert tuple(re.findall(r"`(operators/[^`]+)`", PAGE)) == catalogue().suites["operators"]
 
 
+def test_the_pages_count_what_needs_pytorch_alone():
+    alone = [entry for entry in catalogue().workloads.values() if not entry.requires]
+    operators = [entry for entry in alone if entry.domain == "operators"]
+    assert f"and {len(alone)} need only PyTorch" in PAGE
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (
+        f"{len(alone) - len(operators)} models and {len(operators)} operators that need only PyTorch"
+        in readme
+    )
+    assert f"[{len(catalogue().workloads) - len(alone)} models](docs/suite.md)" in readme
+
+
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
