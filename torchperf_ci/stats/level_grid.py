@@ -20,7 +20,7 @@ CHANGE = 0.08
 CHANGE_DF = 3.0
 """Heavy tails: a commit that makes something ten times slower must not be called noise."""
 SLOW_SHARE = 0.25
-"""Of the whole change; three regressions of one size are still found one by one."""
+"""The part of the whole change that a slow build has; three regressions of one size are still found one by one."""
 STEPS = 96
 """Most steps of the grid: a finer one tells no more commits apart."""
 
@@ -39,18 +39,18 @@ class LevelGrid:
         return int(np.argmin(np.abs(self.levels)))
 
 
-def level_grid(values: Floats, min_effect: float, whole: float = 0.0) -> LevelGrid:
+def level_grid(values: Floats, min_effect: float, slow: float = 0.0) -> LevelGrid:
     """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
 
-    A level is slow from half of ``min_effect`` on, and from :data:`SLOW_SHARE` of the ``whole`` change on:
-    else a small part of a large change would have to be ruled out at each build, which takes many readings. One reading
+    A level is slow from half of ``min_effect`` on, and from ``slow`` on, a part of the whole change: else a small part
+    of a large change would have to be ruled out at each build, which takes many readings. One reading
     alone stretches nothing: it may be off by anything, and would blur all others.
     """
     ordered = np.sort(np.append(values, (0.0, 0.0)))
     least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)
     step = max(min_effect / 6, (most - least) / STEPS)
     levels = np.arange(math.floor(least / step), math.ceil(most / step) + 1) * step
-    return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * SLOW_SHARE * whole)))
+    return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * slow)))
 
 
 def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.build_variance import ERROR_DF, Readings, log_density, offset_kernels
-from torchperf_ci.stats.level_grid import level_grid
+from torchperf_ci.stats.level_grid import SLOW_SHARE, level_grid
 from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, weigh_levels
 from torchperf_ci.stats.small_products import small_product
 
@@ -96,17 +96,21 @@ class Posterior:
         return sorted(int(position) + 1 for position in order[:enough])
 
 
-def posterior(weights: Floats, readings: Sequence[Readings], min_effect: float) -> Posterior:
+def posterior(
+    weights: Floats, readings: Sequence[Readings], min_effect: float, slow_share: float = SLOW_SHARE
+) -> Posterior:
     """Weigh the suspects.
 
     ``weights`` (n,) sums to 1: how suspect each commit is beforehand. ``readings`` are those of each series, of bases
     and heads by their positions. A base is position 0, or the last tested one before its head. ``min_effect`` is the
-    smallest relative change that matters.
+    smallest relative change that matters, ``slow_share`` the part of the whole change that a slow build has at least.
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
     series = [
-        _weighed(tuple(chances.tolist()), _placed(tested, item), _whole(item, weights.size), delta)
+        _weighed(
+            tuple(chances.tolist()), _placed(tested, item), slow_share * _whole(item, weights.size), delta
+        )
         for item in readings
     ]
     worth = evidence_worths([(item.base, item.head, item.values) for item in readings])
@@ -140,9 +144,9 @@ def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.int
 
 
 @lru_cache(maxsize=64)
-def _weighed(chances: tuple[float, ...], readings: Readings, whole: float, delta: float) -> WeighedSeries:
+def _weighed(chances: tuple[float, ...], readings: Readings, slow: float, delta: float) -> WeighedSeries:
     """One series alone, which is asked for again with each other one that may have the same cause."""
-    return weigh_levels(np.array(chances), readings, level_grid(readings.values, delta, whole), delta)
+    return weigh_levels(np.array(chances), readings, level_grid(readings.values, delta, slow), delta)
 
 
 def _whole(readings: Readings, last: int) -> float:

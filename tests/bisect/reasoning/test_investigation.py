@@ -306,3 +306,9 @@ def test_where_nothing_else_is_left_to_do_such_a_step_is_proven_after_all() -> N
     ended = bisected(a_range({3: 1.03}, 0.03, n=6, seed=16, spikes=0.05))
     assert ended.culprits == {"s": steps(3)}
     assert ended.investigation.searches == []
+
+
+def test_a_culprit_after_many_small_commits_is_named() -> None:
+    """Before it they add up to a third of the whole change, which no single one of them has made."""
+    changes = dict.fromkeys(range(1, 101), 1.0003) | {90: 1.05}
+    assert bisected(a_range(changes, n=100, seed=1)).culprits == {"s": steps(90)}

@@ -21,6 +21,7 @@ import numpy as np
 from torchperf_ci.bisect.reasoning.evidence import PlannedPair, SuspectRange, draw_to_read, reading_price
 from torchperf_ci.bisect.reasoning.proof import may_be_proven_yet
 from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence, weights_within
+from torchperf_ci.stats.level_grid import SLOW_SHARE
 from torchperf_ci.stats.posterior import capacity, most_informative, posterior
 from torchperf_ci.stats.sequential_test import BETA
 
@@ -155,6 +156,11 @@ MOST_EXPECTED, PAIRS_BESIDE = 12, 20
 Of 320 simulated searches for one culprit, half took up to 1.8 times the expected pairs, and a hundredth 8 times or
 more if few were expected. Autocorrelation and modes of machines take more.
 """
+LATE_SLOW_SHARE = 0.5
+"""The part of the whole change that a slow build has once a search has taken half of its pairs.
+
+Many small commits before the culprit may add up to :data:`torchperf_ci.stats.level_grid.SLOW_SHARE`.
+"""
 LIKELIER = 0.5
 """The probability that a step needs to be tried when no pair is informative: more than all others together."""
 LEAST_BITS = 0.02
@@ -180,7 +186,9 @@ class CulpritSearch:
     @cached_property
     def odds(self) -> Posterior:
         """The posterior of the suspects of the segment, with refuted ones reduced."""
-        found = self._by_readings
+        return self._less_refuted(self._by_readings)
+
+    def _less_refuted(self, found: Posterior) -> Posterior:
         places = {self.segment.before + int(place): gap for gap, place in enumerate(found.tested[:-1])}
         most = {
             places[step.before]: probability_left(SURE, proof)
@@ -194,7 +202,8 @@ class CulpritSearch:
     @cached_property
     def _by_readings(self) -> Posterior:
         """The posterior before refuted steps are reduced."""
-        return self._weigh(self.agreeing)
+        is_late = self._taken >= self._budget / 2
+        return self._weigh(self.agreeing, LATE_SLOW_SHARE if is_late else SLOW_SHARE)
 
     @cached_property
     def step(self) -> SuspectRange | None:
@@ -290,9 +299,13 @@ class CulpritSearch:
     @property
     def is_spent(self) -> bool:
         """Whether the search has taken many times the pairs that would have shown a single culprit."""
-        return self._taken >= MOST_EXPECTED * self._expected + PAIRS_BESIDE
+        return self._taken >= self._budget
 
     @property
+    def _budget(self) -> float:
+        return MOST_EXPECTED * self._expected + PAIRS_BESIDE
+
+    @cached_property
     def _taken(self) -> int:
         """The pairs that were taken to locate a culprit in the segment, or to verify one that was refuted."""
         first = self.members[0]
@@ -304,10 +317,10 @@ class CulpritSearch:
             if one.probe == first.probe
         )
 
-    @property
+    @cached_property
     def _expected(self) -> float:
         """The number of pairs that yield enough bits to tell the suspects apart."""
-        suspects, one = self.segment.after - self.segment.before, self.odds.series[0]
+        suspects, one = self.segment.after - self.segment.before, self._weigh(self.agreeing).series[0]
         decision = self.members[0].confirm(self.segment).decision
         spread = math.hypot(one.sigma, math.sqrt(2) * one.tau)
         distance = math.log(decision.effect.ratio) / spread if decision else 0.0
@@ -323,11 +336,13 @@ class CulpritSearch:
         """The posterior; if the search is spent, flattened as if it came from only the expected number of pairs.
 
         Those would have shown a single culprit. If more pairs did not, the model is wrong: the machine has modes, or
-        many commits add up, and the agreement of pairs means less than it seems.
+        many commits add up, and the agreement of pairs means less than it seems. Nor is it known what part of the whole
+        change a slow build has: both parts count.
         """
         if not self.is_spent:
             return self._with_returns(self.odds)
-        weighed = self.odds.suspects ** (self._expected / self._taken)
+        early = self._less_refuted(self._weigh(self.agreeing))
+        weighed = ((early.suspects + self.odds.suspects) / 2) ** (self._expected / self._taken)
         return replace(self.odds, suspects=weighed * (1 - self.odds.none) / weighed.sum())
 
     def _with_returns(self, odds: Posterior) -> Posterior:
@@ -341,7 +356,8 @@ class CulpritSearch:
         suspects[[place - start for place in self.returns]] += moved.sum() / len(self.returns)
         return replace(odds, suspects=suspects)
 
-    def _weigh(self, members: Sequence[SeriesEvidence]) -> Posterior:
+    def _weigh(self, members: Sequence[SeriesEvidence], slow_share: float = SLOW_SHARE) -> Posterior:
         first = members[0]
         readings = [member.readings(self.segment) for member in members]
-        return posterior(weights_within(first.question, self.segment), readings, first.question.min_effect)
+        weights = weights_within(first.question, self.segment)
+        return posterior(weights, readings, first.question.min_effect, slow_share)
