@@ -25,7 +25,7 @@ from torchperf_ci.web.catalogue import (
     read_catalogue,
 )
 from torchperf_ci.web.kept_facts import KeptFacts, as_json
-from torchperf_ci.web.known_culprits import bisections_of_store, culprit_entries
+from torchperf_ci.web.known_culprits import bisections_of_store, proven_culprits
 from torchperf_ci.web.overview import (
     GroupSummary,
     index_document,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.known_culprits import CulpritEntry
+    from torchperf_ci.web.known_culprits import ProvenCulprit
 
 
 COMPARED_RUNS = 30
@@ -97,12 +97,6 @@ class Documents:
             return self._compare(match[1], match[2])
         raise _MissingError
 
-    def paths(self) -> Iterator[str]:
-        """The paths of all documents; of comparisons those that the index names."""
-        yield from _WHOLE
-        for group in self.catalogue.runs:
-            yield from self._paths_of_group(group)
-
     def everything(self) -> Iterator[tuple[str, bytes]]:
         """All documents with their paths; the points of a kind of machine are read once, and kept for all of them."""
         for path in _WHOLE:
@@ -142,8 +136,8 @@ class Documents:
         return KeptFacts(self._store, f"{self._server} {self._policy}")
 
     @cached_property
-    def _culprits(self) -> Sequence[CulpritEntry]:
-        return culprit_entries(bisections_of_store(self._store), self._tracker)
+    def _culprits(self) -> Sequence[ProvenCulprit]:
+        return proven_culprits(bisections_of_store(self._store), self._tracker)
 
     def index(self) -> object:
         """``index.json``."""

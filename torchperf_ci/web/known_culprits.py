@@ -13,7 +13,7 @@ from torchperf_ci.errors import CulpritsError
 from torchperf_ci.store.judged import CULPRITS, judged_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost
     from torchperf_ci.store.client import Store
@@ -23,50 +23,71 @@ MOST_OPERATORS = 3
 
 
 @dataclass(frozen=True)
-class KnownCulprit:
-    """A commit and its evidence. ``ratio`` is new over old, whose interval may be open: then ``high`` is None.
-
-    ``url`` is the commit's page, ``issues`` a search for the issues that name it, both None where nobody knows.
-    """
-
-    commit: str
-    subject: str
-    posterior: float
-    pairs: int
-    ratio: float
-    low: float
-    high: float | None
-    url: str | None
-    issues: str | None
-
-
-@dataclass(frozen=True)
-class CulpritEntry:
-    """A culprit with what its bisection tells beside: ``command`` repeats it, ``inside`` is what profiles showed."""
-
-    culprit: KnownCulprit
-    author: str
-    date: str
-    repo: str
-    good: str
-    bad: str
-    machine: str
-    series: Sequence[str]
-    inside: Sequence[str]
-    command: str
-
-
-def culprit_entries(bisections: Iterable[Bisection], tracker: str = "") -> list[CulpritEntry]:
-    """Those of all bisections, the newest first, each commit of a range once.
+class ProvenCulprit:
+    """A culprit of a bisection.
 
     ``tracker`` is the page of the repository that has the issues, by default the one that was bisected.
     """
-    found = {
-        (bisection.good, bisection.bad, commit_of_culprit(culprit)): _entry(bisection, culprit, tracker)
+
+    culprit: Culprit
+    bisection: Bisection
+    tracker: str = ""
+
+    @property
+    def commit(self) -> str:
+        """Its commit; of several that could not be told apart the last."""
+        return self.culprit.commit or self.culprit.set[-1]
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The commits that the bisection was between."""
+        return self.bisection.good, self.bisection.bad
+
+    @property
+    def evidence(self) -> Mapping[str, object]:
+        """The commit, and how sure that is. The interval of ``ratio``, new over old, may be open: ``high`` is None.
+
+        ``url`` is the commit's page, ``issues`` a search for the issues that name it, both None where nobody knows.
+        """
+        culprit, effect, page = self.culprit, self.culprit.effect, self.tracker or self.bisection.repo
+        search = urlencode({"q": f"is:issue {self.commit}"})
+        return {
+            "commit": self.commit,
+            "subject": culprit.subject,
+            "posterior": culprit.posterior,
+            "pairs": effect.pairs,
+            "ratio": effect.ratio,
+            "low": effect.low,
+            "high": effect.high if isfinite(effect.high) else None,
+            "url": culprit.url,
+            "issues": f"{page}/issues?{search}" if page.startswith("https://") else None,
+        }
+
+    @property
+    def entry(self) -> Mapping[str, object]:
+        """It with what its bisection tells beside: ``command`` repeats that, ``inside`` is what profiles showed."""
+        culprit, bisection = self.culprit, self.bisection
+        moved = culprit.inside.moved[:MOST_OPERATORS] if culprit.inside else ()
+        return {
+            "culprit": self.evidence,
+            "author": culprit.author,
+            "date": culprit.date,
+            **{name: getattr(bisection, name) for name in ("repo", "good", "bad", "machine")},
+            "series": [series.name for series in culprit.series],
+            "inside": [_operator(one) for one in moved],
+            "command": bisection.command,
+        }
+
+
+def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[ProvenCulprit]:
+    """Those of all bisections, the newest first, each commit of a range once."""
+    culprits = [
+        ProvenCulprit(culprit, bisection, tracker)
         for bisection in bisections
         for culprit in bisection.culprits
-    }
-    return sorted(found.values(), key=lambda entry: (entry.date, entry.culprit.commit), reverse=True)
+    ]
+    found = {(*one.sides, one.commit): one for one in culprits}
+    return sorted(found.values(), key=lambda one: (one.culprit.date, one.commit), reverse=True)
 
 
 def bisections_of_store(store: Store) -> Iterator[Bisection]:
@@ -75,39 +96,6 @@ def bisections_of_store(store: Store) -> Iterator[Bisection]:
     for text in judged_texts(store, CULPRITS) if store.rows(there) else ():
         with suppress(CulpritsError):
             yield parse_culprits("culprits", text)
-
-
-def commit_of_culprit(culprit: Culprit) -> str:
-    """Its commit; of several that could not be told apart the last."""
-    return culprit.commit or culprit.set[-1]
-
-
-def _entry(bisection: Bisection, culprit: Culprit, tracker: str) -> CulpritEntry:
-    commit, effect = commit_of_culprit(culprit), culprit.effect
-    page = tracker or bisection.repo
-    search = urlencode({"q": f"is:issue {commit}"})
-    return CulpritEntry(
-        KnownCulprit(
-            commit,
-            culprit.subject,
-            culprit.posterior,
-            effect.pairs,
-            effect.ratio,
-            effect.low,
-            effect.high if isfinite(effect.high) else None,
-            culprit.url,
-            f"{page}/issues?{search}" if page.startswith("https://") else None,
-        ),
-        culprit.author,
-        culprit.date,
-        bisection.repo,
-        bisection.good,
-        bisection.bad,
-        bisection.machine,
-        [series.name for series in culprit.series],
-        [_operator(one) for one in culprit.inside.moved[:MOST_OPERATORS]] if culprit.inside else [],
-        bisection.command,
-    )
 
 
 def _operator(one: OperatorCost) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import exp, inf, log
 from statistics import median
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import StoreCatalogue
-    from torchperf_ci.web.known_culprits import CulpritEntry, KnownCulprit
+    from torchperf_ci.web.known_culprits import ProvenCulprit
 
 
 TREND_DAYS = 90
@@ -80,66 +80,6 @@ class RegressionEntry:
 
 
 @dataclass(frozen=True)
-class OpenCause:
-    """``count`` regressions that last, all since the same range of commits; ``time`` is when the newest of them began.
-
-    ``series`` are the worst of them, the worst first, whose ``name`` and ``ratio`` are told: None where it fails.
-    ``machines`` are the device and the hardware of all.
-    """
-
-    time: int
-    last_commit: str
-    first_commit: str
-    count: int
-    series: Sequence[str]
-    name: Mapping[str, str]
-    ratio: float | None
-    machines: Sequence[tuple[str, str]]
-    culprits: Sequence[KnownCulprit]
-
-
-@dataclass(frozen=True)
-class IndexDocument:
-    """All series and runs.
-
-    A series is its id, a place in ``names`` for each of ``fields``, its first and last time, and its number of points.
-    """
-
-    fields: Sequence[str]
-    names: Mapping[str, Sequence[str]]
-    series: Sequence[Sequence[str | int]]
-    metrics: Mapping[str, Mapping[str, str]]
-    runs: Sequence[RunFacts]
-    comparisons: Sequence[tuple[str, str]]
-    version: int = 1
-
-
-@dataclass(frozen=True)
-class OverviewDocument:
-    """``sentence`` answers whether anything is wrong; ``time`` is that of the newest point.
-
-    ``causes`` are all open regressions by what is behind them, the newest first; ``culprits`` the newest commits that
-    bisections have proven, whichever series they are of.
-    """
-
-    sentence: str
-    time: int
-    causes: Sequence[OpenCause]
-    groups: Sequence[GroupEntry]
-    culprits: Sequence[KnownCulprit]
-    version: int = 1
-
-
-@dataclass(frozen=True)
-class RegressionsDocument:
-    """Every commit that is proven to be a culprit, and every change of level, the newest first."""
-
-    culprits: Sequence[CulpritEntry]
-    changes: Sequence[RegressionEntry]
-    version: int = 1
-
-
-@dataclass(frozen=True)
 class GroupSummary:
     """What both documents take from one kind of machine."""
 
@@ -156,9 +96,10 @@ def summary_of_group(
     """``points`` are all of the group, of which there is one at least. Its changes are without their culprits."""
     trunk = {series: of_trunk(row) for series, row in points.items()}
     judged = without_restating(trunk)
-    rules = {series: rule_of_series(series, row, policy) for series, row in judged.items()}
-    rules_of_names: Mapping[SeriesName, MetricRule] = dict(rules.items())
-    histories = segment_all(dict(judged.items()), lambda name, _: rules_of_names[name])
+    rules: dict[SeriesName, MetricRule] = {
+        series: rule_of_series(series, row, policy) for series, row in judged.items()
+    }
+    histories = segment_all(dict(judged.items()), lambda name, _: rules[name])
     changes = [
         RegressionEntry(
             series.id,
@@ -187,19 +128,22 @@ def summary_of_group(
     return GroupSummary(entry, changes)
 
 
-def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> IndexDocument:
-    """The list of all series and runs; ``comparisons`` are the pairs of runs that a static site has documents of."""
+def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> Mapping[str, object]:
+    """The list of all series and runs; ``comparisons`` are the pairs of runs that a static site has documents of.
+
+    A series is its id, a place in ``names`` for each of ``fields``, its first and last time, its number of points.
+    """
     names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
     runs = [run for some in catalogue.runs.values() for run in some]
-    return IndexDocument(
-        _NAMES,
-        names,
-        [
+    return {
+        "fields": _NAMES,
+        "names": names,
+        "series": [
             [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *vars(span).values()]
             for series, span in sorted(catalogue.series.items(), key=lambda item: item[0])
         ],
-        {
+        "metrics": {
             metric: {
                 "unit": name_and_unit(metric)[1],
                 "direction": direction_of(metric),
@@ -207,15 +151,20 @@ def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, s
             }
             for metric in names["metric"]
         },
-        sorted(runs, key=lambda run: -run.time),  # those of one kind of machine stay in their order
-        comparisons,
-    )
+        "runs": sorted(runs, key=lambda run: -run.time),  # those of one kind of machine stay in their order
+        "comparisons": comparisons,
+        "version": 1,
+    }
 
 
 def overview_document(
-    summaries: Sequence[GroupSummary], culprits: Sequence[CulpritEntry]
-) -> OverviewDocument:
-    """The state of every kind of machine, those with open regressions first."""
+    summaries: Sequence[GroupSummary], culprits: Sequence[ProvenCulprit]
+) -> Mapping[str, object]:
+    """The state of every kind of machine, those with open regressions first.
+
+    ``time`` is that of the newest point. ``causes`` are all open regressions by what is behind them, the newest first;
+    ``culprits`` the newest commits that bisections have proven, whichever series they are of.
+    """
     groups = sorted(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
     )
@@ -227,51 +176,56 @@ def overview_document(
         if entry.change.word == "regressed" and entry.change.recovered is None
     ]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
-    return OverviewDocument(
-        _sentence(groups, new),
-        newest,
-        _causes(lasting, culprits),
-        groups,
-        [entry.culprit for entry in culprits[:NEWEST_CULPRITS]],
-    )
+    return {
+        "sentence": _sentence(groups, new),
+        "time": newest,
+        "causes": _causes(lasting, culprits),
+        "groups": groups,
+        "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
+        "version": 1,
+    }
 
 
 def regressions_document(
-    summaries: Sequence[GroupSummary], culprits: Sequence[CulpritEntry]
-) -> RegressionsDocument:
-    """The changes of all kinds of machines."""
-    changes = [
-        replace(entry, change=with_culprits(entry.change, culprits))
-        for summary in summaries
-        for entry in summary.changes
-    ]
-    return RegressionsDocument(
-        culprits, sorted(changes, key=lambda entry: (-entry.change.time, entry.series))
-    )
+    summaries: Sequence[GroupSummary], culprits: Sequence[ProvenCulprit]
+) -> Mapping[str, object]:
+    """All culprits, and the changes of all kinds of machines, the newest first."""
+    changes = [entry for summary in summaries for entry in summary.changes]
+    return {
+        "culprits": [one.entry for one in culprits],
+        "changes": [
+            vars(entry) | {"change": with_culprits(entry.change, culprits)}
+            for entry in sorted(changes, key=lambda entry: (-entry.change.time, entry.series))
+        ],
+        "version": 1,
+    }
 
 
-def _causes(lasting: Sequence[RegressionEntry], culprits: Sequence[CulpritEntry]) -> list[OpenCause]:
+def _causes(
+    lasting: Sequence[RegressionEntry], culprits: Sequence[ProvenCulprit]
+) -> list[Mapping[str, object]]:
     """Those of one range of commits together; of unknown commits those of one machine and time."""
     by_range: dict[object, list[RegressionEntry]] = defaultdict(list)
     for entry in sorted(lasting, key=_severity):
         change, name = entry.change, entry.name
         known = (change.last_commit, change.first_commit)
         by_range[known if change.first_commit else (name["device"], name["arch"], change.time)].append(entry)
-    causes = [
-        OpenCause(
-            max(entry.change.time for entry in entries),
-            entries[0].change.last_commit,
-            entries[0].change.first_commit,
-            len(entries),
-            [entry.series for entry in entries[:MOST_SERIES]],
-            entries[0].name,
-            entries[0].change.ratio,
-            sorted({(entry.name["device"], entry.name["arch"]) for entry in entries}),
-            with_culprits(entries[0].change, culprits).culprits,
-        )
-        for entries in by_range.values()
+    newest = {key: max(entry.change.time for entry in entries) for key, entries in by_range.items()}
+    return [
+        {
+            "time": newest[key],
+            "last_commit": worst.change.last_commit,
+            "first_commit": worst.change.first_commit,
+            "count": len(entries),
+            "series": [entry.series for entry in entries[:MOST_SERIES]],
+            "name": worst.name,
+            "ratio": worst.change.ratio,
+            "machines": sorted({(entry.name["device"], entry.name["arch"]) for entry in entries}),
+            "culprits": with_culprits(worst.change, culprits)["culprits"],
+        }
+        for key, entries in sorted(by_range.items(), key=lambda item: -newest[item[0]])
+        for worst in entries[:1]
     ]
-    return sorted(causes, key=lambda cause: -cause.time)
 
 
 def _severity(entry: RegressionEntry) -> tuple[float, str]:

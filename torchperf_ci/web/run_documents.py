@@ -35,25 +35,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FailedCase:
-    """A case that did not pass: ``status`` is the word for it, ``reason`` what the failure said."""
-
-    name: Mapping[str, str]
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunState:
-    """``counts`` has the number of cases by status, ``not_run`` the cases that only the previous run has.
+    """``counts`` has the number of cases by status, ``failed`` those that did not pass.
 
-    ``differs`` are the facts of the ``machine`` that have changed since then.
+    ``not_run`` are the cases of which only the previous run has something, ``differs`` the facts of the ``machine``
+    that have changed since then.
     """
 
     machine: Mapping[str, str]
     differs: Sequence[str]
     counts: Mapping[str, int]
-    failed: Sequence[FailedCase]
+    failed: Sequence[Mapping[str, object]]
     not_run: Sequence[Mapping[str, str]]
 
 
@@ -93,7 +85,7 @@ def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunSt
         differing_facts(_machine(before), machine) if before else [],
         Counter(words.values()),
         [
-            FailedCase(_case_name(case), words[case], statuses[case].info.get("reason", ""))
+            {"name": _case_name(case), "status": words[case], "reason": statuses[case].info.get("reason", "")}
             for case in sorted(statuses)
             if words[case] != "pass"
         ],
@@ -163,11 +155,6 @@ class _Pair:
     past: PastValues | None
 
     @property
-    def points(self) -> list[Point]:
-        """Those there are."""
-        return [point for point in (self.old, self.new) if point]
-
-    @property
     def values(self) -> tuple[float | None, float | None]:
         """Both numbers."""
         return self.old.value if self.old else None, self.new.value if self.new else None
@@ -177,7 +164,9 @@ def _compared(
     pair: _Pair, number: int, noise: float | None, policy: Mapping[str, config.Rule], among: int
 ) -> ComparedSeries:
     series, (before, now) = pair.series, pair.values
-    rule = rule_of_series(series, pair.past.telling if pair.past else pair.points, policy)
+    rule = rule_of_series(
+        series, pair.past.telling if pair.past else [p for p in (pair.old, pair.new) if p], policy
+    )
     why = _why_not_comparable(series, pair.old, pair.new)
     sigma = noise if rule.kind == "ratio" else None
     log_ratio = _log_ratio(before, now) if rule.kind == "ratio" and not why else None

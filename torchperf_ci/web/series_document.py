@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
 from math import expm1, log1p
@@ -17,7 +17,6 @@ from torchperf_ci.series.policy import numbers, rule_of_metric, suited
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.web.known_culprits import KnownCulprit
 from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, value_columns
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.known_culprits import CulpritEntry
+    from torchperf_ci.web.known_culprits import ProvenCulprit
 
 _QUIET = 0.003
 """Noise, as a share, beside which what a fifth digit tells of a value is more than a hundredth of the variance."""
@@ -52,7 +51,6 @@ class ChangeEntry:
     last_commit: str
     first_commit: str
     recovered: int | None
-    culprits: Sequence[KnownCulprit] = ()
 
 
 def series_document(
@@ -61,7 +59,7 @@ def series_document(
     runs: Sequence[RunFacts],
     year: int,
     policy: Mapping[str, config.Rule],
-    culprits: Sequence[CulpritEntry] = (),
+    culprits: Sequence[ProvenCulprit] = (),
 ) -> dict[str, object]:
     """Return a year of a series. ``points`` are all it has, oldest first: its levels are those of the whole past.
 
@@ -147,13 +145,12 @@ def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
     )
 
 
-def with_culprits(change: ChangeEntry, culprits: Iterable[CulpritEntry]) -> ChangeEntry:
+def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:
     """With those that a bisection found between the commits on its two sides."""
     sides = (change.last_commit, change.first_commit)
-    return replace(
-        change,
-        culprits=[entry.culprit for entry in culprits if all(sides) and (entry.good, entry.bad) == sides],
-    )
+    return vars(change) | {
+        "culprits": [one.evidence for one in culprits if all(sides) and one.sides == sides]
+    }
 
 
 def commits_around(change: LevelChange) -> tuple[str, str]:
