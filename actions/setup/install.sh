@@ -55,11 +55,15 @@ sys.exit(subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode)
 # The wheels are exactly those that lock.sh has seen, whatever the index serves today. A cache appears at once and whole,
 # so that two jobs of one machine may fill it.
 download() {
-  "$PYTHON" -I -m venv "$home/pip" || fail "$PYTHON -m venv failed, see the log above. Does the runner's disk have room?"
+  local pip=$PYTHON
+  if ! "$pip" -I -c 'import pip' 2>/dev/null; then
+    pip=$home/pip/bin/python
+    "$PYTHON" -I -m venv "$home/pip" || fail "$PYTHON -m venv failed, see the log above. Does the runner's disk have room?"
+  fi
   mkdir -p "${wheels%/*}"
   local new
   new=$(mktemp -d "$wheels.XXXXXX")
-  with_deadline "$home/pip/bin/python" -I -m pip download --quiet --disable-pip-version-check \
+  with_deadline "$pip" -I -m pip download --quiet --disable-pip-version-check \
     --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" --require-hashes --only-binary :all: \
     --requirement "$requirements" --requirement "$installer" --dest "$new" ||
     fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"

@@ -82,12 +82,18 @@ def test_windows_is_refused_with_a_sentence(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::Windows runners are not supported")
 
 
-def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path) -> None:
+@pytest.mark.parametrize("own_pip", [True, False])
+def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path, own_pip) -> None:
+    python = sys.executable
+    if not own_pip:
+        bare = [python, "-m", "venv", "--without-pip", tmp_path / "bare"]
+        subprocess.run(bare, check=True, timeout=60)
+        python = str(tmp_path / "bare/bin/python")
     lines = (ACTIONS / "setup/requirements.txt").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("#")).partition(" ")[0]
     with zipfile.ZipFile(tmp_path / f"{first.replace('==', '-')}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("attacker.py", "")
-    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    environ = {**job, "PATH": os.environ["PATH"], "PYTHON": python}
     done = run("setup/install.sh", {**environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)})
     assert done.returncode == 1
     assert "DO NOT MATCH THE HASHES" in done.stderr

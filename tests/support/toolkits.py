@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROJECT = Path(__file__).parents[2]
 CALLED = ".github/workflows/benchmark.yml"
@@ -64,7 +69,8 @@ def copy_project(copy: Path) -> None:
 def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
     """Install the toolkit in ``folder`` where no other process of these tests has done it yet; the script to link it.
 
-    That is with and without what a store needs, and for the Python that jobs find first, that of ``torch``.
+    That is with and without what a store needs, both of one download, and for the Python that jobs find first, that of
+    ``torch``.
     """
     folder.mkdir(exist_ok=True)
     script, output = folder / "link.sh", folder / "output"
@@ -77,8 +83,21 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         setup = project / "actions/setup"
         subprocess.run(["bash", str(setup / "find_python.sh")], env=environ, check=True, timeout=60)
         environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
-        for needs in ("", "store"):
-            environ["TORCHPERF_NEEDS"] = needs
-            subprocess.run(["bash", str(setup / "install.sh")], env=environ, check=True, timeout=600)
+        install = ["bash", str(setup / "install.sh")]
+        subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
+        subprocess.run([*install, "plan"], env=environ, check=True, timeout=60)
+        _share_wheels(folder, output, (setup / "requirements.txt", setup / "requirements-uv.txt"))
+        subprocess.run(install, env=environ, check=True, timeout=600)
         script.write_text(LINK)
     return script
+
+
+def _share_wheels(folder: Path, output: Path, locks: Sequence[Path]) -> None:
+    """Put those in ``folder`` that are in ``locks``, too, where the plan in ``output`` looks for them."""
+    wanted = "".join(lock.read_text() for lock in locks)
+    downloaded = [*folder.glob("torchperf-wheels-*/*.whl")]
+    (wheels,) = (Path(line[7:]) for line in output.read_text().splitlines() if line.startswith("wheels="))
+    wheels.mkdir()
+    for wheel in downloaded:
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() in wanted:
+            (wheels / wheel.name).hardlink_to(wheel)
