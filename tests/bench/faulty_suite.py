@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from torchperf_ci.suite import Task, workload
 
+assert gc.isenabled(), "whatever the worker did while it started"
 kept = []
 
 
