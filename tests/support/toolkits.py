@@ -85,9 +85,13 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
         install = ["bash", str(setup / "install.sh")]
         subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
+        (with_store,) = folder.glob("torchperf-*-store")
+        aside = with_store.rename(folder / "aside")  # it would be enough for the other one, too
         subprocess.run([*install, "plan"], env=environ, check=True, timeout=60)
         _share_wheels(folder, output, (setup / "requirements.txt", setup / "requirements-uv.txt"))
         subprocess.run(install, env=environ, check=True, timeout=600)
+        aside.rename(with_store)
+        assert len([*folder.glob("torchperf-*/torchperf")]) == 2
         script.write_text(LINK)
     return script
 
