@@ -66,8 +66,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	$(TOOLKIT)/bin/torchperf site build/demo/site --store $(STORE)
 	@echo "the same pages from the store itself: $(TOOLKIT)/bin/torchperf serve --store $(STORE)"
 
-test: lint $(TORCH) $(NPM)
-	$(TORCH)/bin/python -W ignore -c 'import torch._inductor.compile_fx' # compiled once, not by each worker
+test: lint $(TOOLKIT)/.compiled $(TORCH)/.compiled $(NPM)
 	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 versions: $(TOOLKIT)/.dev $(TORCH) $(VERSIONS:%=.venv/torch-%/.done)
@@ -90,6 +89,10 @@ $(TORCH)/.done: | $(TORCH)/bin/python
 	$(TORCH)/bin/python -W ignore -c 'import torch'
 	touch $@
 
+$(TORCH)/.compiled: $(TORCH)/.done
+	$(TORCH)/bin/python -W ignore -c 'import torch._inductor.compile_fx' # once, not by each worker
+	touch $@
+
 .venv/torch-newest/.done: | .venv/torch-newest/bin/python
 	.venv/torch-newest/bin/python $(INSTALL) --upgrade torch
 	touch $@
@@ -98,15 +101,19 @@ $(TORCH)/.done: | $(TORCH)/bin/python
 	.venv/torch-$*/bin/python $(INSTALL) torch==$*
 	touch $@
 
-# The toolkit, editable: for users, and with all that its tests need. Only for users its modules are left to be compiled
-# on import: tests start workers of it that write nothing.
+# The toolkit, editable: for users, and with all that its tests need. Its modules are left to be compiled on import; but
+# tests start workers of it that write nothing, so that for them all are compiled, while the linters run.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
 	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[web]'
 	touch $@
 
 $(TOOLKIT)/.dev: pyproject.toml | $(TOOLKIT)/bin/python
-	$(TOOLKIT)/bin/python $(INSTALL) --editable '.[dev]'
+	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[dev]'
 	touch $@ $(TOOLKIT)/.base
+
+$(TOOLKIT)/.compiled: $(TOOLKIT)/.dev
+	$(TOOLKIT)/bin/python -m compileall -qq $(TOOLKIT)/lib || true # some files are for another Python
+	touch $@
 
 .venv/%/bin/python:
 	@test -n "$(PYTHON)" || { echo 'no Python of 3.10 or newer is on the PATH; name one: make PYTHON=…' >&2; exit 2; }
