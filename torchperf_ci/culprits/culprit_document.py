@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions
 from torchperf_ci.actions import Annotation
-from torchperf_ci.console import print_document, say
 from torchperf_ci.culprits.culprit import culprits_json, write_culprits
 from torchperf_ci.culprits.culprit_text import (
     NAME_LENGTH,
@@ -43,7 +40,7 @@ from torchperf_ci.document import (
     short,
 )
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.markdown import to_markdown
+from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.reproduction import in_fresh_clone, setup_needed
 from torchperf_ci.verdicts.verdict_document import effect_text
 
@@ -137,25 +134,19 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
     """
     write_culprits(out, bisection)
     document = bisection_document(bisection, github_server(os.environ))
-    if json_output:
-        sys.stdout.write(actions.inert_json(culprits_json(bisection)))
-    else:
-        print_document(document, sys.stdout)
-    sys.stdout.flush()
-    say(f"{bisection_headline(bisection)}; culprits in {out}")
-    if not actions.in_actions():
-        return
-    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
-    actions.annotate(bisection_annotations(bisection))
     first = bisection.culprits[0].commit if bisection.culprits else None
-    outputs = {
-        "culprits": str(out.absolute()),
-        "status": bisection.status,
-        "commit": first or "",
-        "found": str(len(bisection.culprits)),
-    }
-    for name, value in outputs.items():
-        actions.set_output(name, value)
+    tell(
+        document,
+        f"{bisection_headline(bisection)}; culprits in {out}",
+        as_json=culprits_json(bisection) if json_output else None,
+        annotations=bisection_annotations(bisection),
+        outputs={
+            "culprits": out.absolute(),
+            "status": bisection.status,
+            "commit": first or "",
+            "found": len(bisection.culprits),
+        },
+    )
 
 
 def inside_blocks(culprit: Culprit) -> list[Block]:

@@ -6,14 +6,11 @@ import gzip
 import json
 import os
 import shlex
-import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions
 from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations
-from torchperf_ci.console import print_document, say
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -28,8 +25,8 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
-from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places.place import is_gzip
+from torchperf_ci.telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -178,22 +175,20 @@ def print_report(
     warning that there was nothing to upload.
     """
     document = report_document(report, error, os.environ.get(ARTIFACT, ""))
-    if json_output:
-        sys.stdout.write(f"{actions.inert_json(json.dumps(report_json(report), indent=2))}\n")
-    else:
-        print_document(document, sys.stdout, rest="all of them with --json")
-    sys.stdout.flush()
-    if not error:
-        say(report.headline())
-    if not actions.in_actions():
-        return
-    actions.append_summary(to_markdown(document))
     annotations = to_annotate(report, "error" if error else "warning", missing_matters=missing_matters)
-    actions.annotate(fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT))
-    actions.set_output("uploaded", str(count_records(report.kept)))
-    actions.set_output("refused", str(report.refused_count + count_records(report.conflicts)))
-    actions.set_output("spooled", str(count_records(report.undelivered)))
-    actions.set_output("spool-dir", str(report.spool.absolute()))
+    tell(
+        document,
+        *([] if error else [report.headline()]),
+        as_json=f"{json.dumps(report_json(report), indent=2)}\n" if json_output else None,
+        annotations=fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT),
+        outputs={
+            "uploaded": count_records(report.kept),
+            "refused": report.refused_count + count_records(report.conflicts),
+            "spooled": count_records(report.undelivered),
+            "spool-dir": report.spool.absolute(),
+        },
+        rest="all of them with --json",
+    )
 
 
 def report_document(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> Document:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci import actions
 from torchperf_ci.actions import Annotation, Level
-from torchperf_ci.console import print_document, say
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -25,8 +22,8 @@ from torchperf_ci.document import (
     facts,
     short,
 )
-from torchperf_ci.markdown import to_markdown
 from torchperf_ci.metrics import name_and_unit
+from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -118,21 +115,19 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
     """
     write_verdicts(out, judgement)
     document = verdicts_document([judgement])
-    if json_output:
-        sys.stdout.write(actions.inert_json(verdicts_json(judgement)))
-    else:
-        print_document(document, sys.stdout)
-    sys.stdout.flush()
-    say(f"{headline([judgement])}; verdicts in {out}")
-    if not actions.in_actions():
-        return
-    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
-    actions.annotate(verdict_annotations(judgement))
-    actions.set_output("verdicts", str(out.absolute()))
     found, covered = grouped(judgement.verdicts), coverage(judgement)
-    counts = {name: len(found[group]) for name, group in _OUTPUTS.items()}
-    for name, count in {**counts, "judged": covered.judged, "unjudged": covered.unjudged}.items():
-        actions.set_output(name, str(count))
+    tell(
+        document,
+        f"{headline([judgement])}; verdicts in {out}",
+        as_json=verdicts_json(judgement) if json_output else None,
+        annotations=verdict_annotations(judgement),
+        outputs={
+            "verdicts": out.absolute(),
+            **{name: len(found[group]) for name, group in _OUTPUTS.items()},
+            "judged": covered.judged,
+            "unjudged": covered.unjudged,
+        },
+    )
 
 
 def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:

@@ -1,0 +1,41 @@
+"""How a command tells its outcome: on stdout and stderr, and in a job in its summary, annotations and outputs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from torchperf_ci import actions
+from torchperf_ci.console import print_document, say
+from torchperf_ci.markdown import to_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from torchperf_ci.document import Document
+
+
+def tell(
+    document: Document,
+    *lines: str,
+    as_json: str | None,
+    annotations: Iterable[actions.Annotation],
+    outputs: Mapping[str, object],
+    rest: str = "all of them in the file",
+) -> None:
+    """Print the document, or what ``as_json`` holds, on stdout, and ``lines`` on stderr; in a job tell it there, too.
+
+    ``rest`` tells where the rows are that a terminal does not show.
+    """
+    if as_json is None:
+        print_document(document, sys.stdout, rest=rest)
+    else:
+        sys.stdout.write(actions.inert_json(as_json))
+    sys.stdout.flush()
+    say(*lines)
+    if not actions.in_actions():
+        return
+    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
+    actions.annotate(annotations)
+    for name, value in outputs.items():
+        actions.set_output(name, str(value))
