@@ -59,7 +59,7 @@ def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tel
     times, memory = judged(noisy=50), judged(metric="peak_memory(MiB)", unchanged=50)
     both = Judgement("compare", "", "", [*times.verdicts, *memory.verdicts])
     assert coverage(both) == Coverage(50, 50, is_first=False, is_enough=False)
-    assert shortfall(both).startswith("Only 50 of 100 series were judged, and 0 of 50 times: 50 noisy (")
+    assert shortfall(both).startswith("Only 50 of 100 series were judged, and 0 of 50 timings: 50 noisy (")
     assert coverage(memory).is_enough  # where no time was asked for
 
 

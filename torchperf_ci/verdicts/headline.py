@@ -145,7 +145,7 @@ def shortfall(judgement: Judgement) -> str:
         return ""
     times = [one for one in verdicts if is_latency(one.series.metric)]
     of_all = f"{found.judged} of {len(verdicts)} series were judged"
-    of_times = f", and {_judged(times)} of {len(times)} times" if 0 < len(times) < len(verdicts) else ""
+    of_times = f", and {_judged(times)} of {len(times)} timings" if 0 < len(times) < len(verdicts) else ""
     return f"Only {of_all}{of_times}: {'; '.join(_reasons(verdicts))}."
 
 
