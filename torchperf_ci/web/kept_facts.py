@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -47,7 +46,7 @@ class KeptFacts:
         kept = self._texts(kind.__name__)
         found: dict[SeriesGroup, T] = {}
         for group, made_of in self._made_of.items():
-            before, text = kept[group]
+            before, text = kept.get(group, ("", ""))
             if before == made_of:
                 found[group] = msgspec.json.decode(text, type=kind)
             else:
@@ -59,9 +58,10 @@ class KeptFacts:
     def _made_of(self) -> Mapping[SeriesGroup, str]:
         """A digest for each kind of machine, which is another one whenever something else would be told of it."""
         return {
-            SeriesGroup(*names): hashlib.sha256(f"{_code()} {self._given} {state}".encode()).hexdigest()
+            SeriesGroup(*names): hashlib.sha256(
+                f"{_code()} {self._given} {rows} {records}".encode()
+            ).hexdigest()
             for *names, rows, records in self._store.rows(self._store.statement("group_states"))
-            for state in [(rows, records)]
         }
 
     @cached_property
@@ -71,9 +71,7 @@ class KeptFacts:
 
     def _texts(self, kind: str) -> Mapping[SeriesGroup, tuple[str, str]]:
         rows = self._store.rows(_TEXTS, {"kind": kind}) if self._has_table else ()
-        return defaultdict(
-            lambda: ("", ""), {SeriesGroup(*names): (made_of, text) for *names, made_of, text in rows}
-        )
+        return {SeriesGroup(*names): (made_of, text) for *names, made_of, text in rows}
 
     def _keep(self, kind: str, group: SeriesGroup, made_of: str, text: str) -> None:
         if self._has_table:
