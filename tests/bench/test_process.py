@@ -143,6 +143,22 @@ def test_a_look_that_has_no_time_left_costs_no_number(
     assert outcome.missing == dict.fromkeys(("leak", "phases", "flops"), "timeout: leak took longer than 0 s")
 
 
+def test_a_step_that_is_too_slow_to_warm_up_is_told_the_option(
+    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Inquiry.ask
+
+    def hurried(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
+        self._left = 0.0 if verb == "warm_up" else self._left
+        return ask(self, verb, kind, **arguments)
+
+    monkeypatch.setattr(Inquiry, "ask", hurried)
+    outcome = outcome_of("fine")
+    assert outcome.status == "timeout"
+    told = "warm_up took longer than 0 s: --timeout 60 is for the first step, and again for all the rest"
+    assert outcome.reason == told
+
+
 def test_a_hang_in_c_ends_with_the_timeout(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
 ) -> None:

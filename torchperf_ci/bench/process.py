@@ -158,10 +158,23 @@ def measure(
             missing = _inspect(inquiry, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
-            failure.status, failure.reason, failure.log, answers, observed or whole, time.monotonic() - start
+            failure.status,
+            _reason(failure, settings),
+            failure.log,
+            answers,
+            observed or whole,
+            time.monotonic() - start,
         )
     return ProcessOutcome(
         "pass", answers=answers, observed=observed, seconds=time.monotonic() - start, missing=missing
+    )
+
+
+def _reason(failure: WorkerFailure, settings: Settings) -> str:
+    if failure.status != "timeout":
+        return failure.reason
+    return (
+        f"{failure.reason}: --timeout {settings.timeout:g} is for the first step, and again for all the rest"
     )
 
 
