@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.console import print_document
+from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import tell_verdicts, verdict_annotations, verdicts_document
 
@@ -163,3 +164,15 @@ def test_a_summary_of_thousands_fits(judgement, job: Path) -> None:
     )
     assert (job / "summary").stat().st_size < 2**19
     assert "left out here" in (job / "summary").read_text()
+
+
+def test_what_cannot_be_written_is_told_first(
+    judgement: Judgement, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "verdicts.json"
+    out.mkdir()
+    with pytest.raises(OutputDirectoryError, match=r"verdicts\.json: cannot be written"):
+        tell_verdicts(judgement, out, json_output=False)
+    printed = capsys.readouterr()
+    assert "regressed" in printed.out
+    assert "verdicts in" not in printed.err

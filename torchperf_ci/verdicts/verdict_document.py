@@ -22,6 +22,7 @@ from torchperf_ci.document import (
     facts,
     short,
 )
+from torchperf_ci.errors import TorchperfError
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.headline import (
@@ -111,23 +112,30 @@ def verdict_annotations(judgement: Judgement) -> list[Annotation]:
 def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
     """Write ``verdicts.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
-    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written.
+    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
+    what it says may have taken an hour to measure.
     """
-    write_verdicts(out, judgement)
+    unwritten: TorchperfError | None = None
+    try:
+        write_verdicts(out, judgement)
+    except TorchperfError as error:
+        unwritten = error
     document = verdicts_document([judgement])
     found, covered = grouped(judgement.verdicts), coverage(judgement)
     tell(
         document,
-        f"{headline([judgement])}; verdicts in {out}",
+        headline([judgement]) + ("" if unwritten else f"; verdicts in {out}"),
         as_json=verdicts_json(judgement) if json_output else None,
         annotations=verdict_annotations(judgement),
         outputs={
-            "verdicts": out.absolute(),
+            "verdicts": "" if unwritten else out.absolute(),
             **{name: len(found[group]) for name, group in _OUTPUTS.items()},
             "judged": covered.judged,
             "unjudged": covered.unjudged,
         },
     )
+    if unwritten:
+        raise unwritten
 
 
 def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:
