@@ -37,6 +37,13 @@ from under_test import BREAKS, product
 def matmul(batch_size):
     return Task(product, (torch.randn(256, 256),))
 
+@workload("pair/layer", "a step of training through the code under test", modes=("training",))
+def layer(batch_size):
+    class Layer(torch.nn.Linear):
+        def forward(self, x):
+            return product(super().forward(x))
+    return Task(Layer(8, 8), (torch.randn(8, 8),), loss=lambda out: out.square().mean())
+
 @workload("pair/breaks", "a graph break more or less", modes=("inference",))
 def breaks(batch_size):
     def model(x):  # of products alone, for which the compiler needs no other compiler
@@ -149,7 +156,9 @@ def test_a_workload_that_head_makes_of_another_config_is_no_pair() -> None:
         _refuse_another_workload(arm("1"), arm("2"))
 
 
-def test_every_thread_of_an_arm_computes_on_the_cpus_of_the_pair(base: Settings, tmp_path: Path) -> None:
+def test_every_thread_of_an_arm_that_trains_is_on_the_cpus_of_the_pair(
+    base: Settings, tmp_path: Path
+) -> None:
     code = """
 import os
 
@@ -161,7 +170,8 @@ def product(x):
     return x
 """
     pinned = replace(base, path=_root(tmp_path / "pinned", code), cpus=tuple(os.sched_getaffinity(0))[:1])
-    assert measure_pair(CASE, pinned, pinned, tmp_path)
+    case = replace(CASE, workload="pair/layer", mode="training")
+    assert measure_pair(case, pinned, pinned, tmp_path)
 
 
 class Arm:

@@ -40,8 +40,8 @@ class SetUp:
         """Where the artifacts of its runs are."""
         return self.folder / "artifacts"
 
-    def run(self, trigger: str, workflow: str, payload: dict[str, Any]) -> Act:
-        """One of its workflows, from its beginning to its end."""
+    def run(self, trigger: str, workflow: str, payload: dict[str, Any], **more: str) -> Act:
+        """One of its workflows, from its beginning to its end; ``more`` is for the environment of its jobs."""
         for name in ("artifacts", "caches"):
             (self.folder / name).mkdir()
         repository = {"id": 1, "full_name": REPOSITORY, "default_branch": "main"}
@@ -52,6 +52,7 @@ class SetUp:
             "GITHUB_API_URL": self.api,
             "GITHUB_REPOSITORY": REPOSITORY,
             "PROCESSES": "1",
+            **more,
         }
         used = [self.runner.workflow(workflow), self.runner.project / CALLED]
         return self.runner.run(
@@ -121,7 +122,8 @@ def test_a_pull_request_is_built_and_compared(set_up: SetUp, git: Git) -> None:
         "number": 7,
         "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base, "ref": "main"}},
     }
-    done = set_up.run("pull_request", "torchperf-pull-request", event)
+    # The night has measured the training; what a pair of it does is seen in tests/bench/test_pairs.py.
+    done = set_up.run("pull_request", "torchperf-pull-request", event, ONE_MODE="inference")
     assert done.results == {"compare": "success"}, done.log
     judged = read_verdicts(set_up.artifacts / "torchperf-verdicts-1/verdicts.json")
     assert {verdict.series.model for verdict in judged.verdicts} == WORKLOADS
