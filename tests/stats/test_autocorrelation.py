@@ -30,6 +30,14 @@ def test_a_few_that_remember_among_many_that_do_not_are_told_apart() -> None:
     assert found[50:].mean() < 0.15
 
 
+def test_where_series_differ_a_memory_may_well_be_larger_than_few_runs_tell() -> None:
+    different = np.vstack([remembering(0.5, 250, 40), remembering(0.0, 250, 40)])
+    found, largest = autocorrelations(different, np.full(500, 40), 5)
+    assert (largest[:250] > 0.4).mean() > (found[:250] > 0.4).mean() + 0.2
+    found, largest = autocorrelations(remembering(0.0, 500, 40), np.full(500, 40), 5)
+    assert np.median(largest - found) < 0.05
+
+
 def test_spikes_feign_no_memory() -> None:
     values = remembering(0.0, 300, 40)
     values[:, [10, 11]] += 50

@@ -45,7 +45,8 @@ def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int
     ``history``, shape (series,), is their number. A series with few runs says little, so its own correlation is shrunk
     towards the mean of all series with at least ``fewest`` runs, the more so the less these differ from each other:
     empirical Bayes by the method of moments (Efron & Morris, *Journal of the American Statistical Association* 70,
-    1975). The upper value is the larger of the shrunk and the own correlation. Series with fewer runs get that mean.
+    1975). The upper value is the larger of the own correlation and of the shrunk one plus its posterior standard
+    deviation. Series with fewer runs get that mean.
     """
     enough = history >= fewest
     if not enough.any():
@@ -56,10 +57,10 @@ def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int
     own = np.where(enough, own, mean)
     spread = np.average((own[enough] - mean) ** 2 - 1 / runs[enough], weights=runs[enough])
     between = max(float(spread), 0.0)
-    drawn = mean + between / (between + 1 / runs) * (own - mean)
-    return np.clip(drawn, 0.0, MOST_AUTOCORRELATION), np.clip(
-        np.maximum(drawn, own), 0.0, MOST_AUTOCORRELATION
-    )
+    weight = between / (between + 1 / runs)
+    drawn = mean + weight * (own - mean)
+    most = np.maximum(drawn + np.sqrt(weight / runs), own)
+    return np.clip(drawn, 0.0, MOST_AUTOCORRELATION), np.clip(most, 0.0, MOST_AUTOCORRELATION)
 
 
 def autocorrelation_beside_step(deviations: Floats, after_step: NDArray[np.bool_]) -> Floats:
