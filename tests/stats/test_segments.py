@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from torchperf_ci.stats import segmentation
 from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
 from torchperf_ci.stats.segmentation import EvidenceCache, change_points, window_of
 
@@ -40,6 +41,19 @@ def test_a_stair_of_short_levels_does_not_fall_together(seed: int) -> None:
     hits = [min(abs(place - other) for other in expected) <= 2 for place in found(values)]
     assert all(hits)
     assert len(hits) >= len(expected) - 1
+
+
+def test_less_is_needed_where_a_series_surely_changes_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight runs 2.5σ off, before a dozen large steps."""
+    steps = [(100, 0.0), (8, 0.025), (100, 0.0), *((40, 0.2 * (step % 2)) for step in range(13))]
+    series = [levels(*steps, seed=seed) for seed in range(40)]
+
+    def hits() -> int:
+        return sum(any(abs(place - 100) <= 2 for place in found(row)) for row in series)
+
+    as_it_is = hits()
+    monkeypatch.setattr(segmentation, "SURE", np.inf)
+    assert as_it_is > hits() > 0
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -117,9 +117,9 @@ ChangeWindow = tuple[int, int, int]
 NEARER_REACH = REACH // 2
 """Where a change is not clear among REACH runs, because another level is among them, it may be among so many."""
 MAYBE_SHARE = 0.5
-"""Of the threshold; what is less clear is not looked at nearer."""
+"""Of the threshold; what is less clear is not looked at nearer, or again."""
 RECHECK_SHARE = 0.7
-"""Of the threshold, where the evidence is taken a second time, with the longer side as the level that was there."""
+"""Of the evidence that is needed, where it is taken a second time, with the longer side as the level that was there."""
 VISIBLE_SHARE = 0.5
 """A smaller step than this share of the range of the noise's middle 80%, 1.3σ where noise is normal, is none: what
 looks clear there is mostly drift, or modes that take turns."""
@@ -207,7 +207,7 @@ class LocalEvidence:
             ranked.evidence(below, upto) / self._needed[rows] for below, upto in zip(*around, strict=True)
         )
         first = self._forgets[rows] * first
-        is_seen_again = (first > 1) & (self._scores.sizes[rows] > runs)
+        is_seen_again = (first > MAYBE_SHARE) & (self._scores.sizes[rows] > runs)
         return np.asarray(np.where(is_seen_again, np.minimum(first, again / RECHECK_SHARE), first))
 
     def _level(self, start: Places, end: Places) -> _Levels:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SUSPECT_SHARE = 0.57
 """A stretch with this share of the threshold may hold a change. The second look decides: one suspect too many is
 dropped there, one that is missing makes its neighbours look unclear."""
+SURE = 1.5
+"""So many times the threshold tells that a series does change: that others need less. Of the few changes that are found
+where there are none, hardly any is as clear."""
 CLIP = 2.0
 """Scores count up to here in what a series remembers, so that a few outliers neither make nor hide it."""
 MOST_AUTOCORRELATION = 0.8
@@ -68,12 +71,14 @@ def segments(series: Sequence[SuspectedSeries], min_effect: float) -> list[list[
 
 def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
     """Take away the changes that are not clear enough and less so than the one before and the one after; whether some
-    were, and some are left."""
+    were, and some are left. Where several are sure, the others need less."""
+    runs, sure = edges[-1] - edges[0], sum(one > SURE for one in clearness)
+    needed = threshold(runs, max(1, sure)) / threshold(runs)
     around = [inf, *clearness, inf]
     dropped = {
         i
         for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False), 1)
-        if one <= 1 and one < before and one <= after
+        if one <= needed and one < before and one <= after
     }
     edges[:] = [place for i, place in enumerate(edges) if i not in dropped]
     return bool(dropped) and len(edges) > 2

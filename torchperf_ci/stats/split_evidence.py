@@ -165,14 +165,15 @@ class Stretches:
         return start + FEWEST + int(between.argmax())
 
 
-def threshold(n: int) -> float:
-    """The evidence that a change in a series of n points must exceed: 8 + 2·log₂ n, but no more than n.
+def threshold(n: int, changes: int = 1) -> float:
+    """The evidence that a change in a series of n points must exceed: 8 + 2·log₂(n/changes), but no more than n.
 
-    More places to choose from need more evidence. Two cleanly separated halves of n < 16 points have evidence a little
-    above n. By simulation (``benchmarks/changepoints.py``) fewer than 1% of series without change exceed it, and fewer
-    than 0.1% of those with 60 points or more; the rest is a margin for noise that remembers the run before.
+    More places to choose from need more evidence; of several changes each has so many fewer. Two cleanly separated
+    halves of n < 16 points have evidence a little above n. By simulation (``benchmarks/changepoints.py``) fewer than 1%
+    of series without change exceed it, and fewer than 0.1% of those with 60 points or more; the rest is a margin for
+    noise that remembers the run before.
     """
-    return min(float(n), 8 + 2 * log2(n))
+    return min(float(n), 8 + 2 * log2(n / changes))
 
 
 def stretches(values: Floats) -> Stretches:
