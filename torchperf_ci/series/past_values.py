@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import kind_of
@@ -12,15 +12,18 @@ from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.points import Point, Series, comparable_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from torchperf_ci.series.from_store import Machines
     from torchperf_ci.series.points import SeriesGroup
     from torchperf_ci.store.client import Store
 
     Facts = Mapping[str, str]
+    _Record = tuple[float, float, float, float, float, Facts]
 
 
 _NAMES = len(Series.__dataclass_fields__)
+_IDS = 1
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,15 @@ def past_of_store(
     since: int,
     stop: int,
     last: int,
+    machines: Machines,
 ) -> Mapping[Series, PastValues]:
     """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
 
     ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
-    and those whose values are not plain numbers, are read as a whole. Raises as :func:`points_of_store`.
+    and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
+    :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
-    found = _plain(store, group, branch=branch, since=since, stop=stop, last=last)
+    found = _plain(store, group, machines, branch=branch, since=since, stop=stop, last=last)
     odd = {series.case for series, past in found.items() if past is None}
     whole = [
         series
@@ -71,28 +76,30 @@ def past_of_store(
         if series.case in odd
         or (first < since and not ((past := found.get(series)) and len(past.values) == last))
     ]
-    rest = points_of_store(store, branch=branch, stop=stop, last=last, series=whole) if whole else {}
+    rest = (
+        points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
+        if whole
+        else {}
+    )
     plain = {series: past for series, past in found.items() if past}
     return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
 
 
 def _plain(
-    store: Store, group: SeriesGroup, *, branch: str, since: int, stop: int, last: int
+    store: Store, group: SeriesGroup, machines: Machines, *, branch: str, since: int, stop: int, last: int
 ) -> Mapping[Series, PastValues | None]:
-    """Return the newest values of each series; None for a series with a value that is not a plain number."""
+    """Return the newest values of each series; None for a series with a value that is not plain."""
+    import msgspec
+
     asked: dict[str, object] = {f"{name}s": [value] for name, value in group._asdict().items()}
     asked |= {"branch": branch, "since": since, "stop": stop, "ids": []}
-    with store.held():
-        machines = store.rows(store.statement("machines"), asked)
-        content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
-    known = {digest: json.loads(facts) for digest, facts in machines}
+    content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
     rows: dict[Series, list[_Row]] = defaultdict(list)
-    for line in content.splitlines():
-        told = json.loads(line)
+    for told in msgspec.json.Decoder().decode_lines(content):
         series = Series(*told[:_NAMES])
         fingerprint, batch_size, threads, config, is_plain, least, most, *columns = told[_NAMES:]
         case = {"batch_size": batch_size, "threads": threads, "workload_config": config}
-        facts = comparable_facts(series.metric, known.get(fingerprint, {}), case, {})
+        facts = comparable_facts(series.metric, machines.get(fingerprint, {}), case, {})
         is_told = kind_of(series.metric) != "outcome" or least == most == 1
         rows[series].append(_Row(bool(is_plain) and is_told, facts, columns))
     return {
@@ -102,17 +109,31 @@ def _plain(
 
 
 class _Row(NamedTuple):
-    """A row of the query. ``columns`` are times, ids, targets, and the lower and upper median of the repetitions."""
+    """A row of the query. ``columns`` are times, ids, targets, and the lower and upper median of the repetitions.
+
+    Without ids each time stands for itself; without upper medians they are the lower ones.
+    """
 
     is_plain: bool
     facts: Facts
     columns: Sequence[Sequence[float]]
 
+    def records(self) -> Iterator[_Record]:
+        """Return one tuple a record."""
+        times, ids, targets, lower, upper = self.columns
+        return zip(times, ids or times, targets, lower, upper or lower, repeat(self.facts))
 
-def _newest(rows: Sequence[_Row], last: int) -> PastValues:
-    """Return the newest values over several rows, counting each record once."""
-    records = {one[1]: (*one, row.facts) for row in rows for one in zip(*row.columns, strict=True)}
-    newest = sorted(records.values())[-last:]
-    values = [float(low) if low == high else (low + high) / 2 for *_, low, high, _ in newest]
+
+def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
+    """Return the newest values over several rows, counting each record once; None where that cannot be told."""
+    records = [record for row in rows for record in row.records()]
+    if len(rows) > 1 or rows[0].columns[_IDS]:
+        if len({record[0] for record in records}) < len(records) and not all(
+            row.columns[_IDS] for row in rows
+        ):
+            return None
+        records = [*{record[1]: record for record in records}.values()]
+    newest = sorted(records)[-last:]
+    values = [float(low) if low == high else (low + high) / 2 for _, _, _, low, high, _ in newest]
     telling = [Point(values[place], (values[place],), target=float(newest[place][2])) for place in (0, -1)]
     return PastValues(telling, values, [record[-1] for record in newest])

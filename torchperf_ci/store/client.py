@@ -121,7 +121,7 @@ STATEMENT_TIMEOUT = 600
 """Most seconds that one statement may take."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (asked|points|values|series_id) \*/")
+_INCLUDED = re.compile(r"/\* (asked|named|points|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that stay in memory."""
@@ -186,6 +186,7 @@ class Store:
         self.name = str(location)
         self.embedded = isinstance(location, EmbeddedStore)
         self._source = "torchperf_values"
+        self.has_values = True
 
     def __enter__(self) -> Store:
         return self
@@ -217,7 +218,7 @@ class Store:
 
     def read_results_alone(self) -> None:
         """Ask the results themselves from now on, because the tables that answer are not there."""
-        self._source = _RESULTS
+        self._source, self.has_values = _RESULTS, False
 
     def statement(self, name: str, *, by_time: bool = False) -> str:
         """The text of ``queries/NAME.sql``, which reads ``/* answers */`` of this store.

@@ -74,7 +74,8 @@ def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> 
     is_short = 0 < question.stop - question.start <= _SHORT
     by_time = not question.models and (is_short or not question.metrics)
     sql = store.statement("series", by_time=by_time)
-    pieces = store.stream(sql, asdict(question) | lists, FORMATS[form])
+    asked = asdict(question) | lists | {"by_time": by_time or not store.has_values}
+    pieces = store.stream(sql, asked, FORMATS[form])
     return _as_json_list(pieces) if form == "json" else pieces
 
 

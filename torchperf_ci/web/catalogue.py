@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
+from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
 
 if TYPE_CHECKING:
@@ -50,18 +51,20 @@ class SeriesSpan:
 
 @dataclass(frozen=True)
 class GroupCatalogue:
-    """The series of one kind of machine, and its runs, newest first."""
+    """The series of one kind of machine, its runs, newest first, and the facts of its machines by their digests."""
 
     series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunFacts]
+    machines: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class StoreCatalogue:
-    """All series, and the runs of each kind of machine, newest first."""
+    """All series; of each kind of machine its runs, newest first, and the facts of its machines by their digests."""
 
     series: Mapping[Series, SeriesSpan]
     runs: Mapping[SeriesGroup, Sequence[RunFacts]]
+    machines: Mapping[SeriesGroup, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
 
     @cached_property
     def by_group(self) -> Mapping[SeriesGroup, Mapping[Series, SeriesSpan]]:
@@ -107,11 +110,12 @@ def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalo
     with store.held():
         spans = store.rows(store.statement("catalogue"), group._asdict())
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
+        machines = machines_of_group(store, group)
     series = [
         (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), points))
         for *names, first, last, points in spans
     ]
-    return GroupCatalogue(series, _runs(group, runs, server))
+    return GroupCatalogue(series, _runs(group, runs, server), machines)
 
 
 class _RunRow(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.from_store import points_of_runs, points_of_store
 from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.web.catalogue import (
@@ -120,7 +120,11 @@ class Documents:
             GroupCatalogue, lambda group: read_catalogue(self._store, group, self._server)
         )
         series = [item for catalogue in found.values() for item in catalogue.series]
-        return StoreCatalogue(dict(series), {group: catalogue.runs for group, catalogue in found.items()})
+        return StoreCatalogue(
+            dict(series),
+            {group: catalogue.runs for group, catalogue in found.items()},
+            {group: catalogue.machines for group, catalogue in found.items()},
+        )
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
@@ -194,17 +198,19 @@ class Documents:
             since=min(begun[:BASELINE]),
             stop=run.end + 1,
             last=BASELINE,
+            machines=self.catalogue.machines[run.group],
         )
 
     def _points_of_runs(self, *runs: RunFacts) -> Points:
         """What was measured by these runs at least, on their kind of machine."""
+        group = runs[0].group
+        if self._whole.group != group:
+            times = [(run.time, run.end) for run in runs]
+            machines = self.catalogue.machines[group]
+            return points_of_runs(self._store, group, times, self.catalogue.by_id, machines)
         found: dict[Series, list[Point]] = defaultdict(list)
         for run in runs:
-            if self._whole.group == run.group:
-                points: Points = self._whole.by_run[run.name]
-            else:
-                points = points_of_store(self._store, [run.group], since=run.time, stop=run.end + 1)
-            for series, row in points.items():
+            for series, row in self._whole.by_run[run.name].items():
                 found[series] += row
         return found
 
@@ -231,7 +237,8 @@ class Documents:
         """All points of a series; nothing is read where those of its kind of machine are at hand."""
         if self._whole.group == series.group:
             return self._whole.points[series]
-        return points_of_store(self._store, series=[series])[series]
+        machines = self.catalogue.machines[series.group]
+        return points_of_store(self._store, series=[series], machines=machines)[series]
 
 
 @dataclass(frozen=True)

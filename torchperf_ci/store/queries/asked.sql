@@ -1,8 +1,6 @@
--- Which points; an empty parameter is no filter. By machine and month, as the projection by_time has them beside each other.
+-- Which points; an empty parameter is no filter. The projection by_run has those of a machine and a time side by side.
 (empty({ids:Array(String)}) OR series IN {ids:Array(String)})
     AND timestamp >= {since:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
-    AND intDiv(timestamp, 2592000) >= intDiv({since:UInt64}, 2592000)
-    AND ({stop:UInt64} = 0 OR intDiv(timestamp, 2592000) <= intDiv({stop:UInt64}, 2592000))
     AND ({branch:String} = '' OR branch IN ('', replaceRegexpOne({branch:String}, '^refs/heads/', '')))
     AND (
         empty({repos:Array(String)})

@@ -1,6 +1,7 @@
--- One row for each series and machine with what it has measured, in no order: times, ids, targets and the two numbers in the
--- middle of the repetitions; their least and their greatest; and whether all of that is plain, numbers that no word beside
--- them makes others. A record that was taken in twice is there twice, under one id.
+-- One row for each series and machine with what it has measured, in no order: whether all of that is plain, numbers that no word
+-- beside them makes others; their least and their greatest; times, ids, targets and the two numbers in the middle of the
+-- repetitions. A record that was taken in twice is there twice, under one id. No ids are told where each time is another one,
+-- and the upper of the middle numbers not where there are odd numbers of them: less than half is left to say.
 SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config,
     min(
@@ -9,9 +10,9 @@ SELECT
         AND metric_info['status'] IN ('', 'pass')
     ),
     min(arrayMin(repetitions)), max(arrayMax(repetitions)),
-    groupArray(timestamp), groupArray(record_id), groupArray(target_value),
+    groupArray(timestamp), if(uniqExact(timestamp) = count(), [], groupArray(record_id)), groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
-    groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1])
+    if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
 FROM /* answers */
 WHERE /* asked */
 GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config

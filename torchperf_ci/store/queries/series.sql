@@ -4,12 +4,9 @@ SELECT
     metric, value, repetitions, target_value
 FROM /* answers */
 WHERE timestamp >= {start:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
-    AND ({repo:String} = '' OR repo = {repo:String})
-    AND ({benchmark:String} = '' OR benchmark = {benchmark:String})
-    AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))
-    AND (empty({metrics:Array(String)}) OR has({metrics:Array(String)}, metric))
-    AND ({device:String} = '' OR device = {device:String})
-    AND ({arch:String} = '' OR position(arch, {arch:String}) > 0)
+    AND /* named */
+    -- The projection by_series knows which they are; where results are read by their time, they need not be known.
+    AND ({by_time:Bool} OR series IN (SELECT series FROM /* answers */ WHERE /* named */ GROUP BY series))
     AND ({branch:String} = '' OR branch = replaceRegexpOne({branch:String}, '^refs/heads/', ''))
     AND ({commit:String} = '' OR startsWith(commit, {commit:String}))
 ORDER BY timestamp, workflow_id, job_id, benchmark, model, mode, dtype, backend, device, arch, metric
