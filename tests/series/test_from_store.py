@@ -10,7 +10,12 @@ import pytest
 
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.from_store import groups_of_store, points_of_store
+from torchperf_ci.series.from_store import (
+    groups_of_store,
+    machines_of_group,
+    points_of_runs,
+    points_of_store,
+)
 from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
@@ -175,3 +180,13 @@ def test_one_series_alone_is_what_it_is_among_all(store: Store) -> None:
     )
     assert points_of_store(store, series=[failed]) == {failed: everything[failed]}
     assert everything[failed][0].info["reason"] == "because", "its status was not read"
+
+
+def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: Store) -> None:
+    for group in groups_of_store(store):
+        known, machines = points_of_store(store, [group]), machines_of_group(store, group)
+        by_id = {series.id: series for series in known}
+        both = points_of_runs(store, group, [(START + 1, 2**40), (0, START)], by_id, machines)
+        assert both == known
+        first = points_of_runs(store, group, [(0, START)], by_id, machines)
+        assert first == points_of_store(store, [group], stop=START + 1)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from bisect import bisect_right
@@ -51,6 +52,11 @@ COMPARED_RUNS = 30
 _SERIES = re.compile(r"series/([0-9a-f]{10})/([0-9]{4})\.json")
 _RUN = re.compile(r"run/([0-9a-f]{10})\.json")
 _COMPARE = re.compile(r"compare/([0-9a-f]{10})/([0-9a-f]{10})\.json")
+
+
+def collect_garbage_rarely() -> None:
+    """For a process that makes many documents: they have no cycles, and to look for some in all points takes long."""
+    gc.set_threshold(100_000, 50, 100)
 
 
 def documents_of_store(store: Store, settings: config.Config) -> Documents:

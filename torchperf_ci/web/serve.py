@@ -23,6 +23,7 @@ from torchperf_ci.receive.request import PUT_SECONDS, accepted_credentials
 from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.answers import Answers
+from torchperf_ci.web.documents import collect_garbage_rarely
 from torchperf_ci.web.endpoints import Endpoints, healthy
 from torchperf_ci.web.middleware import BelowPath, Counted, ForReaders, RequestCounts, SafetyHeaders
 from torchperf_ci.web.site import PAGES
@@ -51,6 +52,7 @@ def serve_command(options: ServeOptions) -> int:
             f"warning: whoever reaches {host}:{port} reads all results; set {' and '.join(READER)} to ask for a name"
         )
     uploads = _uploads(options.to) if options.to else None
+    collect_garbage_rarely()
     with open_existing(options.store or settings.store) as store:
         app = make_app(Answers(store, settings), reader, options.root_path or "", uploads)
         server = HttpServer(app, options.bind, options.trusted_proxy)
@@ -83,7 +85,7 @@ def make_app(
             Middleware(Counted, counts=counts),
             Middleware(CaughtBugs),
             Middleware(ForReaders, reader=reader, but=OPEN),
-            Middleware(GZipMiddleware, minimum_size=1024),
+            Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
         exception_handlers={HTTPException: told_by_starlette},
     )

@@ -12,7 +12,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.records.files import replace_by
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.documents import collect_garbage_rarely, documents_of_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ PAGES = Path(__file__).with_name("pages")
 def site_command(options: SiteOptions) -> int:
     """Write the site; of one that is there already, only what has changed."""
     settings = config.find(options.config)
+    collect_garbage_rarely()
     with open_existing(options.store or settings.store) as store:
         written, files = write_site(documents_of_store(store, settings), Path(options.dir))
     say(
