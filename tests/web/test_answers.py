@@ -43,6 +43,13 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         told = answers.document("regressions.json")
         assert told.etag != known.etag
 
+        index = answers.document("index.json")
+        store.insert(
+            "torchperf_commits", ["commit", "subject"], b'{"commit": "%s", "subject": "Less"}' % (b"31" * 20)
+        )
+        assert json.loads(index.content)["subjects"].keys() == {"30" * 20}
+        assert json.loads(answers.document("index.json").content)["subjects"]["31" * 20] == "Less"
+
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
         assert (

@@ -46,7 +46,7 @@ def documents() -> dict[str, bytes]:
     span = SeriesSpan(START, START + NIGHTS * DAY, NIGHTS)
     summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
     return {
-        "index.json": as_json(index_document(StoreCatalogue(dict.fromkeys(series, span), runs), [])),
+        "index.json": as_json(index_document(StoreCatalogue(dict.fromkeys(series, span), runs), [], {})),
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }

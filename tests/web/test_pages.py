@@ -186,6 +186,18 @@ def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Pa
     assert runs.locator("tbody tr").count() == 2 * NIGHTS
 
 
+def test_runs_are_found_and_told_by_the_subjects_of_their_commits(watched: Watched) -> None:
+    runs = watched.open("run/")
+    named = runs.locator("tbody tr", has_text="3030303030 <b id=injected>")
+    assert named.count() == 2  # one on each machine
+    named.first.locator("a").first.click()
+    watched.drawn()
+    assert "commit 3030303030 <b id=injected>" in runs.locator("main").inner_text()
+    picker = watched.open("compare/")
+    picker.get_by_label("New run").fill("b id=injected 3030303030")
+    assert picker.locator(".found li", has_text="H100").count() == 1  # where nothing else has these words
+
+
 def test_a_series_says_that_newer_runs_have_no_value_of_it(watched: Watched, site: Path) -> None:
     page = watched.open(f"series/?s={identities(site, 'failing')[0]}")
     assert (

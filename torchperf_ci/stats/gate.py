@@ -1,6 +1,6 @@
-"""The gate: which series look worse, or better, than their own past, given all series that are judged together.
+"""The gate: find the series whose newest runs differ from their own past, judging all series together.
 
-``docs/how-a-change-is-judged.md`` tells the same in prose.
+``docs/how-a-change-is-judged.md`` explains the method in prose.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 
 def adjusted(p: NDArray[np.float64], fewest: int = 0) -> NDArray[np.float64]:
-    """The smallest false-discovery rate at which each test would be a discovery, shape as ``p``; NaN is no test. Fewer
-    tests than ``fewest`` count as so many, the others of which are no discoveries.
+    """Return the smallest false-discovery rate at which each test is a discovery, shape as ``p``; NaN is not a test.
+
+    Fewer than ``fewest`` tests are filled up to that number with tests that are not discoveries.
 
     Benjamini & Hochberg, *Journal of the Royal Statistical Society B* 57, 1995. The rate also holds for positively
     dependent tests, as those of one machine are (Benjamini & Yekutieli, *Annals of Statistics* 29, 2001).
@@ -49,17 +50,18 @@ def adjusted(p: NDArray[np.float64], fewest: int = 0) -> NDArray[np.float64]:
 
 
 FEWEST_REPETITIONS = 3
-"""Processes that must agree."""
+"""Fewest processes of one run that must agree before the run can be proof by itself."""
 SINGLE_RUN_HISTORY = 10
-"""Runs of the past without which one run proves nothing."""
+"""Fewest past runs of a series with which a single new run can be proof."""
 LEAST_FACTOR = 1.5
-"""The smallest factor that one run can prove."""
+"""Smallest factor that one run can prove."""
 BEYOND = 2.0
-"""So many times as far as any run of any series has ever been off. A spike may hit all processes of a run."""
+"""A single run must be this many times as far off as any run of any series has ever been, because a spike may hit all
+processes of a run."""
 MOVED = 2.33
-"""Score from which on a series counts as moved: 1 of 100 on either side does without a reason."""
+"""Score from which a series counts as moved; 1% of unchanged series reach it on either side."""
 MOVED_MANY, MOVED_SHARE = 4, 1 / 3
-"""Of a job's series, at least so many and more than such a share have moved: it may be the machine."""
+"""If at least this many of a job's series, and more than this share of them, have moved, it may be the machine."""
 
 
 class Repetitions(NamedTuple):
@@ -73,11 +75,11 @@ class Repetitions(NamedTuple):
 def single_run_scores(
     newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """The scores that the newest run alone gives to a rise and to a fall, NaN where it cannot be proof.
+    """Return the scores of a rise and of a fall from the newest run alone, NaN where it cannot be proof.
 
-    They are those of the repetition that speaks least for it, which must be off by ``least``. ``jobs``, shape
-    (series,), are those of the newest run: where many series of a job have moved at once, nobody can tell from
-    one run whether the code or the machine did it.
+    Each is the score of the repetition that supports the change least, which must be off by ``least``. ``jobs``, shape
+    (series,), are the jobs of the newest run: where many series of a job have moved at once, one run cannot tell
+    whether the code or the machine caused it.
     """
     may = (newest.history >= SINGLE_RUN_HISTORY) & ~_moved_together(newest.score, jobs)
 
@@ -92,8 +94,10 @@ def single_run_scores(
 
 
 def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
-    """The smallest change, as a logarithm, that one run can prove of each series, of which ``settled``, shape (series,
-    runs), are runs of the past."""
+    """Return the smallest change, as a logarithm, that one run can prove, shape (series,).
+
+    ``settled``, shape (series, runs), are past runs of each series.
+    """
     known = settled[~np.isnan(settled).all(axis=1)]
     seen = np.abs(known - row_median(known)[:, None])
     farthest = np.nanmax(seen) if seen.size else 0.0
@@ -101,7 +105,7 @@ def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
 
 
 def _moved_together(scores: Floats, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a series belongs to a job of which many have moved, up or down."""
+    """Whether each series belongs to a job in which many series have moved, up or down."""
     judged = ~np.isnan(scores)
     _, job = np.unique(jobs, return_inverse=True)
     moved = np.bincount(job, weights=judged & (np.abs(np.nan_to_num(scores)) >= MOVED))
@@ -111,34 +115,34 @@ def _moved_together(scores: Floats, jobs: NDArray[np.int64]) -> NDArray[np.bool_
 
 
 LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004, LATE: 0.0005}
-"""How many of the newest runs are set against those before, and the tail probability that makes a candidate.
+"""Number of newest runs compared with those before, and the tail probability that makes a series a candidate.
 
-Together they make candidates of 4% of what has not changed, at most. Most is given to two runs: one proves little.
+Together the windows make candidates of at most 4% of unchanged series. Most of that goes to two runs, because one run
+proves little.
 """
 LATE_FROM = 2.0
-"""The longest window is looked at only where the one before has this score: it is for late proof."""
+"""Score that the second longest window must reach for the longest one, which is for late proof, to be looked at."""
 WINDOW_OVERLAP = 2.5
-"""The smallest of the five windows' tail probabilities counts this often, not five times: they share runs."""
+"""Factor on the smallest of the five windows' tail probabilities. It is not five, because the windows share runs."""
 FEWEST_TESTS = 10
-"""A family of fewer tests is judged as if it had so many: who has one series asks each night, and as many nights are a
-family as well."""
+"""A family of fewer tests is judged as if it had this many: a single series is tested every night, and these nights
+form a family as well."""
 FALSE_DISCOVERIES = 0.005
-"""Share of false ones among the changes that history alone proves (Benjamini–Hochberg)."""
+"""Share of false discoveries among the changes that history alone proves (Benjamini–Hochberg)."""
 DETECT_WITHIN, POWER = 2, 0.8
-"""A detectable change is found within so many runs with this probability."""
+"""A detectable change is found within this many runs with this probability."""
 CONFIDENCE = 0.95
 TOO_SMALL = 0.001
-"""Tail probability at which a change is surely smaller than the smallest that matters."""
+"""Tail probability at which a change certainly is smaller than the smallest that matters."""
 
 
 @dataclass(frozen=True)
 class GateSide:
     """One direction of change; arrays of shape (series,).
 
-    ``candidate`` says that there is something to measure again, ``proven`` that history alone is proof, and ``rate``
+    ``candidate`` says that the series should be measured again, ``proven`` that history alone is proof, and ``rate``
     is the false-discovery rate at which it is, NaN where nothing could be judged. ``seen``, shape (series, 2), is the
-    excursion of the past that keeps a candidate from being proof, as :func:`last_excursions` tells it, 0 where none
-    does.
+    past excursion that keeps a candidate from being proven, as returned by :func:`last_excursions`, 0 where none does.
     """
 
     candidate: NDArray[np.bool_]
@@ -149,12 +153,12 @@ class GateSide:
 
 @dataclass(frozen=True)
 class Judged:
-    """All series judged together; arrays of shape (series,), logarithms where not said otherwise.
+    """All series judged together; arrays of shape (series,), logarithms unless stated otherwise.
 
-    ``runs`` (a number) is how many of the newest runs were taken as ``new``; ``change`` is ``new - old`` with its 95%
+    ``runs`` (a count) is how many of the newest runs were taken as ``new``; ``change`` is ``new - old`` with its 95%
     interval ``low`` to ``high``; ``sigma`` is the noise between runs, ``detectable`` the smallest change that would
-    have become a candidate within two runs with a probability of 80%, ``history`` (a number) the runs of the past. NaN
-    where there is too little of it. ``offset`` is what was taken off the newest run for its machine.
+    have become a candidate within two runs with a probability of 80%, ``history`` (a count) the number of past runs.
+    Values are NaN where there is too little history. ``offset`` was subtracted from the newest run for its machine.
     """
 
     runs: NDArray[np.int64]
@@ -187,10 +191,11 @@ def judge(
 
     ``values``, shape (series, runs), are logarithms, oldest first, the newest in the last column, NaN where there is
     none. ``min_effect``, shape (series,), is the smallest change that matters, as a logarithm. ``jobs`` and ``groups``
-    are those of :func:`machine_offsets`; without them no offset is taken off. Without ``repetitions`` of the newest run
-    it is never proof by itself. ``worse``, shape (series,), is 1 where up is worse, -1 where down is, 0 where nobody
-    knows: false discoveries are controlled among what is worse, so that what became better excuses none. Runs of a
-    series with the same number in ``sessions``, shape (series, runs), were made in one; without it each is alone.
+    are those of :func:`machine_offsets`; without ``groups`` no offset is subtracted. Without ``repetitions`` the newest
+    run is never proof by itself. ``worse``, shape (series,), is 1 where up is worse, -1 where down is worse, 0 where
+    the direction is unknown: false discoveries are controlled among what got worse, so that improvements do not dilute
+    them. Runs of a series with the same number in ``sessions``, shape (series, runs), were made in one session; without
+    ``sessions`` each run is a session of its own.
     """
     alone = np.broadcast_to(np.arange(values.shape[1]), values.shape)
     values, jobs, sessions = without_gaps(
@@ -213,7 +218,7 @@ def judge(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
     (sure,) = score_of_tail(np.array([TOO_SMALL]))
-    # The past of a longer window has fewer of the runs that may be new in it.
+    # The past of a longer window contains fewer of the runs that may be new.
     steadiest = np.fmin.reduce([one.sigma for one in windows])
     least = [
         np.maximum(min_effect / 2, min_effect - one.half_width(tails, sure) * steadiest / one.sigma)
@@ -233,7 +238,7 @@ def _judged(
     offset: Floats,
     sides: tuple[GateSide, GateSide],
 ) -> Judged:
-    """What is told of each series: that of its ``chosen`` window."""
+    """Assemble the result of each series from its ``chosen`` window."""
     end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
     old, new = (_pick(chosen, arrays) for arrays in zip(*((w.old, w.new) for w in windows), strict=True))
     half = _pick(chosen, [window.half_width(tails, end) for window in windows])
@@ -255,7 +260,7 @@ def _judged(
 
 
 def _windows(runs: GateRuns, tails: Tails) -> Sequence[Window]:
-    """One for each of the levels."""
+    """Return one window for each of :data:`LEVELS`."""
     windows = [window(runs, count, tails) for count in LEVELS if count != LATE]
     rows = np.flatnonzero(np.abs(windows[-1].score) >= LATE_FROM)
     late = window(runs.of_rows(rows), LATE, tails)
@@ -280,7 +285,7 @@ def _single(
 def _sides(
     windows: Sequence[Window], least: Sequence[Floats], rise: Floats, fall: Floats, worse: NDArray[np.int64]
 ) -> tuple[GateSide, GateSide]:
-    """Up and down; ``rise`` and ``fall`` are what one run alone says of them."""
+    """Return the sides up and down; ``rise`` and ``fall`` are the scores of the newest run alone."""
     looks_up, tail_up = _evidence(windows, least, 1, rise)
     looks_down, tail_down = _evidence(windows, least, -1, fall)
     rate_up, rate_down = _rates(tail_up, tail_down, worse)
@@ -293,7 +298,7 @@ def _sides(
 def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> GateSide:
     proven = candidate & (rate <= FALSE_DISCOVERIES)
     excursion = seen[0]
-    for one in seen[1:]:  # that of the longest window counts
+    for one in seen[1:]:  # the longest window that has an excursion wins
         excursion = np.where(one > 0, one, excursion)
     return GateSide(candidate, proven, rate, np.where((candidate & ~proven)[:, None], excursion, 0))
 
@@ -301,11 +306,11 @@ def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.
 def _evidence(
     windows: Sequence[Window], least: Sequence[Floats], sign: int, single: Floats
 ) -> tuple[NDArray[np.bool_], Floats]:
-    """What is a candidate, and the tail probability that a proof rests on.
+    """Return which series are candidates in the direction of ``sign``, and the tail probabilities that proofs rest on.
 
-    A candidate has, in some window, the level's evidence and the ``least`` effect that may matter: half of the smallest
-    that does, and no less than noise may have taken away from that; so has a proof. ``single`` is the evidence of one
-    run in a proof.
+    In some window a candidate reaches both the score of :data:`LEVELS` and the ``least`` effect that may matter: the
+    smallest effect that matters less what noise may have taken away from it, but at least half of it. A proof needs
+    that effect as well. ``single`` is the score of the newest run alone, which only counts for proofs.
     """
     candidate = np.zeros(len(single), dtype=bool)
     best = np.full(len(single), np.nan)
@@ -316,14 +321,16 @@ def _evidence(
         if one.runs > 1:
             agreed = one.rise if sign > 0 else one.fall
             best = np.fmax(best, np.where(may_matter | np.isnan(agreed), agreed, -np.inf))
-    # With the fewest runs of a past there are none to set several new ones against: judged, and nothing is proven.
+    # The shortest possible past leaves no runs to compare several new ones with: judged, but nothing is proven.
     best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(np.fmax(best, single), -np.inf))
     return candidate, np.minimum(WINDOW_OVERLAP * tail_probability(best), 1.0)
 
 
 def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """The false-discovery rates of tail probabilities, in families: what is worse, what is better, and, of series
-    whose direction nobody knows, what went up and what went down."""
+    """Return the false-discovery rates of the tail probabilities, adjusted within families.
+
+    The families are: got worse, got better, and, for series whose direction is unknown, went up and went down.
+    """
     turned = worse < 0
     first, second = np.where(turned, fall, rise), np.where(turned, rise, fall)
     for members in (worse != 0, worse == 0):
@@ -332,7 +339,7 @@ def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats
 
 
 def _choice(windows: Sequence[Window], up: GateSide, down: GateSide, single: Floats) -> NDArray[np.intp]:
-    """The window that tells best of a change, and the newest run alone where there is none to tell of."""
+    """Return the index of the window with the strongest evidence; 0, the newest run alone, without a candidate."""
     strength = np.array([np.abs(np.nan_to_num(one.score)) for one in windows])
     strength[0] = np.where(up.proven | down.proven, np.nan_to_num(single, nan=-1.0), strength[0])
     return np.where(up.candidate | down.candidate, strength.argmax(axis=0), 0)

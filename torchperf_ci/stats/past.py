@@ -1,8 +1,8 @@
-"""Which runs of a series are its past, and which levels it has been at before and has left again.
+"""Which runs of a series form its past, and to which levels it has gone before, only to return.
 
-An excursion is a stretch of at most :data:`LONGEST_EXCURSION` runs that lies above the runs on both of its sides. So
-neither a step that stays, nor the end of a level that was there from the beginning, nor one that stayed for longer is
-an excursion.
+An excursion is a stretch of at most :data:`LONGEST_EXCURSION` runs that lies above the runs on both sides of it. Not
+excursions are: a step that stays, the end of a level that was there from the beginning, and a level that stayed for
+longer.
 """
 
 from __future__ import annotations
@@ -29,33 +29,32 @@ if TYPE_CHECKING:
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 BASELINE = 40
-"""At most so many runs before the newest ones are the past."""
+"""Most runs before the newest ones that form the past."""
 NEWEST = 5
-"""So many of the newest runs may be new, so they say nothing about where the current level begins."""
+"""This many of the newest runs may be new, so they say nothing about where the current level begins."""
 MIN_HISTORY = 5
-"""Fewer runs than these tell nothing about noise: such a series is not judged."""
+"""A series with fewer past runs is not judged, because they say nothing about noise."""
 ONE_SESSION = 10
-"""However many runs a past of one session has, it tells no more than so many: how far sessions lie apart is not in
-it."""
+"""A past from a single session counts as at most this many runs, because it does not show how far sessions differ."""
 CLEAR = 18.0
-"""Likelihood ratio (twice its logarithm) above which a step is clear: 4.2 standard errors, and what
-:func:`change_points` asks of 32 runs; more where runs remember those before. A step that is missed for it is too small
-to mislead a median."""
+"""Twice the log-likelihood ratio above which a step is clear: 4.2 standard errors, and what :func:`change_points`
+requires for 32 runs; more where runs are autocorrelated. A step missed because of it is too small to mislead a
+median."""
 CLIP = 4.0
-"""Deviations count up to so many σ where a level is looked for, so that a spike is no step."""
+"""Deviations are clipped at this many σ in the search for a level, so that a spike is not taken for a step."""
 
 
 def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
-    """The past of the newest ``runs``, shape (series, up to BASELINE); values of shape (series, runs) in all."""
+    """Return the past of the newest ``runs``, shape (series, up to BASELINE), from ``values``, shape (series, runs)."""
     end = values.shape[1] - runs
     return values[:, max(0, end - BASELINE) : max(0, end)]
 
 
 def is_one_session(settled: Floats, sessions: Ints, newest: Ints) -> NDArray[np.bool_]:
-    """Whether the runs of each past, but for those that were made together with the newest, are of one session.
+    """Whether the past runs of each series, except those made together with the newest run, come from one session.
 
-    ``settled`` and ``sessions``, shape (series, runs), are those of the past, ``newest``, shape (series, 1), those of
-    the newest runs.
+    ``settled`` and ``sessions``, shape (series, runs), are the values and sessions of the past; ``newest``, shape
+    (series, 1), are the sessions of the newest run.
     """
     known = ~np.isnan(settled) & (sessions != newest)
     most = np.iinfo(np.int64).max
@@ -64,7 +63,7 @@ def is_one_session(settled: Floats, sessions: Ints, newest: Ints) -> NDArray[np.
 
 
 def without_gaps(values: Floats, jobs: Ints, sessions: Ints) -> tuple[Floats, Ints, Ints]:
-    """All, with the missing runs of the past moved to the front. The newest run stays where it is, missing or not."""
+    """Return all three arrays with missing past runs moved to the front. The newest run stays, missing or not."""
     missing = np.isnan(values[:, :-1])
     if not (missing[:, 1:] & ~missing[:, :-1]).any():
         return values, jobs, sessions
@@ -78,9 +77,9 @@ def without_gaps(values: Floats, jobs: Ints, sessions: Ints) -> tuple[Floats, In
 
 
 def of_current_level(values: Floats) -> Floats:
-    """``values``, (series, runs) without gaps, NaN before the last clear step of each series.
+    """Return ``values``, shape (series, runs) without gaps, with NaN before the last clear step of each series.
 
-    A step is looked for among all runs but the newest, then among those after it, and so on.
+    A step is searched for among all runs but the newest, then among those after the step, and so on.
     """
     settled = values[:, :-NEWEST].copy()
     columns = np.arange(settled.shape[1])
@@ -95,12 +94,12 @@ def of_current_level(values: Floats) -> Floats:
 
 
 def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each row, NaN first, is best split in two levels, and whether that is clear.
+    """Return where each row, NaN first, is best split into two levels, and whether the step is clear.
 
     The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative
     sums of the deviations in σ. Where successive values have the correlation r, a mean varies by ``(1 + r)/(1 - r)``
-    times as much, and so does the ratio. A best split with the fewest runs behind it is not clear yet: the step may
-    be later.
+    times as much, and so does the ratio. If the best split has only the fewest possible runs after it, it is not clear
+    yet: the step may be later.
     """
     known = ~np.isnan(values)
     level = row_median(values)[:, None]
@@ -122,28 +121,30 @@ def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]
 
 
 LONGEST_EXCURSION = 30
-"""Runs of the longest excursion: what stays for more than a month of nights is a level."""
+"""Runs of the longest excursion; what stays for more than a month of nights is a level."""
 SHORT = 15
-"""Runs after which the level before is the level again, though nothing like it was seen before."""
+"""Most runs that the previous level may have lasted to count as an excursion downwards, although nothing like it was
+seen before."""
 NEARLY, FARTHEST = 1.5, 2.0
-"""A rise is that of an excursion from 1.5 times as high to half as high."""
+"""An excursion is alike if it is between 1/1.5 times and twice as high as the rise."""
 HALF = 2
-"""An excursion of half as many runs tells that one of as many is nothing special: how long they last is chance."""
+"""An excursion that lasted half as many runs as the rise makes it unremarkable: how long excursions last is chance."""
 SHORTEST_EXCURSION = 2
-"""Runs of the shortest excursion: a spike is none."""
+"""Runs of the shortest excursion; a spike is not one."""
 SMOOTH = 5
-"""Runs of the running median that tells where a series stays, whatever its spikes."""
+"""Width, in runs, of the running median that removes spikes from a series."""
 _BATCH = 1 << 16
-"""Values that are looked at in one go: their running medians take a hundred times as much memory."""
+"""Values processed at once; their running medians take a hundred times as much memory."""
 
 
 def last_excursions(values: Floats, runs: int, level: Floats) -> Ints:
-    """The runs of the last excursion about as high as those of the newest ``runs`` that rose, and at least half as
-    long, and how many runs ago it ended: shape (series, 2), 0 where there is none.
+    """Return how many runs the last excursion like the current rise lasted, and how many runs ago it ended.
 
-    ``values``, shape (series, runs), are oldest first, with NaN in front only, the newest runs at the end; ``level``,
-    shape (series,), is what these are above of. Where there was no such excursion, the level that they rose from may be
-    one, to the underside: then its runs are told, and 0 runs ago.
+    The result has the shape (series, 2), 0 where there is none. The excursion must be about as high as those of the
+    newest ``runs`` that rose, and last at least half as long. ``values``, shape (series, runs), are oldest first, with
+    NaN only in front, the newest runs at the end; ``level``, shape (series,), is the level that these rose from. Where
+    there was no such excursion, that level may itself be an excursion downwards: then its length is returned, and 0
+    runs ago.
     """
     found = np.zeros((len(values), 2), dtype=np.int64)
     off = values[:, -runs:] - level[:, None]
@@ -163,7 +164,7 @@ def last_excursions(values: Floats, runs: int, level: Floats) -> Ints:
 
 
 def _last_excursions(values: Floats, runs: int, fewest: int, rise: Floats) -> Ints:
-    """The same, with ``fewest`` runs or more and a ``rise`` that all of the newest ``runs`` have."""
+    """Do the same for excursions of at least ``fewest`` runs, where all of the newest ``runs`` are at the ``rise``."""
     length, ago = _excursion_above(values[:, :-runs], fewest, rise)
     left = _left_level(values, runs, rise)
     above = np.stack([length, ago + runs], axis=1)
@@ -172,7 +173,7 @@ def _last_excursions(values: Floats, runs: int, fewest: int, rise: Floats) -> In
 
 
 def _excursion_above(past: Floats, runs: int, rise: Floats) -> tuple[Ints, Ints]:
-    """How long the last excursion of ``runs`` or more was, 0 if there was none; how many of ``past`` followed it."""
+    """Return the length of the last excursion of at least ``runs``, 0 if there is none, and how many runs followed."""
     ground = np.maximum(
         _opened(_running_median(past, SMOOTH)), _running_median(past, 2 * LONGEST_EXCURSION + 1)
     )
@@ -183,8 +184,10 @@ def _excursion_above(past: Floats, runs: int, rise: Floats) -> tuple[Ints, Ints]
 
 
 def _left_level(values: Floats, runs: int, rise: Floats) -> Ints:
-    """The runs of the level before the newest, where it is an excursion itself that ends with them, downwards: one of
-    up to :data:`SHORT` runs, or one of several. 0 where it is none."""
+    """Return the length of the level before the newest runs where it is a downward excursion that ends with them.
+
+    It must have at most :data:`SHORT` runs, or not be the only one in the series; 0 where there is none.
+    """
     down = -values
     above = (down - _opened(_running_median(down, SMOOTH)))[:, :-runs]
     is_excursion = _running_median(above, SMOOTH) >= rise[:, None] / NEARLY
@@ -194,7 +197,7 @@ def _left_level(values: Floats, runs: int, rise: Floats) -> Ints:
 
 
 def _last_stretch(flags: Flags) -> tuple[Ints, Ints]:
-    """How long the last stretch of flags in each row is, and how many columns follow it."""
+    """Return the length of the last stretch of set flags in each row, and how many columns follow it."""
     n = flags.shape[1]
     backwards = flags[:, ::-1]
     ago = np.where(flags.any(axis=1), backwards.argmax(axis=1), n)
@@ -204,11 +207,11 @@ def _last_stretch(flags: Flags) -> tuple[Ints, Ints]:
 
 
 def _opened(values: Floats) -> Floats:
-    """``values`` without what rises above both of its sides for at most :data:`LONGEST_EXCURSION` runs.
+    """Return ``values`` without stretches of at most :data:`LONGEST_EXCURSION` runs above both of their sides.
 
-    It is the morphological opening of the series (Serra, *Image Analysis and Mathematical Morphology*, 1982): the
-    highest of the lowest values of all stretches of more runs that hold a run. Beyond both ends it is as high as one
-    likes.
+    This is the morphological opening of the series (Serra, *Image Analysis and Mathematical Morphology*, 1982): for
+    each run, the highest of the minima of all stretches of LONGEST_EXCURSION + 1 runs that contain it. Values beyond
+    both ends count as infinite.
     """
     width = LONGEST_EXCURSION + 1
     beyond = np.pad(values, ((0, 0), (width - 1, width - 1)), constant_values=np.inf)
@@ -216,7 +219,7 @@ def _opened(values: Floats) -> Floats:
 
 
 def _running(extreme: Callable[[Floats, Floats], Floats], values: Floats, width: int) -> Floats:
-    """The extreme of each ``width`` successive columns, shape (series, columns - width + 1)."""
+    """Return the extreme of each ``width`` successive columns, shape (series, columns - width + 1)."""
     columns, done, found = values.shape[1] - width + 1, 1, values
     while 2 * done <= width:
         found = extreme(found[:, :-done], found[:, done:])
@@ -225,14 +228,14 @@ def _running(extreme: Callable[[Floats, Floats], Floats], values: Floats, width:
 
 
 def _running_median(values: Floats, width: int) -> Floats:
-    """The running median of ``width`` columns, an odd number; the ends are mirrored."""
+    """Return the running median over ``width`` columns, an odd number; the ends are mirrored."""
     half = min(width // 2, values.shape[1] - 1)
     mirrored = np.pad(values, ((0, 0), (half, half)), mode="reflect")
     return np.asarray(np.median(sliding_window_view(mirrored, 2 * half + 1, axis=1), axis=-1))
 
 
 def _filled(values: Floats) -> Floats:
-    """The first known value in the place of those before it."""
+    """Fill the missing values at the beginning of each row with its first known value."""
     missing = np.isnan(values)
     first = np.minimum(missing.sum(axis=1), values.shape[1] - 1)
     return np.where(missing, values[np.arange(len(values)), first][:, None], values)

@@ -232,6 +232,11 @@ class Store:
         with self._explained(), self._client.held() as client:
             return client.query(sql, parameters=dict(parameters or {})).result_rows
 
+    def has_table(self, name: str) -> bool:
+        """Whether the store has a table. Tables other than that of the results are missing where nobody may make any."""
+        sql = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"
+        return bool(self.rows(sql, {"name": name}))
+
     def run(self, sql: str, parameters: Mapping[str, object] | None = None, query_id: str = "") -> None:
         """Run a statement that gives no rows. A server refuses a second one under a ``query_id`` still running."""
         settings = {"query_id": query_id} if query_id else None

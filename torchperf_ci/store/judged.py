@@ -12,7 +12,7 @@ from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.reading import kind_of_judged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.store.client import Store
@@ -24,6 +24,10 @@ _FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
 _COMMITS_OF_CULPRITS = """\
 INSERT INTO torchperf_commits (commit, date, author, subject)
 SELECT commit, date, author, subject FROM torchperf_culprits WHERE commit != '' AND digest IN {digests:Array(String)}"""
+
+_SUBJECTS = """\
+SELECT commit, min(subject) FROM torchperf_commits
+WHERE commit IN {commits:Array(String)} AND subject != '' GROUP BY commit ORDER BY commit"""
 
 
 def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
@@ -53,6 +57,14 @@ def judged_texts(store: Store, kind: str) -> Sequence[str]:
     """The files of a kind as they were written, in the order in which they were taken in, each content once."""
     sql = "SELECT text FROM torchperf_judged WHERE kind = {kind:String} ORDER BY taken_at, key LIMIT 1 BY digest"
     return [text for (text,) in store.rows(sql, {"kind": kind})]
+
+
+def commit_subjects(store: Store, commits: Iterable[str]) -> Mapping[str, str]:
+    """Return the subjects of those ``commits`` (full SHAs) that culprits or a clone have told, by commit."""
+    if not store.has_table("torchperf_commits"):
+        return {}
+    asked = {"commits": sorted({commit for commit in commits if commit})}
+    return dict(map(tuple, store.rows(_SUBJECTS, asked)))
 
 
 def take_commits(store: Store, clone: Path) -> int:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _PARTS = """\
 SELECT table, max(max_block_number) FROM system.parts
-WHERE active AND database = currentDatabase() AND table IN ('oss_ci_benchmark_v3', 'torchperf_judged')
+WHERE active AND database = currentDatabase() AND table IN (
+    'oss_ci_benchmark_v3', 'torchperf_judged', 'torchperf_commits'
+)
 GROUP BY table ORDER BY table"""
 _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
 """With the newest parts it changes with each insert and each deletion; the engine knows both without reading a row."""

@@ -20,6 +20,7 @@ from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import points_of_runs, points_of_store
 from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
+from torchperf_ci.store.judged import commit_subjects
 from torchperf_ci.web.catalogue import (
     GroupCatalogue,
     StoreCatalogue,
@@ -151,7 +152,8 @@ class Documents:
 
     def index(self) -> object:
         """``index.json``."""
-        return index_document(self.catalogue, self._comparisons())
+        commits = (run.commit for runs in self.catalogue.runs.values() for run in runs)
+        return index_document(self.catalogue, self._comparisons(), commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """``overview.json``."""

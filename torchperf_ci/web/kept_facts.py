@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _PACKAGE = Path(__file__).parents[1]
 _JUDGING = ("metrics.py", "series", "stats", "store", "web")
-_TABLE = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'torchperf_kept'"
 _TEXTS = (
     "SELECT repo, benchmark, device, arch, made_of, text FROM torchperf_kept FINAL WHERE kind = {kind:String}"
 )
@@ -67,7 +66,7 @@ class KeptFacts:
     @cached_property
     def _has_table(self) -> bool:
         """A store may be asked in which nobody may make tables."""
-        return bool(self._store.rows(_TABLE))
+        return self._store.has_table("torchperf_kept")
 
     def _texts(self, kind: str) -> Mapping[SeriesGroup, tuple[str, str]]:
         rows = self._store.rows(_TEXTS, {"kind": kind}) if self._has_table else ()

@@ -92,8 +92,7 @@ def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[
 
 def bisections_of_store(store: Store) -> Iterator[Bisection]:
     """All that were taken in and can be read; none where the store has no table of them."""
-    there = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'torchperf_judged'"
-    for text in judged_texts(store, CULPRITS) if store.rows(there) else ():
+    for text in judged_texts(store, CULPRITS) if store.has_table("torchperf_judged") else ():
         with suppress(CulpritsError):
             yield parse_culprits("culprits", text)
 

@@ -128,8 +128,12 @@ def summary_of_group(
     return GroupSummary(entry, changes)
 
 
-def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]]) -> Mapping[str, object]:
+def index_document(
+    catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]], subjects: Mapping[str, str]
+) -> Mapping[str, object]:
     """The list of all series and runs; ``comparisons`` are the pairs of runs that a static site has documents of.
+
+    ``subjects`` are those of the commits that were measured, as far as they are known.
 
     A series is its id, a place in ``names`` for each of ``fields``, its first and last time, its number of points.
     """
@@ -153,6 +157,7 @@ def index_document(catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, s
         },
         "runs": sorted(runs, key=lambda run: -run.time),  # those of one kind of machine stay in their order
         "comparisons": comparisons,
+        "subjects": subjects,
         "version": 1,
     }
 

@@ -1,6 +1,6 @@
 // Series over time: points with their spread, levels, changes, machines, noise. Drawn by uPlot when it is seen.
 
-import { change, day, h, link, minute, number, short } from "./dom.js";
+import { change, commitName, day, h, link, minute, number, short } from "./dom.js";
 import { save } from "./table.js";
 
 const COLOURS = 10;
@@ -211,7 +211,7 @@ function told(plot, said, rows) {
 function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const value = point.value === null ? `no value, ${point.why}` : `${number(point.value, row.unit)} (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)`;
-  return `${row.name}: ${value}, commit ${short(point.commit)}${changed ? `, ${changed.word} by ${change(changed.ratio)} since ${day(changed.time)}` : ""}`;
+  return `${row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word} by ${change(changed.ratio)} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot, rows, place) {

@@ -30,11 +30,11 @@ function newest(index) {
 
 const runName = (run) => `${minute(run.time)} ${short(run.commit)}`;
 
-/** Finds a run by any of its words: date, commit, branch, benchmark, device, hardware. */
+/** Finds a run by any of its words: date, commit and its subject, branch, benchmark, device, hardware. */
 function picker(name, label, runs, current) {
-  const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.branch, run.benchmark, run.device, run.arch].join(" ").toLowerCase() }));
-  const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${run.branch} · ${run.benchmark} on ${machineName(run)}`)];
-  return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, branch, machine …" });
+  const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.subject, run.branch, run.benchmark, run.device, run.arch].join(" ").toLowerCase() }));
+  const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${[run.subject, run.branch].filter(Boolean).join(" · ")} · ${run.benchmark} on ${machineName(run)}`)];
+  return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, subject, branch, machine …" });
 }
 
 async function comparison(index, base, head, state, choose) {

@@ -25,7 +25,7 @@ export async function catalogue() {
   const index = await load("index.json");
   index.all ??= index.series.map((row, place) => decoded(index, row, place));
   index.byId ??= new Map(index.all.map((series) => [series.id, series]));
-  index.runById ??= new Map(index.runs.map((run) => [run.id, run]));
+  index.runById ??= new Map(index.runs.map((run) => [run.id, Object.assign(run, { subject: index.subjects[run.commit] ?? "" })]));
   return index;
 }
 
@@ -98,5 +98,5 @@ function joined(parts, runs) {
 
 function pointsOf({ points }, all) {
   const [runs, told] = [counted(points.run).map((number) => all[number]), values(points)];
-  return runs.map((run, place) => ({ ...told[place], time: run.time + points.after[place], commit: run.commit, run: run.id, branch: run.branch }));
+  return runs.map((run, place) => ({ ...told[place], time: run.time + points.after[place], commit: run.commit, subject: run.subject, run: run.id, branch: run.branch }));
 }

@@ -71,6 +71,9 @@ export function interval(low, high) {
 export const day = (time) => (time ? new Date(time * 1000).toISOString().slice(0, 10) : "no date");
 export const minute = (time) => (time ? new Date(time * 1000).toISOString().slice(0, 16).replace("T", " ") : "no date");
 export const short = (commit) => (commit || "").slice(0, 10) || "no commit";
+
+/** The commit of a run or a point, with its subject where that is known. */
+export const commitName = ({ commit, subject }) => `${short(commit)} ${subject}`.trim();
 export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
 
 /** What a series is called, from the most telling name on. */

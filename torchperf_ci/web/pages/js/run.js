@@ -1,7 +1,7 @@
 // What ran, on what? Without an id: which runs are there?
 
 import { catalogue, counted, load, numbered, values } from "./data.js";
-import { againColumn, badge, h, link, machineName, minute, number, outward, plural, seriesName, short } from "./dom.js";
+import { againColumn, badge, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
 import { filters, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -17,7 +17,7 @@ async function allRuns(state) {
     filters(runs, Object.fromEntries(names.map((name) => [name, (run) => run[name]])), state),
     table("runs", plural(shown.length, "run"), [
       { head: "time", short: true, value: (run) => minute(run.time), cell: (run) => link("run", { id: run.id }, minute(run.time)) },
-      { head: "commit", value: (run) => run.commit, cell: (run) => short(run.commit) },
+      { head: "commit", prose: true, value: (run) => `${run.commit} ${run.subject}`.trim(), cell: commitName },
       { head: "branch", value: (run) => run.branch },
       { head: "benchmark", value: (run) => run.benchmark },
       { head: "machine", value: machineName },
@@ -33,7 +33,7 @@ async function oneRun(id) {
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
-    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${short(run.commit)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
+    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${commitName(run)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
       previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it", " · ",
       h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "All of it as JSON")),
     differs.length ? h("p", {}, badge("warning", `The machine differs from the run before: ${differs.join("; ")}`)) : null,

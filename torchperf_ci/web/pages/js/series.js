@@ -1,7 +1,7 @@
 // Since when, and how sure? Up to twenty series, chosen by typing.
 
 import { catalogue, wholeSeries } from "./data.js";
-import { badge, change, changed, command, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { badge, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -153,7 +153,7 @@ const POINTS = [
   { head: "lowest", number: true, value: (point) => point.low, cell: (point) => number(point.low) },
   { head: "highest", number: true, value: (point) => point.high, cell: (point) => number(point.high) },
   { head: "repetitions", number: true, value: (point) => point.n },
-  { head: "commit", value: (point) => point.commit, cell: (point) => short(point.commit) },
+  { head: "commit", prose: true, value: (point) => `${point.commit} ${point.subject}`.trim(), cell: commitName },
   { head: "branch", value: (point) => point.branch },
   { head: "why no value", prose: true, rare: true, value: (point) => point.why },
 ];
