@@ -1,4 +1,4 @@
-"""The levels that a quantity may have: fine enough for the changes that matter, and where one of them leads to."""
+"""The grid of levels that a quantity may have, fine enough for the changes that matter, and its jump probabilities."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 CHANGE = 0.08
-"""Scale of the changes that are expected of a commit that changes anything, on the log scale."""
+"""Expected scale, in log units, of the change of a commit that changes anything."""
 CHANGE_DF = 3.0
-"""Heavy tails: a commit that makes something ten times slower must not be called noise."""
+"""Degrees of freedom of that change, for heavy tails: a tenfold slowdown must not be taken for noise."""
 SLOW_SHARE = 0.25
-"""The part of the whole change that a slow build has; three regressions of one size are still found one by one."""
+"""Share of the whole change from which a build is slow; three regressions of equal size are still found one by one."""
 STEPS = 96
-"""Most steps of the grid: a finer one tells no more commits apart."""
+"""Most steps of the grid; a finer one does not distinguish more commits."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,12 @@ class LevelGrid:
 
 
 def level_grid(values: Floats, min_effect: float, slow: float = 0.0) -> LevelGrid:
-    """A grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log scale).
+    """Return a grid that spans the readings ``values``, shape (n,), fine enough for a change of ``min_effect`` (log).
 
-    A level is slow from half of ``min_effect`` on, and from ``slow`` on, a part of the whole change: else a small part
-    of a large change would have to be ruled out at each build, which takes many readings. One reading
-    alone stretches nothing: it may be off by anything, and would blur all others.
+    A level is slow if it is at least half of ``min_effect`` and at least ``slow``, a share of the whole change:
+    otherwise a small part of a large change would have to be ruled out at each build, which takes many readings. A
+    single extreme reading on either side does not extend the grid: it may be arbitrarily far off, and would make the
+    grid too coarse for all others.
     """
     ordered = np.sort(np.append(values, (0.0, 0.0)))
     least, most = min(ordered[1], -3 * min_effect), max(ordered[-2], 3 * min_effect)
@@ -54,9 +55,9 @@ def level_grid(values: Floats, min_effect: float, slow: float = 0.0) -> LevelGri
 
 
 def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
-    """Where a level goes when it changes: rows of probabilities, shape (levels, levels).
+    """Return the probabilities of the next level, given that the level changes: one row per level, (levels, levels).
 
-    No change is smaller than half of ``min_effect``: what is smaller is not looked for.
+    No change is smaller than half of ``min_effect``, because smaller ones are not searched for.
     """
     change = found.levels - found.levels[:, np.newaxis]
     weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
@@ -65,5 +66,5 @@ def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
 
 
 def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
-    """Whether a change is half of ``min_effect`` or more, which is three steps of the finest grid, however rounded."""
+    """Whether a change is at least half of ``min_effect``, three steps of the finest grid, up to rounding errors."""
     return np.asarray(change >= min_effect / 2 - 1e-9)

@@ -1,12 +1,12 @@
 """The levels that a quantity may have gone through from build to build, weighed by noisy readings of a few builds.
 
-The builds are points on a line. The first one is at level 0, which all readings are relative to, and from each to the
-next the level stays or jumps. Levels lie on a grid, so the model is a hidden Markov model, and the sums over all paths
-are exact (Rabiner, *Proceedings of the IEEE* 77, 1989): improvements, several regressions and reverts are paths like
-any other.
+The builds are points on a line. The first one is at level 0, to which all readings are relative, and from each to the
+next the level stays or jumps. Levels lie on a grid, so this is a hidden Markov model, and the sums over all paths are
+exact (Rabiner, *Proceedings of the IEEE* 77, 1989): improvements, several regressions and reverts are paths like any
+other.
 
-Each build has an offset of its own beside its level (see :mod:`torchperf_ci.stats.build_variance`). It is summed over
-in the likelihood of the build's readings. That of the first build is in all readings against it, and is
+Besides its level, each build has an offset of its own (see :mod:`torchperf_ci.stats.build_variance`), which is summed
+over in the likelihood of the build's readings. The offset of the first build is part of all readings against it, and is
 weighed along with the scales of errors and offsets.
 """
 
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 
 
 NEGLIGIBLE = 1e-7
-"""A probability that makes no difference."""
+"""Levels of a lower probability are skipped, because they make no difference."""
 UNLIKELY = 1e-3
-"""Of the likeliest scales': those below make no difference, and are left out."""
+"""Scales with less than this share of the probability of the likeliest ones are skipped; they make no difference."""
 _OFFSETS = np.arange(-3, 4) * 0.8
-"""Of the first build, in standard deviations."""
+"""Candidate offsets of the first build, in standard deviations."""
 _LEAST = 1e-150
-"""The least likelihood of a level, beside the most likely one's: no level is ever ruled out by the range of numbers."""
+"""Smallest likelihood of a level relative to the most likely one, so that underflow never rules a level out."""
 
 
 @dataclass(frozen=True)
 class WeighedSeries:
     """What readings of one series say about K + 1 builds and the K gaps between them.
 
-    ``gaps`` (K,) is the probability that the last build which is not slow lies just before the gap, so that what is
-    slow at the end is slow since then; ``none`` that the last build is not slow. ``before`` and ``after``, both
-    (K + 1, levels), are the joint probabilities of a build's level and of whether that gap is still to come. ``sigma``
-    and ``tau`` are the expected scales of the readings' errors and of the builds' offsets, ``tau_shares`` the
-    probabilities of all :func:`torchperf_ci.stats.build_variance.taus`. ``latest`` are the readings of the build that
-    was made last of each commit, by its number.
+    ``gaps`` (K,) is the probability that the last build which is not slow lies just before the gap, so that all builds
+    after the gap are slow; ``none`` that the last build is not slow. ``before`` and ``after``, both (K + 1, levels),
+    are the joint probabilities of a build's level and of its lying before or after that gap. ``sigma`` and ``tau`` are
+    the expected scales of the readings' errors and of the builds' offsets, ``tau_shares`` the probabilities of all
+    :func:`torchperf_ci.stats.build_variance.taus`. ``latest`` maps the number of each tested commit to the readings of
+    its latest build.
     """
 
     grid: LevelGrid
@@ -79,15 +79,15 @@ class WeighedSeries:
 def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> WeighedSeries:
     """Sum over all paths of levels through K + 1 builds.
 
-    ``chances`` (K,) are the probabilities that anything changes from one build to the next. A reading is of a build
-    against the first one, or against the one just before it.
+    ``chances`` (K,) are the probabilities that anything changes from one build to the next. A reading compares a build
+    with the first one, or with the one just before it.
     """
     paths = _Paths(chances, readings, found, min_effect)
     shares, backward = paths.shares, paths.backward()
     slow_backward = np.where(paths.slow, backward.slow, 0.0)
     after = (shares * paths.forward * slow_backward).sum(axis=1)
     everything = (shares * paths.forward * backward.all).sum(axis=1)
-    # What is not slow at a build, and slow from the next one on.
+    # Paths that are not slow at a build, and slow from the next one on.
     entering = np.where(paths.slow, 0.0, paths.forward[:-1]) * backward.slow[:-1]
     every = taus(readings.luck)
     tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
@@ -107,7 +107,7 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
 def chance_later_is_slower(
     chances: Floats, readings: Readings, found: LevelGrid, min_effect: float, first: int, last: int
 ) -> float:
-    """The probability that the ``last`` of the builds is slower than the ``first`` by half of ``min_effect`` or more.
+    """Return the probability that build ``last`` is slower than build ``first`` by at least half of ``min_effect``.
 
     The other arguments are as in :func:`weigh_levels`.
     """
@@ -124,9 +124,9 @@ def chance_later_is_slower(
 
 
 class _Evidence:
-    """What the readings say of the levels; arrays of logarithms are (taus, sigmas, levels).
+    """The likelihoods of the levels given the readings; arrays of logarithms are (taus, sigmas, levels).
 
-    Levels are those that readings against the first draw of the first build are about, whose offset is left in them.
+    Levels are relative to the first draw of the first build, including that draw's offset.
     """
 
     def __init__(self, count: int, readings: Readings, found: LevelGrid) -> None:
@@ -153,7 +153,7 @@ class _Evidence:
                 self.seen[head] += self.block(values, 1)
 
     def block(self, values: tuple[float, ...], builds: int, wider: int = 0) -> Floats:
-        """Of readings that share offsets, on the grid or ``wider`` steps to both sides."""
+        """Return the log-likelihoods of readings that share offsets, on the grid extended ``wider`` steps each way."""
         levels = (wider + self._found.origin, self._found.levels.size + 2 * wider)
         return block_log_likelihood(values, (-levels[0], levels[1], self._found.step), self._luck, builds)
 
@@ -163,7 +163,7 @@ class _Evidence:
         blocks: dict[tuple[int, int], tuple[float, ...]],
         firsts: dict[int, tuple[float, ...]],
     ) -> None:
-        """Readings of build k + 1 against build k: a factor on each pair of levels, (taus, sigmas, levels, levels)."""
+        """Add readings of build k + 1 against build k: a factor for each two levels, (taus, sigmas, levels, levels)."""
         size = self._found.levels.size
         joint, apart = np.zeros((1, 1, 1, 1)), np.zeros((self._taus.size, SIGMAS.size, 2 * size - 1))
         differences = (1 - size, 2 * size - 1, self._found.step)
@@ -175,10 +175,10 @@ class _Evidence:
         self.steps[k] = joint + apart[..., np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1]
 
     def _joint(self, k: int, values: tuple[float, ...], firsts: dict[int, tuple[float, ...]]) -> Floats:
-        """Of two builds that were read against each other, and against the first one: with one offset each.
+        """Return the factor of two builds read against each other and against the first one, with one offset each.
 
-        What was read against the first one moves from ``seen`` into the factor. A build that is in two such factors has
-        its offset drawn anew in the second.
+        The readings against the first one move from ``seen`` into the factor. If a build is in two such factors, its
+        offset is drawn anew in the second.
         """
         size, levels = self._found.levels.size, self._found.levels
         between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
@@ -201,9 +201,10 @@ class _Evidence:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Scales of errors and of offsets, by their places, and the level that the first build's offset makes its own.
+    """Combinations of an error scale, an offset scale and a level of the first build due to its offset.
 
-    All are (nodes,); ``start`` is in steps from level 0, ``logs`` is the belief beforehand.
+    All arrays are (nodes,). ``sigma`` and ``tau`` are indices of the scales, ``start`` is that level in steps from
+    level 0, and ``logs`` is the log-prior.
     """
 
     sigma: NDArray[np.intp]
@@ -213,14 +214,14 @@ class _Nodes:
 
     @classmethod
     def scales(cls, luck: float) -> _Nodes:
-        """All scales; the first build has no offset."""
+        """Return the nodes of all scales, without an offset of the first build."""
         count = taus(luck).size
         tau, sigma = (each.ravel() for each in np.indices((count, SIGMAS.size)))
         logs = sigma_prior()[sigma] + tau_prior(luck)[tau]
         return cls(sigma, tau, np.zeros_like(sigma), logs)
 
     def with_offsets(self, shares: Floats, luck: float, step: float) -> _Nodes:
-        """The likelier scales, each with the offsets that the first build may have."""
+        """Return the nodes of the likelier scales, each with all candidate offsets of the first build."""
         chosen = np.flatnonzero(shares > UNLIKELY * shares.max())
         spreads = taus(luck)[self.tau[chosen]]
         rounded = np.round(_OFFSETS * spreads[:, np.newaxis] / step).astype(int)
@@ -234,15 +235,16 @@ class _Nodes:
 
     @property
     def scale(self) -> NDArray[np.intp]:
-        """The number of each node's two scales together, which ascends."""
+        """The index of each node's combination of the two scales, in ascending order."""
         return np.asarray(self.tau * SIGMAS.size + self.sigma)
 
 
 @dataclass(frozen=True)
 class _Backward:
-    """Probabilities of the later readings given each level, in units of what the way forward has divided by.
+    """Probabilities of the later readings given each level, in units of the scaling factors of the forward pass.
 
-    ``slow``: and of being slow from the next build on until the last one; of the last one, 1. Of ``all`` paths.
+    ``all`` sums over all paths; ``slow`` only over those that are slow from the next build to the last one, and is 1
+    at the last build.
     """
 
     slow: Floats
@@ -250,7 +252,7 @@ class _Backward:
 
 
 class _Paths:
-    """The two recursions, for all scales at once; arrays are (K + 1, nodes, levels)."""
+    """The forward and the backward recursion, for all nodes at once; arrays are (K + 1, nodes, levels)."""
 
     def __init__(self, chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> None:
         self._chances, self._grid = chances, found
@@ -268,17 +270,17 @@ class _Paths:
         self.forward, self.shares = self._forward(start)
 
     def _shares_of_scales(self, nodes: _Nodes) -> Floats:
-        """The probabilities of all scales: for these alone the first build's offset needs no node of its own."""
+        """Return the posterior of all scales; for this, the offset of the first build needs no nodes of its own."""
         self._use(nodes)
         start = offset_kernels(np.zeros(1), self._grid.levels, taus(self._luck))[nodes.tau, :, 0]
         return self._forward(start)[1][:, 0]
 
     def _use(self, nodes: _Nodes) -> None:
-        """Lay out what the readings say for some nodes."""
+        """Arrange the likelihoods of the readings for the given nodes."""
         self.nodes = nodes
         self._seen, self._scale = (by_scale[:, nodes.scale] for by_scale in self._by_scale)
         places = np.arange(self._grid.levels.size)
-        # Wide enough for every start; a step to the right of it where the first build itself lies to the left.
+        # Wide enough for every start, by which levels relative to the first build are shifted.
         wider = int(np.abs(nodes.start).max())
         shifted = {k: self.evidence.seen[k, nodes.tau, nodes.sigma] for k, _ in self.evidence.shifted}
         for k, values in self.evidence.shifted:
@@ -291,26 +293,29 @@ class _Paths:
             self._scale[k + 1] += scale[nodes.scale]
 
     def _moves_of(self, k: int) -> tuple[Floats, Floats]:
-        """From the levels of build k to those of the next one, with the readings of the one against the other, and the
-        logarithm of what they were divided by, for each two scales: (scales, levels, levels) and (scales,)."""
+        """Return the transitions from build k to the next, times the likelihood of readings between the two.
+
+        They are scaled; the second result is the logarithm of the scaling factor. The shapes are (scales, levels,
+        levels) and (scales,), with one entry for each combination of scales.
+        """
         size, chance = self._grid.levels.size, self._chances[k]
         flat, scale = _scaled(self.evidence.steps[k].reshape(-1, size * size))
         moves = (1 - chance) * np.eye(size) + chance * self._jumps
         return flat.reshape(-1, size, size) * moves, scale
 
     def _starts(self) -> NDArray[np.intp]:
-        """Where the first build lies: on the grid, however wide that is."""
+        """Return the level index of the first build in each node, clipped to the grid."""
         return np.clip(self.nodes.start + self._grid.origin, 0, self._grid.levels.size - 1)
 
     @cached_property
     def slow(self) -> NDArray[np.bool_]:
-        """Which levels are slow beside the first build's: (nodes, levels)."""
+        """Which levels are slow relative to that of the first build: (nodes, levels)."""
         threshold = int(np.argmax(self._grid.slow)) if self._grid.slow.any() else self._grid.levels.size
         least = threshold + self.nodes.start
         return np.asarray(np.arange(self._grid.levels.size) >= least[:, np.newaxis])
 
     def _forward(self, start: Floats) -> tuple[Floats, Floats]:
-        """Probabilities of the levels given the readings up to each build; and those of the nodes, (nodes, 1)."""
+        """Return the probabilities of the levels given the readings up to each build, and of the nodes, (nodes, 1)."""
         filtered, self._totals = np.zeros_like(self._seen), np.ones(self._scale.shape)
         filtered[0] = start
         for k in range(self._chances.size):
@@ -322,7 +327,7 @@ class _Paths:
         return filtered, shares / shares.sum()
 
     def backward(self) -> _Backward:
-        """The sums over all later levels."""
+        """Sum over all later levels."""
         slow, every = np.ones_like(self._seen), np.ones_like(self._seen)
         for k in reversed(range(self._chances.size)):
             fit = self._fit(k + 1)
@@ -331,11 +336,11 @@ class _Paths:
         return _Backward(slow, every)
 
     def onward(self, k: int, here: Floats) -> Floats:
-        """From build k to the next one, whose readings are counted in, in units of what the way forward divides by."""
+        """Move probabilities from build k to the next one including its readings, scaled as in the forward pass."""
         return np.asarray(self._onward(k, here) * self._fit(k + 1))
 
     def _fit(self, k: int) -> Floats:
-        """How well each level fits the readings of build k, in units of what the way forward has divided by."""
+        """Return the likelihood of each level given the readings of build k, scaled as in the forward pass."""
         return np.asarray(self._seen[k] / self._totals[k][:, np.newaxis])
 
     def _onward(self, k: int, here: Floats) -> Floats:
@@ -345,7 +350,7 @@ class _Paths:
         return self._moved(k, there, back=True)
 
     def _moved(self, k: int, levels: Floats, *, back: bool) -> Floats:
-        """Rows of the nodes, or of the nodes several times, moved by one build."""
+        """Move levels by one build; the rows are the nodes, or several repetitions of them."""
         if k not in self._moves_by_scale:
             chance = self._chances[k]
             jumped = small_product(levels, self._jumps.T if back else self._jumps)
@@ -361,6 +366,6 @@ class _Paths:
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
-    """Likelihoods with a largest one of 1 in the last axis, and the logarithm of what they were divided by."""
+    """Return likelihoods scaled to a maximum of 1 along the last axis, and the logarithm of the scaling factor."""
     most = logs.max(axis=-1)
     return np.maximum(np.exp(logs - most[..., np.newaxis]), _LEAST), most

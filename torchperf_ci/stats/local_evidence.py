@@ -1,7 +1,7 @@
-"""How clear is a change between its neighbours, beside the noise of its whole series? Of many series in one go.
+"""How clear a change is between its neighbors, relative to the noise of its whole series, for many series at once.
 
-Series lie one after the other in one array, and a :data:`ChangeWindow` counts from its beginning. It is as wide as
-REACH to either side at most, so that windows fit in arrays of shape (windows, 2·REACH), padded at their ends.
+The series are concatenated in one array, and the indices of a :data:`ChangeWindow` refer to that array. A window
+reaches at most REACH to either side, so that windows fit in arrays of shape (windows, 2·REACH), padded at their ends.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 MOST_AROUND = 100
-"""Points around a change that say how large noise is, at most so many: more would outvote those at the change."""
+"""Most points around a change that count for the size of noise; more would outvote those at the change."""
 
 
 class RankedWindows:
-    """Values in rising order, ready to be ranked with others from any level.
+    """The values of windows in ascending order, ready to be ranked together with the noise of their series.
 
-    ``values``, shape (windows, width), are padded with infinity after those of their window; ``left``, shape
-    (windows,), are before the change, of so many ``runs``; they are in the ``rows`` of ``scores``.
+    ``values``, shape (windows, width), are padded with infinity after the end of the window; ``left``, shape
+    (windows,), is how many of its ``runs`` lie before the change, and ``rows`` are its series in ``scores``.
     """
 
     def __init__(self, values: Floats, left: Ints, runs: Ints, scores: NormalScores, rows: Ints) -> None:
@@ -44,12 +44,12 @@ class RankedWindows:
         self._below, self._upto = tied(self.values)
 
     def evidence(self, below: Ints, upto: Ints) -> Floats:
-        """The evidence of two levels, shape (windows,); 0 with fewer than FEWEST values on a side.
+        """Return the evidence of two levels, shape (windows,); 0 with fewer than FEWEST values on a side.
 
-        So many of the others, the deviations from their levels of the same series' other values, are ``below`` each
-        value, and ``upto`` it. They share the ranks, and what they vary counts as if up to MOST_AROUND of them were in
-        the window: a step that is larger than all other noise is clear however few runs it has, and one as large as
-        they vary is none however well it is separated by itself.
+        The others are the deviations of the series' other values from their levels: ``below`` is how many of them are
+        below each value, ``upto`` how many below or equal. They are ranked together with the window, and their
+        variation counts as if up to MOST_AROUND of them were in it: a step that is larger than all other noise is clear
+        however few runs it has, and one no larger than their variation is not a step however well it is separated.
         """
         k, n, sizes = self._left, self._runs, self._scores.sizes[self._rows]
         scores, inside = self._scores.between(
@@ -67,7 +67,7 @@ class RankedWindows:
 
 
 class OtherNoise:
-    """The ``noise`` of each series, in rising order, of which that of a window itself is left out."""
+    """Ranks values among the ``noise`` of their series, given in ascending order, without that of the own window."""
 
     def __init__(self, noise: Sequence[Floats]) -> None:
         self._noise = noise
@@ -80,10 +80,10 @@ class OtherNoise:
         self._beyond = np.repeat(last, np.diff(last, prepend=-1)) + 1 - np.arange(is_last.size)
 
     def around(self, values: Floats, rows: Ints, ranks: Ints) -> tuple[Ints, Ints]:
-        """How many of the others are below each of ``values``, shape (…, windows, width), and how many upto it.
+        """Return how many of the others are below each of ``values``, shape (…, windows, width), and below or equal.
 
-        ``rows`` are the series, those of one next to each other, and ``ranks`` those of the window's noise, -1 after
-        it.
+        ``rows`` are the windows' series, with windows of one series adjacent; ``ranks`` are the ranks of each window's
+        own noise, -1 after its end.
         """
         sizes, begins = self._sizes[rows], self._begins[rows][:, None]
         places = np.empty(values.shape, dtype=np.intp)
@@ -100,8 +100,10 @@ class OtherNoise:
 
 
 def _others(ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """How many of the noise of each window's series, but its own ``ranks``, are before each place, of 0 to ``sizes``:
-    of one window after the other; and where each begins."""
+    """Return how many noise values other than the window's own ``ranks`` come before each place from 0 to ``sizes``.
+
+    The counts of all windows are concatenated; the second result is where each window's counts begin.
+    """
     is_own = ranks >= 0
     begins = np.cumsum(sizes + 1) - sizes - 1
     steps = np.ones(begins[-1] + sizes[-1] + 1, dtype=np.int32)
@@ -112,22 +114,25 @@ def _others(ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 ChangeWindow = tuple[int, int, int]
-"""The stretch that tells about a change: its first point, the place of the change, its end."""
+"""The stretch that is considered for a change: its first point, the place of the change, its end."""
 
 NEARER_REACH = REACH // 2
-"""Where a change is not clear among REACH runs, because another level is among them, it may be among so many."""
+"""Shorter reach, within which a change may be clear if another level within REACH runs obscures it."""
 MAYBE_SHARE = 0.5
-"""Of the threshold; what is less clear is not looked at nearer, or again."""
+"""Share of the threshold below which a change is not checked again, neither closer by nor with another level."""
 RECHECK_SHARE = 0.7
-"""Of the evidence that is needed, where it is taken a second time, with the longer side as the level that was there."""
+"""Share of the required evidence for the second check, which takes the level of the longer side as the old one."""
 VISIBLE_SHARE = 0.5
-"""A smaller step than this share of the range of the noise's middle 80%, 1.3σ where noise is normal, is none: what
-looks clear there is mostly drift, or modes that take turns."""
+"""Share of the range of the noise's central 80% that a step must have, 1.3σ for normal noise. Smaller steps that look
+clear are mostly drift, or alternating modes."""
 
 
 @dataclass(frozen=True)
 class NoisySeries:
-    """A series and its noise, both of shape (runs,); what it remembers makes it forget so much of its evidence."""
+    """A series and its noise, both of shape (runs,).
+
+    ``forgets`` is the factor on its evidence, below 1 if the noise is autocorrelated.
+    """
 
     values: Floats
     noise: Floats
@@ -135,7 +140,7 @@ class NoisySeries:
 
 
 class LocalEvidence:
-    """Looks at changes of several series."""
+    """Evaluates changes of several series."""
 
     def __init__(self, series: Sequence[NoisySeries], min_effect: float) -> None:
         sizes = np.array([one.values.size for one in series])
@@ -154,9 +159,10 @@ class LocalEvidence:
         self._needed = np.array([threshold(size) for size in sizes.tolist()])
 
     def best_places(self, windows: Sequence[ChangeWindow]) -> list[int]:
-        """Where two levels fit best (least squares) in each window, whose change is now somewhere inside.
+        """Return where two levels fit best (least squares) in each window, wherever its change is now.
 
-        Values are clipped to the two levels and one step beyond, so a spike counts for little more than the step.
+        Values are clipped to the two levels and one step beyond, so that a spike counts little more than the step. A
+        change with fewer than FEWEST points on a side stays where it is.
         """
         start, place, end = _columns(windows)
         old, new = self._level(start, place), self._level(place, end)
@@ -170,8 +176,7 @@ class LocalEvidence:
         return list(np.where(is_short, place, found).tolist())
 
     def clearness(self, windows: Sequence[ChangeWindow]) -> list[float]:
-        """How clear each change is: 1 at the threshold, below 0 where the step is too small, the less the smaller it
-        is."""
+        """Return how clear each change is: 1 at the threshold, negative and lower the smaller the step is too small."""
         start, place, end = _columns(windows)
         found = self._clearness(start, place, end, self._least[self._row[start]])
         maybe = np.flatnonzero((found > MAYBE_SHARE) & (found <= 1))
@@ -184,7 +189,7 @@ class LocalEvidence:
         return list(found.tolist())
 
     def _clearness(self, start: Places, place: Places, end: Places, least: Floats) -> Floats:
-        """Of steps of which only those from ``least`` on are any."""
+        """Return the clearness of steps, of which those below ``least`` are too small."""
         old, new = self._level(start, place), self._level(place, end)
         step, found = np.abs(new.middle - old.middle), np.zeros(start.size)
         is_small = step < least
@@ -196,7 +201,7 @@ class LocalEvidence:
         return found
 
     def _evidence(self, start: Places, place: Places, end: Places, old: Floats, new: Floats) -> Floats:
-        """In units of the threshold, of windows that have two levels."""
+        """Return the evidence, in units of the threshold, of windows that have two levels."""
         before, runs, rows = place - start, end - start, self._row[start]
         ranked = RankedWindows(self._window(start, end, np.inf), before, runs, self._scores, rows)
         middle = (before * old + (runs - before) * new) / runs
@@ -218,18 +223,18 @@ class LocalEvidence:
         return _Levels(middle, values, runs)
 
     def _window(self, start: Places, end: Places, beyond: float, width: int = 2 * REACH) -> Floats:
-        """The values, shape (windows, width), and ``beyond`` after their ends."""
+        """Return the values of windows, shape (windows, width), filled with ``beyond`` after their ends."""
         places = start[:, None] + np.arange(width)
         return np.asarray(np.where(places < end[:, None], self._values.take(places, mode="clip"), beyond))
 
     def _ranks(self, start: Places, end: Places) -> Places:
-        """The ranks of the noise, -1 after their ends."""
+        """Return the ranks of the windows' noise, -1 after their ends."""
         places = start[:, None] + np.arange(2 * REACH)
         return np.asarray(np.where(places < end[:, None], self._rank.take(places, mode="clip"), -1))
 
 
 class _Levels(NamedTuple):
-    """The medians of some values, these in rising order, and how many they are."""
+    """The medians of some values, the values in ascending order, and their number."""
 
     middle: Floats
     ordered: Floats
@@ -242,7 +247,7 @@ def _columns(windows: Sequence[ChangeWindow]) -> tuple[Places, Places, Places]:
 
 
 def _are_levels(left: _Levels, right: _Levels) -> NDArray[np.bool_]:
-    """Whether at least FEWEST values on either side lie nearer to its own level."""
+    """Whether on each side at least FEWEST values lie nearer to the level of that side."""
     between = ((left.middle + right.middle) / 2)[:, None]
     is_rise = left.middle < right.middle
     nearer = [
@@ -255,6 +260,6 @@ def _are_levels(left: _Levels, right: _Levels) -> NDArray[np.bool_]:
 
 
 def _middle_range(ordered: Floats) -> float:
-    """The range in which the middle 80% of values in rising order lie."""
+    """Return the range of the central 80% of values in ascending order."""
     tenth = ordered.size // 10
     return float(ordered[-1 - tenth] - ordered[tenth])

@@ -1,8 +1,8 @@
-"""The newest runs of each series against its past: how far off are they, less what their machine adds?
+"""Compare the newest runs of each series with its past, after subtracting the offset of their machine.
 
-Such an offset moves hundreds of series together and would make as many false candidates. What most series of a job
-share is therefore taken off, but no more than such offsets have been in the past: a job that stands out further than
-that is no ordinary offset, and stays for all to see.
+Such an offset moves hundreds of series together and would make as many false candidates. So what most series of a job
+share is subtracted, but no more than such offsets have been in the past: if a job deviates further, its offset is not
+an ordinary one, and the rest remains visible.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 FEWEST_SERIES = 30
-"""Series in a job from which on what they share can be told from what is their own."""
+"""Fewest series in a job with which what they share can be separated from what is their own."""
 FEWEST_JOBS = 8
-"""Jobs of a group from which on the size of its ordinary offsets is known."""
+"""Fewest jobs of a group with which the size of its ordinary offsets is known."""
 ORDINARY = 3.0
-"""An offset is ordinary up to so many of the standard deviations of its group."""
+"""An offset is ordinary up to this many standard deviations of the offsets of its group."""
 STEADIEST = 0.005
-"""σ below which a series weighs no more: a handful of constant ones must not speak for all."""
+"""σ below which the weight of a series grows no further: a handful of constant series must not outvote all others."""
 
 
 def machine_offsets(
@@ -39,12 +39,12 @@ def machine_offsets(
     jobs: NDArray[np.int64],
     groups: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The ordinary offset of the job that each value comes from, in log units, shape (series, runs); 0 where unknown.
+    """Return the ordinary offset of each value's job, in log units, shape (series, runs); 0 where unknown.
 
     ``residuals``, shape (series, runs), are log values less the level of their series, NaN where there are none;
     ``sigma``, shape (series,), is its noise. ``jobs``, shape (series, runs), numbers the jobs, below 0 where unknown;
     ``groups``, shape (series,), the kinds of machine and metric. A job's offset is the weighted median (weights 1/σ) of
-    its residuals; ordinary ones lie within 3 σ of its group's offsets, by their median absolute value.
+    its residuals, clipped to 3 σ of its group's offsets, where σ is estimated from their median absolute value.
     """
     offsets = np.zeros(residuals.shape)
     usable = ~np.isnan(residuals) & (jobs >= 0) & ~np.isnan(sigma)[:, None]
@@ -65,7 +65,7 @@ def machine_offsets(
 def _weighted_medians(
     values: NDArray[np.float64], weights: NDArray[np.float64], label: NDArray[np.intp], labels: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The weighted median and the number of values of each label."""
+    """Return the weighted median and the number of values of each label."""
     order = np.lexsort((values, label))
     total = np.cumsum(weights[order])
     count = np.bincount(label, minlength=labels)
@@ -76,7 +76,7 @@ def _weighted_medians(
 
 
 def _ordinary(medians: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The largest ordinary offset of each job's group, 0 where too few jobs tell."""
+    """Return the largest ordinary offset of each job's group, 0 where there are too few jobs."""
     largest = np.zeros(medians.shape)
     for one in np.unique(group):
         members = group == one
@@ -89,25 +89,25 @@ def _ordinary(medians: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray
 MEDIAN_VARIANCE = np.pi / 2
 """Variance of the median of n normal values, times n/σ²."""
 SIGMA_EFFICIENCY = 0.5
-"""Degrees of freedom of :func:`robust_sigma`, as a share of those of the standard deviation of normal values. It was
-measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
+"""Degrees of freedom of :func:`robust_sigma` relative to those of the standard deviation of normal values. Measured:
+0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
 LEAD = 0.5
-"""A spike and an ordinary run are no two runs that agree."""
+"""Most by which the largest score counts beyond the next: a spike and an ordinary run are not two runs that agree."""
 NO_PROOF = 2.8
-"""Scores up to here are no proof anyway, so nothing like them is looked for in the past."""
+"""Scores up to this are no proof anyway, so the past is not searched for excursions like them."""
 LATE = 8
-"""The most of the newest runs that are set against those before."""
+"""Most newest runs that are compared with those before."""
 BACK = 4.0
-"""Standard errors by which the newest run is off from those before it where what they have shown is over."""
+"""Standard errors by which the newest run must differ from those before it to show that their deviation is over."""
 
 
 @dataclass(frozen=True)
 class GateRuns:
-    """What windows are cut from; arrays of shape (series, runs), the newest run in the last column.
+    """The runs that windows are cut from; arrays of shape (series, runs), the newest run in the last column.
 
-    ``values`` are the logarithms of the current level, and ``whole`` also those before it, for what the past has seen.
-    ``sessions`` are those of :func:`judge`; ``is_one_session``, shape (series,), says whose past is of a single one.
-    ``memory``, shape (series, 2), is what :func:`past_autocorrelation` tells.
+    ``values`` are the logarithms of the current level; ``whole`` also contains those before it, to search for
+    excursions. ``sessions`` are those of :func:`judge`; ``is_one_session``, shape (series,), says which pasts come from
+    a single session. ``memory``, shape (series, 2), is the result of :func:`past_autocorrelation`.
     """
 
     values: Floats
@@ -117,7 +117,7 @@ class GateRuns:
     memory: Floats
 
     def of_rows(self, rows: NDArray[np.intp]) -> GateRuns:
-        """Those of some series."""
+        """Return the runs of some series."""
         return GateRuns(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -128,10 +128,12 @@ class Window:
     ``old`` and ``new`` are log levels, ``sigma`` is the noise between runs with ``freedom`` degrees of freedom,
     ``history`` the number of past runs. ``score`` is standard normal where nothing has changed, and ``spread`` the
     standard error of ``new - old``, in σ.
-    ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: of several runs, none counts
-    for more than :data:`LEAD` beyond the next, memory is taken for as large as it may be, and they are 0 where the past
-    has been there and has left again, as ``rise_seen`` and ``fall_seen``, shape (series, 2), tell: the runs of
-    :func:`last_excursions`. All scores are 0 where the newest run is back: what was seen in those before it is over.
+
+    ``rise`` and ``fall`` are the scores of a rise and of a fall that the runs agree on: with several runs, the largest
+    score counts at most :data:`LEAD` beyond the next, and the cautious upper value of the autocorrelation is used. They
+    are 0 where the past has been at such a level before and has left it again: ``rise_seen`` and ``fall_seen``, shape
+    (series, 2), are the results of :func:`last_excursions`. All scores are 0 where the newest run is back, so that the
+    deviation of the runs before it is over.
     """
 
     runs: int
@@ -148,22 +150,25 @@ class Window:
     fall_seen: Ints
 
     def among(self, rows: NDArray[np.intp], series: int) -> Window:
-        """The same as that of the ``rows`` of so many series; the others have no past."""
+        """Expand the window of the ``rows`` to all of ``series`` series; the others have no past."""
         known = (getattr(self, field.name) for field in fields(self)[1:])
         return Window(self.runs, *(_among(part, rows, series) for part in known))
 
     def half_width(self, tails: Tails, score: float) -> Floats:
-        """How far from the estimate an interval reaches, whose ends have this ``score``."""
+        """Return half the width of the interval whose ends have this ``score``."""
         return self.sigma * self.spread * tails.deviation(np.full(len(self.old), score), self.freedom)
 
     def detectable(self, tails: Tails, score: float, power: float, least: Floats) -> Floats:
-        """The change that reaches ``score``, and the ``least`` effect, but for the normal score ``power``."""
+        """Return the change that reaches both ``score`` and the ``least`` effect with a given power.
+
+        ``power`` is the normal score of the probability to miss it.
+        """
         evident = self.sigma * tails.deviation(score * self.spread, self.freedom)
         return np.asarray(np.maximum(evident, least) + power * self.sigma * self.spread)
 
 
 def settled_deviations(values: Floats) -> Floats:
-    """How many σ the runs of the past of (series, runs) are off from its median; NaN where it is too short to tell."""
+    """Return the deviations of past runs from their median, in σ, shape (series, past runs); NaN if too few."""
     before = past(values, NEWEST)
     level, sigma = level_and_sigma(before)
     sigma[(~np.isnan(before)).sum(axis=1) < MIN_HISTORY] = np.nan
@@ -171,23 +176,24 @@ def settled_deviations(values: Floats) -> Floats:
 
 
 def past_tails(deviations: Floats) -> Tails:
-    """Tails of :func:`settled_deviations`."""
+    """Learn the tails of :func:`settled_deviations`."""
     history = (~np.isnan(deviations)).sum(axis=1)
     # A value pulls the median towards itself.
     return learn_tails(deviations / np.sqrt(1 - 1 / np.maximum(history, 2))[:, None])
 
 
 def past_autocorrelation(deviations: Floats) -> Floats:
-    """How much each series remembers, likely and at most, shape (series, 2), from its :func:`settled_deviations`.
+    """Estimate each series' autocorrelation and its cautious upper value, shape (series, 2).
 
-    The last of these may be of a change already, which would look like a memory.
+    ``deviations`` are those of :func:`settled_deviations`. The last of them are left out, because they may belong to a
+    change already, which would look like autocorrelation.
     """
     before = deviations[:, : max(0, deviations.shape[1] - (LATE - NEWEST))]
     return np.stack(autocorrelations(before, (~np.isnan(before)).sum(axis=1), MIN_HISTORY), axis=1)
 
 
 def window(known: GateRuns, runs: int, tails: Tails) -> Window:
-    """Set the newest ``runs`` against the past of the current level."""
+    """Compare the newest ``runs`` with the past of the current level."""
     before, newest = past(known.values, runs), known.values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
     told = np.where(known.is_one_session, np.minimum(history, ONE_SESSION), history)
@@ -224,14 +230,20 @@ def _among(part: NDArray[Any], rows: NDArray[np.intp], series: int) -> NDArray[A
 
 
 def _spread(sessions: Ints, history: Ints, memory: Floats) -> Floats:
-    """Standard error, in σ, of the mean of the newest runs less the median of the past, whose runs remember."""
+    """Return the standard error, in σ, of the mean of the newest runs less the median of the past.
+
+    ``memory`` is the autocorrelation of the runs.
+    """
     of_past = (1 + memory) / (1 - memory) * MEDIAN_VARIANCE / np.maximum(history, 1)
     return np.asarray(np.sqrt(variance_of_mean(memory, sessions) + of_past))
 
 
 def _is_over(z: Floats) -> NDArray[np.bool_]:
-    """Rows of deviations, in σ, whose last is back: not half as far off as those before, by more than noise tells; or
-    whose last two are."""
+    """Whether the deviation, in σ, of each row is over: the last run, or each of the last two, is back.
+
+    A run is back if it is less than half as far off as those before. A single one must also differ from them by more
+    than noise explains.
+    """
     over = np.zeros(len(z), dtype=bool)
     for back in range(1, min(3, z.shape[1])):
         before, newest = z[:, :-back].mean(axis=1), z[:, -back:]
@@ -244,7 +256,7 @@ def _is_over(z: Floats) -> NDArray[np.bool_]:
 
 
 def _never_seen(agreed: Floats, whole: Floats, runs: int, level: Floats) -> tuple[Floats, Ints]:
-    """``agreed``, but 0 in rows whose past has been as high as the newest ``runs`` and has left again; and when."""
+    """Return ``agreed``, but 0 in rows with a past excursion as high as the newest ``runs``, and these excursions."""
     seen = np.zeros((len(agreed), 2), dtype=np.int64)
     rows = np.flatnonzero(agreed > NO_PROOF)
     if runs > 1 and rows.size:
@@ -253,7 +265,7 @@ def _never_seen(agreed: Floats, whole: Floats, runs: int, level: Floats) -> tupl
 
 
 def _agreed(scores: Floats) -> Floats:
-    """The mean of each row, of which the largest counts for no more than LEAD beyond the next."""
+    """Return the mean of each row, in which the largest value counts at most LEAD more than the next."""
     ordered = np.sort(scores, axis=1)
     if ordered.shape[1] > 1:
         ordered[:, -1] = np.minimum(ordered[:, -1], ordered[:, -2] + LEAD)

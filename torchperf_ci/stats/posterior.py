@@ -1,10 +1,10 @@
-"""Which commit did it, and which build is worth reading next?
+"""The posterior of which commit is the culprit, and the build that is most informative to read next.
 
-Several series of one cause are weighed together, those of the same pairs by what each adds to the others.
+Several series with one cause are weighed together; series of the same pairs count by what each adds to the others.
 
-What is told is the mutual information of the reading and of whether the culprit lies before or after the build
-(Lindley, *Annals of Mathematical Statistics* 27, 1956); a build that has still to be made is worth what several
-readings of it would tell. More readings of one build tell less and less, for its offset stays (see
+The information of a reading is its mutual information with whether the culprit lies before or after the build
+(Lindley, *Annals of Mathematical Statistics* 27, 1956); a build that has yet to be made is valued by what several
+readings of it would tell. Further readings of one build tell less and less, because its offset stays (see
 :mod:`torchperf_ci.stats.build_variance`): another build of the same commit may tell more.
 """
 
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 
 BELIEVED = 0.7
-"""The correlation that series of the same pairs are believed to have beforehand."""
+"""Prior correlation between series of the same pairs."""
 BELIEF = 2.0
-"""How many pairs that belief is worth."""
+"""Weight of that prior, in pairs."""
 
 
 def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
-    """The exponent of each series' likelihood, shape (series,), in (0, 1].
+    """Return the exponent of each series' likelihood, shape (series,), in (0, 1].
 
-    ``series`` are positions of base and head and log-ratios, of equal length. Those of the same pairs are worth
-    ``1/(1 + ∑ r)`` each, with their correlations ``r`` with the others: the design effect of a cluster (Kish, *Survey
-    Sampling*, 1965, §5.4): two metrics of one case share the luck of its processes. Of others nothing is shared.
+    Each of the ``series`` consists of the positions of base and head and the log-ratios, of equal length. Series of the
+    same pairs count ``1/(1 + ∑ r)`` each, where ``r`` are their correlations with the others: the design effect of a
+    cluster (Kish, *Survey Sampling*, 1965, §5.4), since two metrics of one case share the luck of its processes. Series
+    of different pairs share nothing.
     """
     shared = np.array(
         [[_correlation(one, other) if one is not other else 1.0 for other in series] for one in series]
@@ -52,7 +53,7 @@ def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
 
 
 def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places, Floats]) -> float:
-    """That of the deviations of pairs of the same builds from their mean, drawn towards what is believed."""
+    """Return the correlation of the pairs' deviations from the mean of their builds, shrunk towards the prior."""
     if not (np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])):
         return 0.0
     if np.allclose(one[2], other[2], rtol=1e-6, atol=1e-9):
@@ -69,17 +70,18 @@ def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places
 
 
 EXPECTED_CHANGES = 0.5
-"""Commits of a range that change a series by more than matters, of which somebody says that it got worse."""
+"""Expected number of commits that change a series by more than matters, in a range in which it is said to have got
+worse."""
 
 
 @dataclass(frozen=True)
 class Posterior:
     """The suspects of a range of n commits, positions 1..n, after some readings.
 
-    ``suspects`` (n,) are their probabilities, ``none`` the one that the last build is not slow at all. ``tested`` are
-    the positions of the K + 1 builds that were read, ``gaps`` (K,) the probabilities of the suspects between each and
-    the next together, ``series`` what each series alone says. ``one_cause`` is ln of how much likelier the readings are
-    with one culprit for all series than with one for each.
+    ``suspects`` (n,) are their probabilities, ``none`` is the probability that the last build is not slow at all.
+    ``tested`` are the positions of the K + 1 builds that were read, ``gaps`` (K,) the total probabilities of the
+    suspects between each of them and the next, ``series`` the posterior of each series alone. ``one_cause`` is the
+    logarithm of how many times likelier the readings are with one culprit for all series than with one for each.
     """
 
     suspects: Floats
@@ -90,7 +92,10 @@ class Posterior:
     one_cause: float
 
     def credible(self, share: float = 0.95) -> list[int]:
-        """Positions of the fewest suspects that hold ``share`` of the probability, ascending; all, if they do not."""
+        """Return the smallest credible set: positions, ascending, that hold ``share`` of the probability.
+
+        If all suspects together hold less, it is all of them.
+        """
         order = np.argsort(-self.suspects, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.suspects[order]), share - 1e-12)) + 1
         return sorted(int(position) + 1 for position in order[:enough])
@@ -99,11 +104,12 @@ class Posterior:
 def posterior(
     weights: Floats, readings: Sequence[Readings], min_effect: float, slow_share: float = SLOW_SHARE
 ) -> Posterior:
-    """Weigh the suspects.
+    """Compute the posterior of the suspects.
 
-    ``weights`` (n,) sums to 1: how suspect each commit is beforehand. ``readings`` are those of each series, of bases
-    and heads by their positions. A base is position 0, or the last tested one before its head. ``min_effect`` is the
-    smallest relative change that matters, ``slow_share`` the part of the whole change that a slow build has at least.
+    ``weights`` (n,), which sum to 1, are the prior probabilities of the commits. ``readings`` are those of each series,
+    with bases and heads given by position; a base is position 0, or the last tested one before its head. ``min_effect``
+    is the smallest relative change that matters, ``slow_share`` the least share of the whole change that a slow build
+    has.
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
@@ -121,9 +127,9 @@ def posterior(
 
 
 def chance_of_rise(weights: Floats, readings: Readings, min_effect: float, part: tuple[int, int]) -> float:
-    """The probability that of two positions the second is slower than the first by half of ``min_effect`` or more.
+    """Return the probability that the second position of ``part`` is slower by at least half of ``min_effect``.
 
-    Both must be tested; the arguments are as for :func:`posterior`, with the readings of one series.
+    Both positions must be tested; the other arguments are as for :func:`posterior`, with the readings of one series.
     """
     delta = math.log1p(min_effect)
     tested, _, chances = _gaps(weights, [readings])
@@ -134,7 +140,7 @@ def chance_of_rise(weights: Floats, readings: Readings, min_effect: float, part:
 
 
 def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.intp], Floats, Floats]:
-    """The tested positions, and of the gaps between them the weight and the chance that anything changed there."""
+    """Return the tested positions, and of each gap between them its weight and the chance that anything changed."""
     ends = np.array([0, weights.size])
     tested = np.unique(
         np.concatenate([ends, *(side for item in readings for side in (item.base, item.head))])
@@ -145,12 +151,12 @@ def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.int
 
 @lru_cache(maxsize=64)
 def _weighed(chances: tuple[float, ...], readings: Readings, slow: float, delta: float) -> WeighedSeries:
-    """One series alone, which is asked for again with each other one that may have the same cause."""
+    """Weigh one series alone. Cached, because it is needed again with every other series that may share its cause."""
     return weigh_levels(np.array(chances), readings, level_grid(readings.values, delta, slow), delta)
 
 
 def _whole(readings: Readings, last: int) -> float:
-    """The change from the first build to the last one, as far as pairs of just these two tell."""
+    """Estimate the change from the first build to the last one from pairs of these two; 0 if there are none."""
     ends = readings.values[(readings.base == 0) & (readings.head == last)]
     return float(np.median(ends)) if ends.size else 0.0
 
@@ -163,7 +169,7 @@ def _placed(tested: NDArray[np.intp], readings: Readings) -> Readings:
 def _together(
     series: Sequence[WeighedSeries], chances: Floats, delta: float, worth: Floats
 ) -> tuple[Floats, float]:
-    """The probabilities of the gaps and of none, (K + 1,), and the logarithm of what they summed to before."""
+    """Return the probabilities of the gaps and of none, (K + 1,), and the logarithm of their sum before scaling."""
     if len(series) == 1:
         return _hypotheses(series[0]), 0.0
     nothing = Readings(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
@@ -178,7 +184,7 @@ def _hypotheses(one: WeighedSeries) -> Floats:
 
 
 def capacity(distance: float) -> float:
-    """Bits that one reading tells, whose two levels are ``distance`` standard deviations apart.
+    """Return the information, in bits, of one reading if the two levels are ``distance`` standard deviations apart.
 
     This is the capacity of a Gaussian channel with binary input: 1 − E log₂(1 + exp(−L)), where the log-likelihood
     ratio L is normal with mean d²/2 and variance d² (Burnashev & Zigangirov, *Problems of Information Transmission* 10,
@@ -196,21 +202,22 @@ def _capacity(d: float) -> float:
 
 
 REPEATS = (1, 2, 4)
-"""How many readings of a build may be meant to be taken in a row."""
+"""Numbers of readings in a row for which the information of a build is computed."""
 PER_GAP = 9
-"""Builds of a gap that are looked at: information is a smooth and concave function of the place."""
+"""Most builds of a gap that are considered; information is a smooth and concave function of the position."""
 HOPE = 1 / 16
-"""The chance to build what lies among commits that could not be built."""
+"""Smallest chance that a commit among others that could not be built can be."""
 LEAST_BITS = 1e-3
-"""Bits; a reading that is expected to tell less tells nothing."""
+"""A reading that is expected to tell fewer bits counts as uninformative."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What it takes to read each of the n + 1 builds, all of shape (n + 1,) but ``reading``, in one unit.
+    """The costs of reading each of the n + 1 builds, all in one unit.
 
-    ``build`` is 0 for those that are there already. ``chance`` is that of getting a build at all; 0 rules it out.
-    ``again`` is what it takes to build anew what is there; infinite where that cannot be done.
+    ``reading`` is the cost of one reading, ``build`` (n + 1,) that of making the build, 0 if it exists. ``chance``
+    (n + 1,) is the probability that the commit can be built; 0 rules it out. ``again`` is the cost of rebuilding an
+    existing build, infinite if that is impossible.
     """
 
     reading: float
@@ -221,7 +228,7 @@ class Price:
 
 @dataclass(frozen=True)
 class ProbeChoice:
-    """A position, the bits that it is expected to tell per unit of the price, and whether it is to be built anew."""
+    """The position to read next, the bits it is expected to tell per unit of cost, and whether to rebuild it."""
 
     position: int
     rate: float
@@ -230,9 +237,9 @@ class ProbeChoice:
 
 @dataclass(frozen=True)
 class _Place:
-    """A position to look at, and the tested builds that its level before and after the culprit is known from.
+    """A candidate position, and the tested builds from which its level before and after the culprit is known.
 
-    ``tested`` is the number of the build, if it is one that is there.
+    ``tested`` is the number of the tested build, if the position has one.
     """
 
     position: int
@@ -243,7 +250,7 @@ class _Place:
 
 
 def most_informative(found: Posterior, series: int, price: Price) -> ProbeChoice | None:
-    """The build to read next, judged by one of the posterior's series; None where no reading would tell anything."""
+    """Return the build to read next, judged by one of the posterior's series; None if no reading is informative."""
     one = found.series[series]
     places = _places(found, price.chance, anew=one.tau > 0 and math.isfinite(price.again))
     if not places:
@@ -263,11 +270,12 @@ def most_informative(found: Posterior, series: int, price: Price) -> ProbeChoice
 
 
 def chances_to_build(count: int, built: Sequence[int], failed: Sequence[int]) -> Floats:
-    """How likely each of the positions 0..count can be built, where some could and some could not; shape (count + 1,).
+    """Return the probability that each of the positions 0..count can be built, shape (count + 1,).
 
-    What broke one commit often breaks its neighbours: next to a failed one the chance is one half, and it halves what
-    is missing with each step away. Where several in a row have failed the steps are as wide as the row, and what was
-    not tried within it has a chance of one half that halves with each failure after the second, down to ``HOPE``.
+    ``built`` are positions that could be built, ``failed`` those that could not. What broke one commit often breaks its
+    neighbors: next to a failed one the chance is one half, and what is missing to 1 halves with each step away. Where
+    several in a row have failed the steps are as wide as the row, and an untried position within the row has a chance
+    of one half that halves with each failure after the second, down to ``HOPE``.
     """
     chance = np.ones(count + 1)
     places, walls = np.arange(count + 1), np.array([-1, *sorted(built), count + 1])
@@ -299,7 +307,10 @@ def _places(found: Posterior, chance: Floats, *, anew: bool) -> list[_Place]:
 
 
 def _bits(one: WeighedSeries, later: Floats, places: Sequence[_Place]) -> Floats:
-    """Expected bits of 1, 2, … readings of each place, shape (repeats, places); ``later`` is P(slow there)."""
+    """Return the expected bits for each of :data:`REPEATS` readings of each place, shape (repeats, places).
+
+    ``later`` is the probability that the place is slow.
+    """
     before = _normalised(one.before[[place.before for place in places]])
     after = _normalised(one.after[[place.after for place in places]])
     if one.tau:
@@ -309,9 +320,9 @@ def _bits(one: WeighedSeries, later: Floats, places: Sequence[_Place]) -> Floats
 
 
 def _kernels(one: WeighedSeries, places: Sequence[_Place]) -> Floats:
-    """Where the build that would be read lies, given its commit's level: (places, levels, levels); sums are 1.
+    """Return the distribution of a build's own level given its commit's level: (places, levels, levels).
 
-    One that was read before is known to lie where its readings were.
+    It sums to 1 over the build's levels. For a build that was read before, it takes those readings into account.
     """
     levels = one.grid.levels
     usual = offset_kernels(levels, levels, np.array([one.tau]))[0]
@@ -331,7 +342,7 @@ def _normalised(joint: Floats) -> Floats:
 
 
 def _read(one: WeighedSeries, repeats: int, before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """The distributions of the mean of some readings of builds that are distributed like this."""
+    """Return the distributions of the mean of ``repeats`` readings, given those of the build's level."""
     levels, step = one.grid.levels, one.grid.step
     sigma = max(one.sigma / np.sqrt(repeats), step / 4)
     values = np.arange(levels[0] - 4 * sigma, levels[-1] + 4 * sigma, sigma / 2)
@@ -341,7 +352,7 @@ def _read(one: WeighedSeries, repeats: int, before: Floats, after: Floats) -> tu
 
 
 def _mutual_information(later: Floats, before: Floats, after: Floats) -> Floats:
-    """Bits; rows of ``before`` and ``after`` are distributions, ``later`` the weight of the second."""
+    """Return the mutual information in bits of rows of distributions, where ``later`` is the weight of ``after``."""
     weight = later[:, np.newaxis]
     mixed = (1 - weight) * before + weight * after
     tiny = np.finfo(np.float64).tiny

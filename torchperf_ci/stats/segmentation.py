@@ -1,4 +1,4 @@
-"""Where did the level of a series change? ``docs/how-history-is-segmented.md`` tells the same in prose."""
+"""Find the change points of a series. ``docs/how-history-is-segmented.md`` explains the method in prose."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 
 SUSPECT_SHARE = 0.57
-"""A stretch with this share of the threshold may hold a change. The second look decides: one suspect too many is
-dropped there, one that is missing makes its neighbours look unclear."""
+"""A stretch with this share of the threshold may contain a change. The second look decides: it drops suspects too many,
+while a missing suspect makes its neighbors look unclear."""
 SURE = 1.5
-"""So many times the threshold tells that a series does change: that others need less. Of the few changes that are found
-where there are none, hardly any is as clear."""
+"""A change this many times as clear as the threshold shows that the series does change, so that others need less. Of
+the few changes found where there are none, hardly any is as clear."""
 CLIP = 2.0
-"""Scores count up to here in what a series remembers, so that a few outliers neither make nor hide it."""
+"""Scores are clipped here for the autocorrelation, so that a few outliers neither feign nor hide it."""
 MOST_AUTOCORRELATION = 0.8
-"""No more memory than this is believed: what seems to be more are levels."""
+"""Largest autocorrelation assumed; what looks like more is due to levels."""
 
 
 @dataclass(frozen=True)
 class SuspectedSeries:
-    """The log values of a series, shape (runs,), and where new levels may begin in it."""
+    """The log values of a series, shape (runs,), and the indices at which new levels may begin."""
 
     values: Floats
     places: Sequence[int]
 
 
 def segments(series: Sequence[SuspectedSeries], min_effect: float) -> list[list[int]]:
-    """Of each series the indices at which a new level begins, in order.
+    """Return the indices at which a new level begins, in order, for each series.
 
-    What is left of the values without the levels of all suspected changes is the series' noise. Each change is put
-    where it fits best between its neighbours; then the weakest are dropped that, so seen, are smaller than
-    ``min_effect``, hide in this noise or are not clear beside it; until there are none such left. The looks that are
-    due in a round are taken in one go, for all series.
+    The values less the levels between all suspected changes are the series' noise. Each change is moved to where it
+    fits best between its neighbors. Then, of the changes that are smaller than ``min_effect``, hidden in this noise or
+    not clear beside it, the weakest are dropped. This is repeated until none is left to drop. Each round computes what
+    it needs for all series at once.
     """
     noisy, changes = _with_noise(series)
     looks = EvidenceCache(LocalEvidence(noisy, min_effect))
@@ -70,8 +70,10 @@ def segments(series: Sequence[SuspectedSeries], min_effect: float) -> list[list[
 
 
 def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
-    """Take away the changes that are not clear enough and less so than the one before and the one after; whether some
-    were, and some are left. Where several are sure, the others need less."""
+    """Drop the changes that are not clear enough and less clear than both neighbors.
+
+    Return whether any were dropped and others are left. Where several changes are sure, the others need less evidence.
+    """
     runs, sure = edges[-1] - edges[0], sum(one > SURE for one in clearness)
     needed = threshold(runs, max(1, sure)) / threshold(runs)
     around = [inf, *clearness, inf]
@@ -86,17 +88,17 @@ def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
 
 @dataclass
 class EvidenceCache:
-    """What was looked at; no look is taken twice. Edges are those of a series, with its changes in between."""
+    """Caches what was computed for each window. Edges are a series' first index, its changes, and its end."""
 
     second: LocalEvidence
     places: dict[ChangeWindow, int] = field(default_factory=dict)
     looks: dict[ChangeWindow, float] = field(default_factory=dict)
 
     def place(self, series: Iterable[list[int]]) -> None:
-        """Put each change where it fits best between the one before and the one after it, in order.
+        """Move each change to where it fits best between the one before and the one after it, in order.
 
-        What comes after one that has not been placed yet is looked at as if that stayed where it is. Where it does not,
-        it is looked at again.
+        A change after one that has not been placed yet is evaluated as if that one stayed where it is, and again if
+        that one moves.
         """
         left = [(edges, 1) for edges in series]
         while left:
@@ -107,7 +109,7 @@ class EvidenceCache:
                 self.places.update(zip(windows, self.second.best_places(windows), strict=True))
 
     def _place(self, edges: list[int], first: int, asked: dict[ChangeWindow, None]) -> int:
-        """Place the changes from the ``first`` on, up to one of which the place has to be asked: its number, or 0."""
+        """Place the changes from the ``first`` on, until the place of one is unknown; return its number, or 0."""
         before, waiting = edges[first - 1], 0
         for i in range(first, len(edges) - 1):
             window = window_of(before, edges[i], edges[i + 1])
@@ -119,7 +121,7 @@ class EvidenceCache:
         return waiting
 
     def clearness(self, series: Sequence[list[int]]) -> list[list[float]]:
-        """How clear each change of each series is."""
+        """Return how clear each change of each series is, in units of the threshold."""
         windows = [
             [window_of(*around) for around in zip(row, row[1:], row[2:], strict=False)] for row in series
         ]
@@ -130,13 +132,13 @@ class EvidenceCache:
 
 
 def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, Floats]:
-    """The values that tell about a change: to either side up to the next change, and REACH at most."""
+    """Return the values before and after a change: up to the next change on either side, and REACH at most."""
     before, _, after = _between(place, changes, values.size)
     return values[max(before, place - REACH) : place], values[place : min(after, place + REACH)]
 
 
 def suspected(stretches: Stretches, row: int) -> list[int]:
-    """The place of the clearest stretch, then of the clearest that has no such place inside it, and so on."""
+    """Return the place of the clearest stretch, then of the clearest without such a place inside, and so on, sorted."""
     runs, seen = int(stretches.runs[row]), stretches.evidence[:, row]
     suspect = np.flatnonzero(seen > SUSPECT_SHARE * threshold(runs))
     suspect = suspect[np.argsort(-seen[suspect], kind="stable")]
@@ -150,7 +152,7 @@ def suspected(stretches: Stretches, row: int) -> list[int]:
 
 
 def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], list[Sequence[int]]]:
-    """Each series with its noise, and where it may change, also by the noise."""
+    """Return each series with its noise, and where it may change, including changes that only the noise reveals."""
     noise = [_noise(one.values, one.places) for one in series]
     scores = [scores_of_one(one) for one in noise]
     changes = [one.places for one in series]
@@ -165,8 +167,11 @@ def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], l
 
 
 def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
-    """Where short levels of each row may be two, by the ``scores`` of its noise: beside levels far off all values of a
-    level have nearly the same rank."""
+    """Return where short levels of each row may be two levels, by the ``scores`` of its noise.
+
+    They are overlooked among the values themselves: next to distant levels, all values of a level have nearly the same
+    rank.
+    """
     short = [
         (row, start, end)
         for row, (one, places) in enumerate(zip(scores, changes, strict=True))
@@ -193,17 +198,18 @@ def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> d
 
 
 def _noise(values: Floats, changes: Sequence[int]) -> Floats:
-    """The deviation of each value from the level that it belongs to."""
+    """Return the deviation of each value from the median of its level."""
     edges = [0, *changes, values.size]
     levels = [_median(values[start:end]) for start, end in pairwise(edges)]
     return np.asarray(values - np.repeat(levels, np.diff(edges)))
 
 
 def _evidence_discount(scores: Floats) -> float:
-    """How much less the evidence of values is worth, the more they remember of the one before, 1 where nothing.
+    """Return the factor by which autocorrelation reduces the evidence of the values, 1 if there is none.
 
-    The mean of many values that have the correlation r with the next varies by (1 + r)/(1 - r) times as much. The
-    correlation is that of the noise's ``scores``; fewer than a month of runs on either side of a change do not tell it.
+    The variance of the mean of many values with the lag-one correlation r is (1 + r)/(1 - r) times as large. The
+    correlation is that of the noise's ``scores``; a series without a month of runs on either side of a change is too
+    short to estimate it.
     """
     if scores.size < 2 * REACH:
         return 1.0
@@ -214,13 +220,13 @@ def _evidence_discount(scores: Floats) -> float:
 
 
 def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]:
-    """The change before a place, the place, the one after it."""
+    """Return the change before a place, the place, and the change after it."""
     before = max((other for other in changes if other < place), default=0)
     return before, place, min((other for other in changes if other > place), default=n)
 
 
 def window_of(before: int, place: int, after: int) -> ChangeWindow:
-    """The stretch that tells about a change: to either side up to the next one, and REACH at most."""
+    """Return the window around a change: up to the next change on either side, and REACH at most."""
     return max(before, place - REACH), place, min(after, place + REACH)
 
 
@@ -230,19 +236,19 @@ def _median(values: Floats) -> float:
 
 
 MIN_EFFECT = 0.01
-"""A smaller change of level is none. People report changes from about 1.4% on; slow drift makes many below 1%."""
+"""Smallest change of level that counts. People report changes from about 1.4% on; slow drift makes many below 1%."""
 _BATCH = 1 << 13
-"""Values that are looked at in one go: their intermediate results fit in a processor's cache."""
+"""Values processed at once; their intermediate results fit in a processor's cache."""
 _TOGETHER = 64
-"""Series that are given a second look in one go, for the same reason."""
+"""Series given a second look at once, for the same reason."""
 
 
 def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArray[np.intp]]:
-    """The columns at which each row of log ``values``, (series, runs), oldest first, begins a new level, in order.
+    """Return the columns at which each row of log ``values``, shape (series, runs), oldest first, begins a new level.
 
-    What is not finite is a missing run and leaves no gap. A level has at least :data:`FEWEST` runs, and differs by at
-    least ``min_effect`` from the one before. Fewer than 1% of series without a change get one, whatever the
-    distribution of their noise, as long as it does not remember the run before.
+    Values that are not finite are missing runs and leave no gap. A level has at least :data:`FEWEST` runs, and differs
+    by at least ``min_effect`` from the one before. Fewer than 1% of series without a change get one, whatever the
+    distribution of their noise, as long as it is not autocorrelated.
     """
     known = np.isfinite(values)
     found = [np.empty(0, dtype=np.intp)] * values.shape[0]
@@ -255,8 +261,10 @@ def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArra
 
 
 def _suspects(values: Floats, known: NDArray[np.bool_]) -> Iterator[tuple[int, SuspectedSeries]]:
-    """The rows that may have changes. Those of 2·REACH runs or more are looked at together, shorter ones with those of
-    as many runs."""
+    """Yield the rows that may have changes.
+
+    Rows of 2·REACH runs or more are processed together, shorter ones only with rows of equally many runs.
+    """
     runs = known.sum(axis=1)
     rows = runs.argsort(kind="stable")
     rows = rows[runs[rows] >= 2 * FEWEST]

@@ -1,12 +1,12 @@
-"""Is one build slower than another? Sequential tests on paired log-ratios whose noise nobody knows.
+"""Sequential tests of whether one build is slower than another, on paired log-ratios with unknown noise.
 
 After each pair three hypotheses are weighed: the ratio is 1, it is ``1 + min_effect`` or more, or it is the inverse of
 that or less. The test ends as soon as one is likely enough (Wald, *Annals of Mathematical Statistics* 16, 1945);
 looking after every pair costs nothing, since the boundaries hold for all pairs together. σ is integrated out of the
-likelihoods, which makes it a sequential t-test (Rushton, *Biometrika* 37, 1950), and a change of more than
-``min_effect`` is met by a mixture of effects (Robbins, *Annals of Mathematical Statistics* 41, 1970). Errors are
-Student's, so that a spoiled pair counts for little (Lange, Little & Taylor, *Journal of the American Statistical
-Association* 84, 1989).
+likelihoods, which makes it a sequential t-test (Rushton, *Biometrika* 37, 1950), and changes of more than
+``min_effect`` are covered by a mixture of effects (Robbins, *Annals of Mathematical Statistics* 41, 1970). Errors have
+Student's distribution, so that a spoiled pair counts for little (Lange, Little & Taylor, *Journal of the American
+Statistical Association* 84, 1989).
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ if TYPE_CHECKING:
 Word = Literal["increase", "decrease", "none", "open"]
 
 ALPHA = 0.01
-"""Chance that any of the cases judged together is called slower although none is."""
+"""Probability that any of the cases judged together is called slower although none is."""
 BETA = 0.05
-"""Chance that a case which is slower by ``min_effect`` is called unchanged."""
+"""Probability that a case which is slower by ``min_effect`` is called unchanged."""
 FEWEST_PAIRS = 6
-"""The fewest that a distribution-free 95% interval can be had from."""
+"""Fewest pairs that give a bounded distribution-free 95% interval."""
 LOOKS = 4.0
-"""How much more often pairs that agree by luck are met by looking after every pair, up to forty, than by looking once:
-by simulation of pairs with two modes, whatever these are."""
+"""How many times more often pairs agree by luck if one looks after every pair, up to forty, instead of once; from
+simulations of pairs with two modes, for any choice of the modes."""
 BEYOND_MODES = 0.12
-"""A logarithm: what lies beyond it is taken for more than a machine jumps by from pair to pair."""
+"""Logarithm of a change larger than a machine is assumed to jump by from pair to pair."""
 PRIOR_SIGMA = 0.025
-"""The scale of pairs that is believed beforehand. Measured ones spread by 0.9–1.5%; but the smaller this is, the sooner
-pairs that agree by luck are believed where they spread by 3%: so false alarms stay below ``ALPHA`` there, too."""
+"""Prior scale of the pairs. Measured pairs spread by 0.9–1.5%, but the smaller the prior is, the sooner pairs with a
+spread of 3% that agree by luck are believed; with this one, false alarms stay below ``ALPHA`` there, too."""
 PRIOR_DF = 4.0
-"""How many pairs that belief is worth."""
+"""Weight of that prior, in pairs."""
 ERROR_DF = 4.0
 """Degrees of freedom of the errors: 1 pair in 100 may lie 3.7 scales away."""
 INFORMATION = (ERROR_DF + 1) / (ERROR_DF + 3)
-"""About a mean, in such an error: of that in a normal one of the same scale."""
+"""Information about the mean in such an error, relative to a normal one of the same scale."""
 MULTIPLES = 2.0 ** np.arange(6)
-"""Of the smallest effect: what a change may be as large as. The nearest one is off by a third at most."""
+"""Sizes of a change that are considered, in multiples of the smallest effect; the nearest is off by at most a third."""
 WEIGHTS = np.append(0.5 ** np.arange(1, MULTIPLES.size), 0.5 ** (MULTIPLES.size - 1))
-"""Of the multiples, in a mixture of changes."""
+"""Weights of the multiples in the mixture of changes."""
 
 _SIGMAS = np.geomspace(1e-3, 0.3, 49)
 
 
 @dataclass(frozen=True)
 class PairEvidence:
-    """Log-likelihood ratios against no change, each of the shape of the log-ratios: row by row, after each pair.
+    """Log-likelihood ratios against no change after each pair, of the same shape as the log-ratios, (series, pairs).
 
-    ``increase`` and ``decrease`` are those of a change of the smallest effect or more, ``least_increase`` and
-    ``least_decrease`` those of a change of just that.
+    ``increase`` and ``decrease`` are for a change by the smallest effect or more, ``least_increase`` and
+    ``least_decrease`` for a change by exactly the smallest effect.
     """
 
     increase: NDArray[np.float64]
@@ -80,11 +80,11 @@ class PairEvidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is known after some pairs; ``open`` is to be continued.
+    """The decision after some pairs; if ``word`` is "open", the test continues.
 
     ``increase``, ``decrease`` and ``none`` are log-likelihood ratios: of a change against none, and of none against the
-    likelier of the least changes. ``noise`` is the standard deviation of the log-ratios, taken robustly; ``detectable``
-    the smallest relative change that as many pairs would have been expected to make likely enough.
+    likelier of the two least changes. ``noise`` is a robust standard deviation of the log-ratios, ``detectable`` the
+    smallest relative change that this many pairs would be expected to confirm.
     """
 
     word: Word
@@ -97,12 +97,12 @@ class Decision:
 
 
 def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decision:
-    """What paired log-ratios ln(head/base), shape (n,), in the order taken, say about a change of ``min_effect``.
+    """Decide from paired log-ratios ln(head/base), shape (n,), in the order taken, on a change of ``min_effect``.
 
-    ``cases`` are judged together and share alpha. An increase needs all of: ``FEWEST_PAIRS``, a log-likelihood ratio of
-    ``ln((1 − beta)/alpha)``, an estimate of half of ``min_effect``, and a distribution-free interval above 1, as
-    :func:`_is_up` says; a decrease likewise. Neither is there where the ratios of both least changes are below
-    ``ln(beta/(1 − alpha))``.
+    ``cases`` is the number of cases that are judged together and share alpha. An increase requires at least
+    ``FEWEST_PAIRS``, a log-likelihood ratio of ``ln((1 − beta)/alpha)``, an estimate of at least half of
+    ``min_effect``, and a distribution-free interval above 1 (see :func:`_is_up`); a decrease likewise. The decision is
+    "none" if the log-likelihood ratios of both least changes are at most ``ln(beta/(1 − alpha))``.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     effect, delta = paired_effect(x), math.log1p(min_effect)
@@ -120,13 +120,13 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
 
 
 def boundaries(cases: int, beta: float = BETA) -> tuple[float, float]:
-    """The log-likelihood ratios that confirm a change and that refute it, where ``cases`` share alpha."""
+    """Return the log-likelihood ratios that confirm and that refute a change, where ``cases`` share alpha."""
     alpha = ALPHA / cases
     return math.log((1 - BETA) / alpha), math.log(beta / (1 - alpha))
 
 
 def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:
-    """The evidence in rows of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
+    """Return the evidence of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
     sizes = delta * MULTIPLES
     likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
     up, down = np.split(likelihoods[..., 1:] - likelihoods[..., :1], 2, axis=-1)
@@ -134,7 +134,7 @@ def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:
 
 
 def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, less a constant; σ² is scaled inverse χ².
+    """Return ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, up to a constant; σ² is scaled inverse χ².
 
     The last axis of the result is that of ``means``.
     """
@@ -149,18 +149,18 @@ def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln ∑ exp over the last axis."""
+    """Return ln ∑ exp over the last axis."""
     most = logs.max(axis=-1, keepdims=True)
     total: NDArray[np.float64] = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))
     return total
 
 
 def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
-    """The change, as a logarithm, that as many pairs are expected to make likelier by the boundary.
+    """Return the smallest change, as a logarithm, whose expected evidence after this many pairs reaches the boundary.
 
-    If pairs lie about ``μ``, a change of ``d`` gains on none as ``d·(2μ − d)``. How sure that is follows the sequential
-    t-test with the prior's pairs among them (Rushton), less what Student's errors leave of the information. The least
-    ``μ`` of all ``d`` in the mixture counts.
+    If pairs lie about ``μ``, the evidence for a change by ``d`` against none grows as ``d·(2μ − d)``. Its certainty
+    follows the sequential t-test (Rushton) with the pairs of the prior included, and only the share of the information
+    that Student's errors leave. The smallest ``μ`` over all ``d`` of the mixture counts.
     """
     confirm, _ = boundaries(cases)
     worth, sizes = PRIOR_DF + pairs, delta * MULTIPLES
@@ -183,11 +183,12 @@ def _word(log_ratios: NDArray[np.float64], found: PairEvidence, delta: float, ca
 
 
 def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
-    """Whether pairs agree that there is an increase, by their ranks alone.
+    """Whether the pairs agree on an increase by their ranks alone, with an estimate of at least half of ``delta``.
 
-    The likelihood takes pairs for a heap about one middle. Where they have two modes, as by the addresses or the core
-    that a process gets, a few in the same one agree by luck, and no likelihood tells. So they must agree with the
-    confidence that one of ``cases`` needs; a 95% interval is enough beyond ``BEYOND_MODES``.
+    The likelihood assumes a single mode. Where pairs have two modes, for example because of the addresses or the core
+    that a process gets, a few pairs in the same mode agree by luck, which the likelihood does not notice. So the
+    distribution-free interval must lie above 1 with the confidence required of one of ``cases``; a 95% interval is
+    enough if it lies beyond ``BEYOND_MODES``.
     """
     effect = paired_effect(log_ratios)
     if math.log(effect.ratio) < delta / 2:
@@ -199,20 +200,20 @@ def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
 _BLOCK_SIGMAS = np.geomspace(1e-3, 0.3, 17)
 _STEP = 1e-3
 _REACH = 0.35
-"""Beyond this logarithm no offset of builds makes a difference."""
+"""Logarithm beyond which the offsets of builds make no difference."""
 _AROUND = 0.15
-"""How far from the middle of all pairs the change may be."""
+"""Largest distance of the change from the median of all pairs, as a logarithm."""
 _LEAST = 1e-300
 _MIDDLES = np.linspace(-_REACH, _REACH, 2 * round(_REACH / _STEP) + 1)
 
 
 @dataclass(frozen=True)
 class BlockEvidence:
-    """What blocks of pairs say of the code.
+    """The evidence of blocks of pairs about the code.
 
-    ``increase`` is the log-likelihood ratio of a change of the smallest effect or more against none; ``least`` that of
-    the smallest increase against no change or a decrease, whichever is likelier. ``tau`` and ``sigma`` are expected
-    values.
+    ``increase`` is the log-likelihood ratio of a change by the smallest effect or more against none; ``least`` that of
+    the smallest increase against no change or a decrease, whichever is likelier. ``tau`` and ``sigma`` are posterior
+    means.
     """
 
     increase: float
@@ -223,18 +224,18 @@ class BlockEvidence:
 
 @lru_cache(maxsize=256)
 def weigh_blocks(blocks: Blocks, delta: float, luck: float, belief: tuple[float, ...]) -> BlockEvidence:
-    """Weigh blocks of log-ratios, one of each two builds, for a change by ``delta`` on the log scale.
+    """Weigh blocks of log-ratios, one block per pair of builds, for a change by ``delta`` on the log scale.
 
-    ``luck`` is the scale of τ that is expected, ``belief`` the probability of each of its values, shape (taus,).
+    ``luck`` is the expected scale of τ, ``belief`` the probability of each of its values, shape (taus,).
 
-    Pairs come in blocks, one for each two builds. The offsets of the two (:mod:`torchperf_ci.stats.build_variance`)
-    move all pairs of a block alike, so many pairs of one block tell much of these two builds, and little of the code.
-    It is the model of two-stage sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block,
-    and ``e`` as in :func:`evidence`.
+    The offsets of the two builds of a block (:mod:`torchperf_ci.stats.build_variance`) move all of its pairs alike, so
+    many pairs of one block say much about these two builds, and little about the code. This is the model of two-stage
+    sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as in
+    :func:`evidence`.
 
-    τ is not known, and is weighed like σ. That it may be large keeps few builds that agree by luck from being believed:
-    by simulation of builds that differ by 1.5% such a test, asked after every three pairs up to seven blocks, says
-    "slower" of equal code in at most 1% of cases, at a CV of 1 and of 3%.
+    τ is unknown and weighed like σ. Because it may be large, a few builds that agree by luck are not believed: in
+    simulations of builds that differ by 1.5% this test, applied after every three pairs up to seven blocks, calls equal
+    code slower in at most 1% of cases, at a CV of 1% and of 3%.
     """
     sizes = np.concatenate([[0.0], delta * MULTIPLES, -delta * MULTIPLES])
     joint = _joint(blocks, sizes, taus(luck)) + np.log(belief)[:, np.newaxis]
@@ -252,9 +253,9 @@ def weigh_blocks(blocks: Blocks, delta: float, luck: float, belief: tuple[float,
 
 @lru_cache(maxsize=256)
 def block_interval(blocks: Blocks, luck: float) -> tuple[float, float, float]:
-    """The median of the change of the code and its middle 95%, logarithms.
+    """Return the posterior median of the code's change and the ends of its central 95% interval, as logarithms.
 
-    Any change and any of the values of τ are as likely beforehand.
+    The prior is uniform over the changes and over the values of τ.
     """
     middle = float(np.median(np.concatenate(blocks)))
     changes = np.arange(-_AROUND, _AROUND + _STEP, 2 * _STEP)
@@ -265,7 +266,7 @@ def block_interval(blocks: Blocks, luck: float) -> tuple[float, float, float]:
 
 
 def _joint(blocks: Sequence[tuple[float, ...]], sizes: Floats, every: Floats) -> Floats:
-    """Log-likelihoods of all blocks for each change, with the belief about σ: (sizes, taus, sigmas)."""
+    """Return the log-likelihoods of all blocks for each change plus the log-prior of σ: (sizes, taus, sigmas)."""
     scales = -PRIOR_DF * (np.log(_BLOCK_SIGMAS) + (PRIOR_SIGMA / _BLOCK_SIGMAS) ** 2 / 2)
     return np.asarray(scales + sum(_of_sizes(block, tuple(sizes), tuple(every)) for block in blocks))
 
@@ -278,7 +279,7 @@ def _log_likelihood(block: Floats, middles: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
-    """Log-likelihoods of a block for each change, with its offset summed over: (sizes, taus, sigmas)."""
+    """Return the log-likelihoods of a block for each change, summed over its offset: (sizes, taus, sigmas)."""
     values, changes = np.array(block), np.array(sizes)
     table = _log_likelihood(values, _MIDDLES)
     most = table.max(axis=-1, keepdims=True)
@@ -292,7 +293,7 @@ def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[f
 
 @lru_cache(maxsize=16)
 def _weights(sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
-    """How likely each middle is where the change is of a size: (sizes, taus, middles)."""
+    """Return the probability of each block mean given the size of the change: (sizes, taus, middles)."""
     spread = np.maximum(np.array(every) * math.sqrt(2), _STEP / 2)[:, np.newaxis]
     logs = -0.5 * ((_MIDDLES - np.array(sizes)[:, np.newaxis, np.newaxis]) / spread) ** 2
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))

@@ -1,8 +1,8 @@
-"""How strongly do the points of a stretch say that the level changed inside it, and where? By their ranks alone.
+"""Evidence that the level changed inside a stretch of a series, and where, from the ranks of its points alone.
 
 Two levels explain a share R² of the variance of a stretch's normal scores. The evidence for them is the likelihood
-ratio −n·ln(1 − R²) of two levels against one. Scores know only the order of values; so whatever the distribution of the
-noise is, the evidence of a stretch without change has one and the same distribution, and its threshold is known.
+ratio −n·ln(1 − R²) of two levels against one. Scores depend only on the order of the values. So the evidence of a
+stretch without change has the same distribution whatever the distribution of the noise, and its threshold is known.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def normal_scores(values: Floats) -> tuple[Floats, Floats]:
-    """The scores of each row's values and their squares, both of the shape of ``values``, (rows, n), without NaN.
+    """Return the normal scores of each row and their squares, both of the shape of ``values``, (rows, n), without NaN.
 
     The value of rank r has the score Φ⁻¹((r − 3/8)/(n + 1/4)) (Blom, *Statistical Estimates and Transformed
-    Beta-Variables*, 1958). Equal values share the mean of their scores and of the squares of these: what is to be
-    expected if chance ordered them. So ties never look like certainty.
+    Beta-Variables*, 1958). Equal values share the mean of their scores and the mean of their squares, which are the
+    expectations if they were ordered at random. So ties never look like certainty.
     """
     table = _score_table(values.shape[1])
     order = np.argsort(values, axis=1)
@@ -46,7 +46,7 @@ def normal_scores(values: Floats) -> tuple[Floats, Floats]:
 
 
 def scores_of_one(values: Floats) -> Floats:
-    """The scores of a single row, shape (n,), in less time."""
+    """Return the normal scores of a single row, shape (n,), faster than :func:`normal_scores`."""
     order = values.argsort()
     ordered, table = values[order], _score_table(values.size)
     scores = np.empty_like(values)
@@ -57,7 +57,7 @@ def scores_of_one(values: Floats) -> Floats:
 
 
 class NormalScores:
-    """The scores of values among ``sizes`` of them, one number for each of several series."""
+    """Normal scores of values ranked within their series; ``sizes`` are the numbers of values of several series."""
 
     def __init__(self, sizes: Ints) -> None:
         self.sizes = sizes
@@ -70,9 +70,10 @@ class NormalScores:
     def between(
         self, rows: Ints, below: Ints, upto: Ints, inside: NDArray[np.bool_]
     ) -> tuple[Floats, Floats]:
-        """The scores of values, shape (windows, width), of which so many are ``below`` and so many below or equal.
+        """Return the scores of values, shape (windows, width), and the sums of their squares, shape (windows,).
 
-        They are 0 for what is not ``inside``. And the sum of their squares, shape (windows,).
+        ``below`` and ``upto`` are how many values of the series are below each value, and how many below or equal.
+        Scores are 0 for values that are not ``inside``.
         """
         begins = self._begins[rows][:, None]
         scores = np.where(inside, self._table.take(begins + below, mode="clip"), 0.0)
@@ -90,7 +91,7 @@ class NormalScores:
 
 
 def tied(ordered: Floats) -> tuple[Ints, Ints]:
-    """Where the run of equal values begins, and where it has ended, for each place of sorted rows."""
+    """Return for each place of sorted rows where its run of equal values begins, and where it ends (exclusive)."""
     n = ordered.shape[1]
     begins, ends = np.zeros(ordered.shape, dtype=np.intp), np.full(ordered.shape, n)
     differs, place = ordered[:, 1:] != ordered[:, :-1], np.arange(1, n)
@@ -104,7 +105,7 @@ def tied(ordered: Floats) -> tuple[Ints, Ints]:
 
 @lru_cache(maxsize=1024)
 def _totals(n: int) -> Floats:
-    """Cumulative sums of the table of scores and of their squares, with a 0 before: shape (2, n + 1)."""
+    """Return the cumulative sums of the score table and of its squares, with a leading 0: shape (2, n + 1)."""
     totals = np.zeros((2, n + 1))
     np.cumsum([_score_table(n), _score_table(n) ** 2], axis=1, out=totals[:, 1:])
     return totals
@@ -112,7 +113,7 @@ def _totals(n: int) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _score_table(n: int) -> Floats:
-    """The scores of n values without ties, in rising order."""
+    """Return the scores of n values without ties, in ascending order."""
     ranks = np.arange(1, n + 1, dtype=np.float64)
     return score_of_tail(1 - (ranks - 0.375) / (n + 0.25))
 
@@ -130,25 +131,28 @@ def _put(ordered: Floats, order: Ints) -> Floats:
 
 
 FEWEST = 5
-"""Points on either side of a change, at least."""
+"""Fewest points on either side of a change."""
 REACH = 30
-"""Points on either side of a change, at most: a month of nights. What lies further off says more about slow drift."""
+"""Most points on either side of a change: a month of nights. Points further away say more about slow drift."""
 GROWTH = 2**0.5
-"""How much longer each length of stretches is than the one before."""
+"""Ratio of each length of stretches to the next shorter one."""
 OVERLAP = 8
 """The stretches of one length begin an eighth of it apart."""
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """Overlapping stretches of series that end together: the first column and the end of each, shape (stretches,), and
-    the evidence that the level changes inside it, shape (stretches, rows), 0 where the row begins later."""
+    """Overlapping stretches of several series that end in the same column.
+
+    ``starts`` and ``ends``, shape (stretches,), are the first column and the end of each; ``evidence``, shape
+    (stretches, rows), is how strongly the scores say that the level changes inside it, 0 where the row begins later.
+    """
 
     starts: Ints
     ends: Ints
     evidence: Floats
     sums: Floats
-    """Cumulative sums of each row's scores, with a 0 before, shape (n + 1, rows)."""
+    """Cumulative sums of each row's scores, with a leading 0, shape (n + 1, rows)."""
     runs: Ints
     """Points of each row, shape (rows,), in the last of the n columns."""
 
@@ -158,7 +162,7 @@ class Stretches:
         return np.asarray((self.evidence > needed).any(axis=0))
 
     def place(self, start: int, end: int, row: int) -> int:
-        """The column in which the second level of a stretch begins, if it has two."""
+        """Return the column in which the second level of a stretch begins, if it has two."""
         sums = self.sums[start + 1 : end + 1, row] - self.sums[start, row]
         share, weight = _splits(end - start)
         between = (sums[FEWEST - 1 : sums.size - FEWEST] - sums[-1] * share) ** 2 * weight
@@ -166,19 +170,20 @@ class Stretches:
 
 
 def threshold(n: int, changes: int = 1) -> float:
-    """The evidence that a change in a series of n points must exceed: 8 + 2·log₂(n/changes), but no more than n.
+    """Return the evidence that a change in a series of n points must exceed: 8 + 2·log₂(n/changes), at most n.
 
-    More places to choose from need more evidence; of several changes each has so many fewer. Two cleanly separated
-    halves of n < 16 points have evidence a little above n. By simulation (``benchmarks/changepoints.py``) fewer than 1%
-    of series without change exceed it, and fewer than 0.1% of those with 60 points or more; the rest is a margin for
-    noise that remembers the run before.
+    More places to choose from need more evidence; with several changes, each has fewer places. Two cleanly separated
+    halves of n < 16 points have evidence a little above n. In simulations (``benchmarks/changepoints.py``) fewer than
+    1% of series without change exceed it, and fewer than 0.1% of those with 60 points or more; the rest is a margin for
+    autocorrelated noise.
     """
     return min(float(n), 8 + 2 * log2(n / changes))
 
 
 def stretches(values: Floats) -> Stretches:
-    """The stretches of each row of ``values``, (rows, n), n ≥ 2·FEWEST. Rows of fewer points have NaN before them, and
-    none then has fewer than 2·REACH.
+    """Return the stretches of each row of ``values``, shape (rows, n), n ≥ 2·FEWEST.
+
+    Rows of fewer than n points have leading NaN; in that case every row must have at least 2·REACH points.
 
     Their lengths grow from 2·FEWEST to 2·REACH by GROWTH, as in seeded binary segmentation (Kovács, Bühlmann, Li &
     Munk, *Biometrika* 110, 2023), and the last of each length ends with the newest point.
@@ -192,10 +197,11 @@ def stretches(values: Floats) -> Stretches:
 
 
 def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats]:
-    """Where stretches of at most 2·REACH points are split best, and the sum of squares between their parts.
+    """Return where stretches of at most 2·REACH points are split best, and the sum of squares between the parts.
 
-    By their cumulative ``sums``, shape (stretches, 2·REACH), each with so many ``runs`` and the last sum after them.
-    Those with fewer than 2·FEWEST are not split: their place means nothing."""
+    ``sums``, shape (stretches, 2·REACH), are the cumulative sums of the ``runs`` points of each stretch, followed by
+    copies of the last one. A stretch with fewer than 2·FEWEST points is not split; its place is meaningless.
+    """
     share, weight = (part[runs] for part in _all_splits())
     last = len(share[0])
     between = (sums[:, FEWEST - 1 : FEWEST - 1 + last] - sums[:, -1:] * share) ** 2 * weight
@@ -206,7 +212,7 @@ def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp],
 
 @lru_cache(maxsize=1)
 def _all_splits() -> tuple[Floats, Floats]:
-    """:func:`_splits` of up to 2·REACH points, a row for each number of them, NaN where there is no split."""
+    """Return :func:`_splits` of up to 2·REACH points, one row per number of points, NaN where there is no split."""
     longest = 2 * REACH
     share, weight = (np.full((longest + 1, longest - 2 * FEWEST + 1), np.nan) for _ in range(2))
     for n in range(2 * FEWEST, longest + 1):
@@ -217,7 +223,7 @@ def _all_splits() -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1024)
 def _splits(n: int) -> tuple[Floats, Floats]:
-    """Of each split of n points the share that lies before it, and what the square of a sum before it is worth."""
+    """Return for each split of n points the share of points before it, and the weight of the squared sum before it."""
     k = np.arange(FEWEST, n - FEWEST + 1)
     return k / n, n / (k * (n - k))
 
@@ -232,7 +238,7 @@ def _lengths(n: int) -> Iterator[int]:
 
 
 def _sums(values: Floats, runs: Ints) -> tuple[Floats, Floats]:
-    """Cumulative sums of each row's scores and of their squares, with a 0 before: two arrays of shape (n + 1, rows)."""
+    """Return cumulative sums of each row's scores and of their squares, with a leading 0, both (n + 1, rows)."""
     scores = np.zeros((2, *values.shape))
     for n in np.unique(runs).tolist():
         rows = runs == n
@@ -245,18 +251,18 @@ def _sums(values: Floats, runs: Ints) -> tuple[Floats, Floats]:
 def _weigh(
     scores: Floats, squares: Floats, length: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
-    """The starts and ends of the stretches of one length, and sums of squares of their scores around their mean.
+    """Return the starts and ends of the stretches of one length, and sums of squares of their scores.
 
-    Those between the two parts of the best split and those of the whole stretch have the shape (stretches, rows). On
-    the way there, splits come first and rows last: numpy is fast where the last axes are long, with many rows or many
-    stretches.
+    The sums of squares between the two parts of the best split, and those of the whole stretch around its mean, have
+    the shape (stretches, rows). Intermediate arrays have splits first and rows last, because numpy is fast where the
+    last axes are long.
     """
     step = max(1, length // OVERLAP)
     n, rows = scores.shape[0] - 1, scores.shape[1]
     first = (n - length) % step
     starts = np.arange(first, n - length + 1, step)
     share, weight = (part[:, None, None] for part in _splits(length))
-    # The sums up to each split of each stretch: a view, which numpy's own sliding windows take longer to make.
+    # The sums up to each split of each stretch, as a view; numpy's own sliding windows take longer to create.
     one, row = scores.strides
     sums: Floats = np.ndarray(
         (len(share), starts.size, rows),
@@ -275,5 +281,5 @@ def _weigh(
 
 
 def _likelihood_ratio(n: NDArray[np.intp], between: Floats, whole: Floats) -> Floats:
-    """−n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
+    """Return −n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
     return np.asarray(-n * np.log1p(-np.minimum(between / whole, 1 - 1e-9)))
