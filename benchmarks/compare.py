@@ -146,7 +146,7 @@ def main() -> None:
         for method in METHODS
         for case in CASES
     ]
-    print_table(f"{repeats} comparisons", ("method", "head is", *columns, "seconds a case"), rows)
+    print_table(f"{repeats} comparisons", ("method", "head is", *columns, "seconds per case"), rows)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def measure(dsn: str) -> None:
     for name in ("nothing kept yet", "judged before"):
         with Served(dsn) as served:
             firsts.append([name, f"{served.first_overview:.2f}", f"{served.cpu():.2f}"])
-    print_table("From the start of `serve` to its first overview, in s", ("", "wall", "processor"), firsts)
+    print_table("From the start of `serve` to its first overview, in s", ("", "wall", "CPU"), firsts)
     rows = []
     with Served(dsn) as served:
         index = json.loads(served.get("data/index.json"))
@@ -141,7 +141,7 @@ def measure(dsn: str) -> None:
         for clients in CLIENTS:
             asked = [("run/query", question(model)) for model in range(ASKED)]
             rows.append(["the wiki's query", f"{clients}", *measured(served, asked, clients)])
-    print_table("An answer, in ms", ("document", "clients", "p50", "p99", "processor"), rows)
+    print_table("An answer, in ms", ("document", "clients", "p50", "p99", "CPU"), rows)
 
 
 def measure_site(dsn: str, site: Path) -> None:
@@ -150,7 +150,7 @@ def measure_site(dsn: str, site: Path) -> None:
     subprocess.run([sys.executable, "-m", "torchperf_ci", "site", str(site), "--store", dsn], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cost = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"\nThe site: {time.perf_counter() - began:.0f} s, of the processor {cost:.0f} s")
+    print(f"\nThe site: {time.perf_counter() - began:.0f} s, CPU {cost:.0f} s")
     sizes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for path in (site / "data").rglob("*.json"):
         content = path.read_bytes()

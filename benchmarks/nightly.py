@@ -176,7 +176,7 @@ def main() -> None:
     months = [simulate(series, random) for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 3)]
     false = false_alarms(months, random)
     found = {step: found_soon(months, step, random) for step in STEPS}
-    header = ["rule", "false a month"]
+    header = ["rule", "false per month"]
     header += [f"{step:.0%} in 1 / 2 / 3 nights, and of all in 3" for step in STEPS]
     rows = [
         [rule, f"{false[rule]:,.1f}"]

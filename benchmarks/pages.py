@@ -379,7 +379,7 @@ HEAD = (
     "page",
     "first paint (s)",
     "drawn (s)",
-    "processor (s)",
+    "CPU (s)",
     "requests",
     "kB",
     "kB with gzip",

@@ -74,7 +74,7 @@ def main() -> None:
             "WHERE active AND database = currentDatabase() GROUP BY table ORDER BY 2 DESC LIMIT 4"
         )
     table = [[name, *(f"{part:.2f} s" for part in (*before[name], *after[name]))] for name in before]
-    header = ("question", "the results: wall", "processor", "the tables: wall", "processor")
+    header = ("query", "from the results: wall", "CPU", "from the tables: wall", "CPU")
     print_table(
         f"{rows:,} results of 1,000 series in a year, embedded engine, medians of {REPEATS}", header, table
     )
