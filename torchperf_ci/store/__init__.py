@@ -1,3 +1,3 @@
-"""Results in ClickHouse, embedded or a server: one client, one dialect, one schema."""
+"""Benchmark results in ClickHouse, embedded or on a server, with one client, one SQL dialect and one schema."""
 
 from __future__ import annotations

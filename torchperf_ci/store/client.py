@@ -1,4 +1,4 @@
-"""The one client of the store: the same SQL to an embedded engine and to a server, and errors that say what to do."""
+"""The client of the store: runs the same SQL on an embedded engine and on a server, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 CHANGING = threading.Lock()
-"""Whose thread brings results in, or makes again what follows from them, which must not see half of the other. It is
-taken within :meth:`Store.held`. This process is the only one at an embedded store; a server has its own ways."""
+"""Held by the thread that adds results, or that rebuilds what is derived from them, so that neither sees half of the
+other's work. Acquired within :meth:`Store.held`. Only for threads of this process: no other process uses an embedded
+store meanwhile, and a server coordinates its clients itself."""
 DATABASE = "benchmark"
 PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
 DSN_FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
@@ -50,7 +51,7 @@ class EmbeddedStore:
 
 @dataclass(frozen=True)
 class StoreServer:
-    """A server's HTTP interface. Its text holds no password."""
+    """A server's HTTP interface. Its string form contains no password."""
 
     host: str
     port: int
@@ -64,7 +65,7 @@ class StoreServer:
 
 
 def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStore | StoreServer:
-    """Read a DSN; a password comes from ``TORCHPERF_STORE_PASSWORD`` where it is not in it.
+    """Parse a DSN; if it contains no password, ``TORCHPERF_STORE_PASSWORD`` is used.
 
     A path is relative to the working directory, unless it begins with a third slash: ``chdb:///data/store``.
     Raises :class:`UsageError`, which never repeats a password.
@@ -104,7 +105,7 @@ def _store_server(dsn: str, password: str) -> StoreServer:
 
 
 def _is_secure(url: SplitResult) -> bool:
-    """What ``secure`` says, else whether the port is the usual one for TLS. Raises :class:`UsageError`."""
+    """Whether to use TLS: as ``secure`` says, else if the port is a usual one for TLS. Raises :class:`UsageError`."""
     options = dict(parse_qsl(url.query))
     said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
     if options or said not in {"true", "false"}:
@@ -118,13 +119,13 @@ def _is_secure(url: SplitResult) -> bool:
 
 CONNECT_TIMEOUT = 10
 STATEMENT_TIMEOUT = 600
-"""Most seconds that one statement may take."""
+"""Longest duration of one statement, in seconds."""
 
 _QUERIES = Path(__file__).with_name("queries")
 _INCLUDED = re.compile(r"/\* (asked|named|points|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
-"""Bytes of an answer that stay in memory."""
+"""Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
 _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
@@ -137,12 +138,12 @@ _MAKE_ROOM = "; make room and run this again: what was taken in is whole, and no
 
 @cache
 def statement(name: str) -> str:
-    """The text of ``queries/NAME.sql``, with what it includes."""
+    """Return the text of ``queries/NAME.sql``, with its includes."""
     return included((_QUERIES / f"{name}.sql").read_text(encoding="utf-8"))
 
 
 def included(text: str) -> str:
-    """``text`` with other queries in the places that name them: ``/* points */``."""
+    """Return ``text`` with other queries inserted where a comment names them: ``/* points */``."""
     return _INCLUDED.sub(lambda match: statement(match[1]).rstrip(), text)
 
 
@@ -150,7 +151,7 @@ _RESULTS = f"({statement('values')})"
 
 
 class RefusedStatementError(StoreError):
-    """The engine refused a statement; ``code`` is ClickHouse's number for the reason, 0 where it gave none."""
+    """The engine refused a statement; ``code`` is ClickHouse's error code, 0 if it gave none."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -158,18 +159,18 @@ class RefusedStatementError(StoreError):
 
 
 class ServerClient:
-    """A server, which has room for all: a :class:`Lease` that never waits."""
+    """A connection to a server. Has the interface of a :class:`Lease`, but never waits, since servers are shared."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     @contextmanager
     def held(self) -> Iterator[Client]:
-        """The connection."""
+        """Yield the connection."""
         yield self._client
 
     def use(self, database: str) -> None:
-        """Unqualified names mean those of ``database`` from now on."""
+        """Resolve unqualified names in ``database`` from now on."""
         self._client.database = database
 
     def close(self) -> None:
@@ -178,7 +179,7 @@ class ServerClient:
 
 
 class Store:
-    """A store. ``name`` says which, without a password. An embedded one is open only while it computes."""
+    """A store; ``name`` is its address without a password. An embedded one is open only while it is used."""
 
     def __init__(self, client: Lease | ServerClient, location: EmbeddedStore | StoreServer) -> None:
         self._client = client
@@ -195,63 +196,65 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the database."""
         self._client.close()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep an embedded database to this process: temporary tables last, and nobody comes between statements.
+        """Keep an embedded database open in this process.
 
-        Others wait meanwhile, so this is for some seconds of work.
+        Temporary tables persist, and no other process runs statements in between. The others wait meanwhile, so this
+        is for a few seconds of work.
         """
         with self._explained(), self._client.held():
             yield
 
     def use(self, database: str) -> None:
-        """Unqualified names mean those of ``database`` from now on."""
+        """Resolve unqualified names in ``database`` from now on."""
         self._client.use(database)
 
     @property
     def database(self) -> str:
-        """The database that holds the results, whether it is there yet or not."""
+        """The name of the database with the results, whether it exists yet or not."""
         return self._location.database if isinstance(self._location, StoreServer) else DATABASE
 
     def read_results_alone(self) -> None:
-        """Ask the results themselves from now on, because the tables that answer are not there."""
+        """Query the results themselves from now on, because the derived tables do not exist."""
         self._source, self.has_values = _RESULTS, False
 
     def statement(self, name: str, *, by_time: bool = False) -> str:
-        """The text of ``queries/NAME.sql``, which reads ``/* answers */`` of this store.
+        """Return the text of ``queries/NAME.sql``, with ``/* answers */`` replaced by where this store has its values.
 
-        They lie there series by series. ``by_time`` is for a question about all series of some time.
+        By default that is the table ordered by series. ``by_time`` reads the results instead, which suits a query for
+        all series of a period.
         """
         return statement(name).replace("/* answers */", _RESULTS if by_time else self._source)
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
-        """The rows that a query gives. Parameters are bound by the engine: ``{name:Type}``."""
+        """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
             return client.query(sql, parameters=dict(parameters or {})).result_rows
 
     def has_table(self, name: str) -> bool:
-        """Whether the store has a table. Tables other than that of the results are missing where nobody may make any."""
+        """Whether the store has a table. Without the right to create tables, it may have only that of the results."""
         sql = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = {name:String}"
         return bool(self.rows(sql, {"name": name}))
 
     def run(self, sql: str, parameters: Mapping[str, object] | None = None, query_id: str = "") -> None:
-        """Run a statement that gives no rows. A server refuses a second one under a ``query_id`` still running."""
+        """Run a statement without rows. A server refuses it while another one with the same ``query_id`` is running."""
         settings = {"query_id": query_id} if query_id else None
         with self._explained(), self._client.held() as client:
             client.command(sql, parameters=dict(parameters or {}), settings=settings)
 
     def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
-        """Insert JSONEachRow."""
+        """Insert rows given in the format JSONEachRow."""
         with self._explained(), self._client.held() as client:
             client.raw_insert(table, columns, lines, fmt="JSONEachRow")
 
     def stream(self, sql: str, parameters: Mapping[str, object], form: str) -> Iterator[bytes]:
-        """What a query gives, in one of ClickHouse's formats, piece by piece.
+        """Yield the result of a query in one of ClickHouse's formats, piece by piece.
 
-        An embedded store's answer is complete before the first piece: whoever reads slowly keeps nobody waiting.
+        An embedded store's answer is complete before the first piece, so that a slow reader does not block others.
         """
         if not self.embedded:
             yield from self._pieces(sql, parameters, form)
@@ -293,10 +296,10 @@ class Store:
 
 
 def connect(dsn: str) -> Store:
-    """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` as it is; see :func:`migrate`.
+    """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` without migrating its schema.
 
-    Raises :class:`UsageError` for the DSN, :class:`StoreUnreachableError` where nobody answers in time or another
-    process holds the embedded database, and :class:`StoreError` for anything else that is in the way.
+    Raises :class:`UsageError` for an invalid DSN, :class:`StoreUnreachableError` if the server does not answer in time
+    or another process holds the embedded database, and :class:`StoreError` for any other failure.
     """
     location = parse_dsn(dsn)
     try:
@@ -304,7 +307,7 @@ def connect(dsn: str) -> Store:
     except ImportError as error:
         msg = "the store needs packages that are not installed: pip install 'torchperf-ci[store]'"
         raise UsageError(msg) from error
-    # Whatever goes wrong is told once, by our own error.
+    # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
     return _connect_embedded(location) if isinstance(location, EmbeddedStore) else _connect_server(location)
 
@@ -365,13 +368,13 @@ def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> Refused
 
 
 def _first_line(error: BaseException) -> str:
-    """What went wrong, without what the engine puts around it: the statement, its own stack."""
+    """Return the engine's message without the statement and the stack that it adds."""
     match = _ERROR_TEXT.match(str(error).partition("\n")[0])
     return match[1][:300].rstrip(". ") if match else type(error).__name__
 
 
 def _root_cause(error: BaseException) -> str:
-    """The first of the errors that led to this one: what the network said."""
+    """Return the text of the first error in the chain that led to this one, usually the network's."""
     while cause := error.__cause__ or error.__context__:
         error = cause
     return _first_line(error)

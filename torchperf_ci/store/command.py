@@ -1,4 +1,4 @@
-"""What ``torchperf ingest`` and ``torchperf query`` do with their options, and the query itself."""
+"""The commands ``torchperf ingest`` and ``torchperf query``, and the query that the dashboard's server runs, too."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ FORMATS: Mapping[str, str] = {
     "csv": "CSVWithNames",
     "parquet": "Parquet",
 }
-"""What a user may ask for, and what the engine is asked for."""
+"""Output formats by the user's name for them, with the format that the engine is asked for."""
 
 
 _SHORT = 30 * 86_400
-"""Seconds of which all results are read as they lie in time, rather than all series."""
+"""Periods up to this many seconds are read from the results, ordered by time, instead of series by series."""
 
 
 @dataclass(frozen=True)
 class StoreQuery:
-    """Which points; an empty value asks for all of them.
+    """Which points to return; an empty value does not filter.
 
-    ``start`` ≤ t < ``stop`` in Unix seconds, 0 for no limit. ``device`` and the names are compared whole, ``arch`` is a
-    part of its text, ``commit`` its beginning; ``branch`` is the same with and without ``refs/heads/``.
+    ``start`` ≤ t < ``stop`` in Unix seconds, 0 for no limit. ``device`` and the names must be equal, ``arch`` may be
+    any part of the architecture, ``commit`` a prefix; ``branch`` matches with and without ``refs/heads/``.
     """
 
     repo: str = ""
@@ -66,7 +66,7 @@ class StoreQuery:
 
 
 def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> Iterator[bytes]:
-    """The points, oldest first, as one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
+    """Return the points, oldest first, in one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
 
     Raises :class:`StoreUnreachableError` or :class:`StoreError`.
     """
@@ -80,7 +80,7 @@ def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> 
 
 
 def _as_json_list(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines of JSON as one JSON list; the engine's own would begin anew with each of its blocks."""
+    """Join lines of JSON into one JSON list; the engine's own list format starts anew with each of its blocks."""
     rest, before = b"", b"[\n"
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -95,7 +95,7 @@ _COLUMNS = (*map(Column, ("date", "commit", *_FIELDS)), Column("value", "number"
 
 
 def ingest_command(options: IngestOptions) -> int:
-    """Take in every source; raises :class:`RecordsRefusedError` where not all of their records are kept."""
+    """Ingest every source. Raises :class:`RecordsRefusedError` if not all of their records are kept."""
     settings = config.find(options.config)
     dsn = options.store or settings.store
     if not (options.src or options.git) and isinstance(location := parse_dsn(dsn), StoreServer):
@@ -120,7 +120,7 @@ def ingest_command(options: IngestOptions) -> int:
 
 
 def query_command(options: QueryOptions) -> int:
-    """Print the points that are asked for."""
+    """Print the requested points."""
     question = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
     if question.stop and question.start >= question.stop:
         msg = "--stop is not after --start: there is no time between them"
@@ -128,7 +128,7 @@ def query_command(options: QueryOptions) -> int:
     with open_existing(_dsn(options)) as store:
         try:
             _print_points(store, question, options.format)
-        except BrokenPipeError:  # whoever reads has seen enough, as head has
+        except BrokenPipeError:  # the reader, such as head, has stopped reading
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -148,7 +148,7 @@ def _dsn(options: QueryOptions) -> str:
 
 
 def _uploaded(settings: Config) -> str:
-    """Where uploads keep records."""
+    """Return the configured destination of uploads. Raises :class:`UsageError` if there is none."""
     if settings.upload.destination:
         return settings.upload.destination
     msg = (
@@ -159,7 +159,7 @@ def _uploaded(settings: Config) -> str:
 
 
 def _ingest(store: Store, source: str, role: str | None, given: str) -> IngestOutcome:
-    """A directory is known by its real path, so that it is the same from wherever it is taken in."""
+    """Ingest one source. A directory is identified by its real path, which does not depend on where one runs this."""
     if is_remote(source):
         return ingest_place(store, open_place(source, place_access(role)), given)
     path = Path(source).resolve()
@@ -173,7 +173,7 @@ def _ingest(store: Store, source: str, role: str | None, given: str) -> IngestOu
 
 
 def _report_missing(source: str, how: str) -> None:
-    """Say that a source has nothing. Raises :class:`RecordsError` where that is an error."""
+    """Report that a source has nothing to ingest. Raises :class:`RecordsError` if ``how`` is "error"."""
     is_gone = not is_remote(source) and not Path(source).exists()
     why = "there is no such directory or file" if is_gone else "holds no record"
     text = f"{source}: {why}, so nothing is taken in"
@@ -185,7 +185,7 @@ def _report_missing(source: str, how: str) -> None:
 
 
 def _report_ingested(outcome: IngestOutcome, store: str) -> None:
-    """Say what was taken in. Raises :class:`RecordsRefusedError` for what was not."""
+    """Report what was ingested. Raises :class:`RecordsRefusedError` if anything was not."""
     counts = (
         f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} taken into {store}; "
         f"{counted(outcome.known, 'object')} already there"
@@ -217,7 +217,7 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
 
 @dataclass(frozen=True)
 class QueriedPoint:
-    """What the table shows of a point."""
+    """The columns of a point that the table shows."""
 
     timestamp: int
     commit: str
@@ -233,7 +233,7 @@ class QueriedPoint:
 
 
 def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
-    """Of JSON, a line a point."""
+    """Parse points from JSON, one point per line."""
     import msgspec
 
     rest = b""
@@ -243,7 +243,7 @@ def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
 
 
 def _print_table(points: Iterable[QueriedPoint]) -> None:
-    """One line a point where programs read it, so that they can cut and sort."""
+    """Print one row per point; if stdout is not a terminal, on one line each, so that programs can cut and sort."""
     table = points_table(points)
     width = width_of(sys.stdout) if is_terminal(sys.stdout) else UNLIMITED
     print_table(table.columns, [[*map(text_of, row)] for row in table.rows], sys.stdout, width=width)
@@ -251,7 +251,7 @@ def _print_table(points: Iterable[QueriedPoint]) -> None:
 
 
 def points_table(points: Iterable[QueriedPoint]) -> Table:
-    """A row a point."""
+    """Return a table with one row per point."""
     return Table(_COLUMNS, [tuple(_cells(point)) for point in points])
 
 

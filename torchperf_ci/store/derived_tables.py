@@ -1,7 +1,7 @@
-"""``torchperf_values``, the table that answers: it follows from the results, and is made again where it differs.
+"""Keep ``torchperf_values``, the table that queries read, consistent with the results from which it is derived.
 
-A materialized view fills it. Nothing ties the two: a kill may fall between. So rows are counted by day, and the days
-that differ are made again.
+A materialized view fills it, but not atomically: a kill may leave one without the other. So the rows of both are
+counted by day, and days that differ are rebuilt.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _ROWS_AT_ONCE = 250_000
-"""Of results: what a statement takes, so that memory is bounded."""
+"""Most results that one statement processes, to bound memory."""
 _LATEST = 2**64 - 1
 _DELETE = "DELETE FROM torchperf_values WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}"
 
 
 @dataclass(frozen=True)
 class _Days:
-    """Days in a row that differ, by their numbers from 1970 on, and how many results they have."""
+    """Successive days that differ, numbered from 1970 on; ``has_rows`` says whether they have values already."""
 
     first: int
     last: int
@@ -33,11 +33,11 @@ class _Days:
     has_rows: bool
 
     def bounds(self) -> dict[str, int]:
-        """Their first and last second."""
+        """Return the first and the last second of the days."""
         return {"start": self.first * _DAY, "last": min((self.last + 1) * _DAY - 1, _LATEST)}
 
     def and_next(self, other: _Days) -> _Days | None:
-        """Both as one, where they are alike, lie side by side and are not too many rows."""
+        """Return both merged, or None if they are not adjacent, not alike, or have too many results together."""
         alike = (self.last + 1, self.has_rows) == (other.first, other.has_rows)
         if not alike or self.results + other.results > _ROWS_AT_ONCE:
             return None
@@ -45,7 +45,7 @@ class _Days:
 
 
 def refresh(store: Store) -> None:
-    """Make the days again of which values and results differ; what agrees is only counted.
+    """Rebuild the days on which values and results differ; if the totals agree, nothing else is read.
 
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """
@@ -60,7 +60,10 @@ def refresh(store: Store) -> None:
 
 
 def _counts_agree(store: Store) -> bool:
-    """Of whole tables, which the engine knows by heart: a kill leaves fewer rows, and none too many elsewhere."""
+    """Whether both tables have equally many rows, which the engine knows without reading them.
+
+    This suffices, because a kill can only leave rows missing, never too many elsewhere.
+    """
     results = store.rows("SELECT count() FROM oss_ci_benchmark_v3")
     return store.rows("SELECT count() FROM torchperf_values") == results
 

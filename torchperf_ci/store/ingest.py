@@ -1,7 +1,7 @@
-"""Take record objects into the store: each exactly once, whoever does it, however often, and whenever it is killed.
+"""Ingest record objects into the store, each exactly once, despite repeated, concurrent and killed ingests.
 
-The rows of the results are the one truth about what is kept: an object is there when rows name it, and the same object
-when all of its rows are equal. Around that, ``torchperf_ingested`` only saves reading an object again.
+The rows of the results are the single source of truth: an object is kept if rows name it, and it is the same object if
+all of its rows are equal. The table ``torchperf_ingested`` only avoids reading an object again.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IngestOutcome:
-    """Counts, and what needs somebody's attention. Outcomes of several batches add up.
+    """Counts, conflicts and refused elements of an ingest. Outcomes of several batches add up.
 
-    ``conflicts`` are keys under which other content is kept already; ``refused`` says of each refused element in
-    ``file`` which object it was in.
+    ``conflicts`` are keys under which other content is kept already; the ``file`` of each element in ``refused`` names
+    the object that it was in.
     """
 
     objects: int = 0
-    """Objects that are new in the store, and how many records they have."""
+    """Objects that are new in the store; ``records`` is the number of their records."""
     records: int = 0
     known: int = 0
-    """Objects that were there already, with the same content."""
+    """Objects that were in the store already, with the same content."""
     conflicts: tuple[str, ...] = field(default=())
     refused: tuple[RefusedElement, ...] = field(default=())
     judged: int = 0
-    """Files of verdicts and of culprits."""
+    """Files of verdicts and culprits."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing that is a record, or was meant to be one."""
+        """Whether there was nothing that is, or was meant to be, a record."""
         return replace(self, judged=0) == IngestOutcome()
 
     def __add__(self, other: IngestOutcome) -> IngestOutcome:
@@ -60,22 +60,22 @@ class IngestOutcome:
 
 BATCH_OBJECTS = 2000
 BATCH_BYTES = 16 << 20
-"""Most of a batch; compressed records become some fifteen times as much in memory."""
+"""Most bytes of a batch; compressed records take about fifteen times as much in memory."""
 PART_SIZE = 64 << 20
-"""Characters of text, unpacked, after which what was read goes into the store: a batch may unpack to any size."""
+"""Characters of unpacked text after which records are stored, because a batch may unpack to any size."""
 
 _SUFFIXES = (".json", ".json.gz")
-# ClickHouse's numbers for data that it cannot read, and for nothing else
+# ClickHouse's error codes that are raised for unreadable data only
 _DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 349})
 
 
 def is_records(key: str) -> bool:
-    """Whether an object may hold records: by its name's end, and not in a hidden folder."""
+    """Whether an object may hold records: it has a suffix of records and is not in a hidden folder."""
     return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
 def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
-    """All objects of a place that may hold records; ``prefix`` is put before their keys."""
+    """Yield all objects of a place that may hold records, with ``prefix`` prepended to their keys."""
     for key in filter(is_records, place.keys()):
         yield _object(place, key, prefix)
 
@@ -88,13 +88,13 @@ def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
 
 
 def ingest_place(store: Store, place: RecordPlace, given: str = "", first_month: str = "") -> IngestOutcome:
-    """Take in all objects of a place that hold records; torchperf's own files, such as verdicts, are none.
+    """Ingest all objects of a place that hold records; torchperf's own files, such as verdicts, do not count as such.
 
-    Results of other tools are records, too; ``given`` is their format where their content does not tell it. Packs of
-    months before ``first_month`` (``YYYY-MM``) are left out.
+    Results of other tools are records, too; ``given`` is their format if it cannot be inferred from the content. Packs
+    of months before ``first_month`` (``YYYY-MM``) are left out.
 
-    Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; what came before is
-    kept then, and the same call goes on from there.
+    Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; in that case, what was
+    ingested before is kept, and the same call continues from there.
     """
     if place.name.startswith("s3://"):
         return _S3Ingest(store, place, given).run()
@@ -104,13 +104,13 @@ def ingest_place(store: Store, place: RecordPlace, given: str = "", first_month:
 
 
 def ingest_file(store: Store, path: Path, given: str = "") -> IngestOutcome:
-    """Take in one file as an object of the directory that it is in."""
+    """Ingest one file as an object of its directory."""
     folder = str(path.absolute().parent)
     return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], given)
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
-    """Take in objects, ``(key, body)``, of what rows shall name as their bucket; raises as :func:`ingest_place`."""
+    """Ingest objects, given as ``(key, body)``; rows name ``bucket`` as theirs. Raises as :func:`ingest_place`."""
     return _ingest_objects(store, bucket, (PlacedObject.of(key, body) for key, body in objects))
 
 
@@ -126,7 +126,7 @@ def _ingest_objects(
 
 
 def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: str) -> IngestOutcome:
-    """Only what is new is fetched and read; of a pack, only the files that were not taken in before it was made."""
+    """Ingest a data branch; fetches only new files and packs, and of a pack reads only files not ingested before."""
     taking = _BatchIngest(store, place.name, given)
     listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
     known = set(taking.known_of(listed))
@@ -138,14 +138,14 @@ def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: st
         for batch in _batches(place.read(group)):
             with store.held():
                 part += taking.take_whole(batch)
-        if not part.conflicts:  # else they are told again
+        if not part.conflicts:  # conflicts are reported again by the next ingest
             taking.remember({key: listed[key] for key in group if is_pack(key)})
         outcome += part
     return outcome
 
 
 class _BatchIngest:
-    """Takes batches of objects of one bucket."""
+    """Ingests batches of objects of one bucket."""
 
     def __init__(self, store: Store, bucket: str, given: str) -> None:
         self._store = store
@@ -156,7 +156,7 @@ class _BatchIngest:
         self._judged: dict[str, str] = {}
 
     def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
-        """Take in objects whose bodies are at hand."""
+        """Ingest objects whose bodies have been read."""
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
         outcome = IngestOutcome(known=len(batch) - len(new))
@@ -167,7 +167,7 @@ class _BatchIngest:
         return outcome + IngestOutcome(judged=self._keep_judged())
 
     def take_whole(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
-        """The same, and remember those that hold nothing as well: nobody needs to fetch them again."""
+        """Do the same, and also remember objects without records, so that they are not fetched again."""
         outcome = self.take(batch)
         tags = {item.key: item.tag for item in batch}
         known = set(self.known_of(tags)).union(
@@ -177,19 +177,19 @@ class _BatchIngest:
         return outcome
 
     def known_of(self, tags: Mapping[str, str]) -> Iterator[str]:
-        """Those of the keys that need not be read again with these tags."""
+        """Yield the keys of objects that need not be read again, because they are known with these tags."""
         keys = list(tags)
         for start in range(0, len(keys), BATCH_OBJECTS):
             known = self.known(keys[start : start + BATCH_OBJECTS])
             yield from (key for key, tag in known if tags[key] == tag)
 
     def _keep_judged(self) -> int:
-        """Keep the verdicts and culprits that were among the objects, and count them."""
+        """Keep the verdicts and culprits that were among the objects, and return their number."""
         files, self._judged = self._judged, {}
         return keep_judged(self._store, self._bucket, files)
 
     def _parts(self, objects: Iterable[PlacedObject]) -> Iterator[list[tuple[PlacedObject, RecordsReading]]]:
-        """What objects hold, as many at a time as memory should take; nothing of those that hold nothing."""
+        """Yield parts of the objects with their contents, sized to fit in memory; objects without any are left out."""
         part: list[tuple[PlacedObject, RecordsReading]] = []
         size = 0
         for item in objects:
@@ -213,7 +213,7 @@ class _BatchIngest:
         return parse_results(item.body, name, self._given, folder)
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
-        """Which of the keys need not be read again, with the tags under which that holds."""
+        """Return which of the keys are known, each with the tag that its object had."""
         sql = "SELECT key, tag FROM torchperf_ingested WHERE bucket = {bucket:String} AND key IN {keys:Array(String)}"
         return {
             (key, tag.removesuffix(self._read_as))
@@ -222,7 +222,7 @@ class _BatchIngest:
         }
 
     def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
-        """Add all good records of some objects to the incoming ones; return the rest, with their objects' keys."""
+        """Add all valid records of some objects to the incoming ones; return the others, with their objects' keys."""
         refused = [(key, item) for key, reading in readings.items() for item in _all_refused(reading)]
         lines = {
             key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
@@ -239,7 +239,7 @@ class _BatchIngest:
     def _load_slowly(
         self, readings: Mapping[str, RecordsReading], lines: Mapping[str, list[bytes]]
     ) -> list[tuple[str, RefusedElement]]:
-        """One record after the other, since the engine refuses one that our own checks let through."""
+        """Add records one by one, because the engine refuses one that our own checks accepted."""
         refused, good = [], []
         for key, reading in readings.items():
             for line, item in zip(lines[key], reading.records, strict=True):
@@ -253,7 +253,7 @@ class _BatchIngest:
         return refused
 
     def _line(self, key: str, item: LocatedRecord) -> bytes:
-        """The record's own text, to the last digit, with the object that it came from."""
+        """Return the record's verbatim text with the object that it came from as ``_meta``."""
         meta = json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
         if "_meta" in item.record:
             named = {name: value for name, value in item.record.items() if name != "_meta"}
@@ -262,9 +262,9 @@ class _BatchIngest:
         return f'{{"_meta":{meta}{"" if members.startswith("}") else ","}{members}'.encode()
 
     def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, RefusedElement]]) -> IngestOutcome:
-        """Publish what is in the incoming table, keep what was refused, and remember which objects are done.
+        """Publish the incoming table, keep what was refused, and remember which objects are done.
 
-        In this order: killed in between, the next ingest finds the rows kept and the same, and does the rest.
+        The order matters: after a kill in between, the next ingest finds the same rows and does the rest.
         """
         arrivals = self.incoming.publish()
         new = [arrival for arrival in arrivals if not arrival.is_kept]
@@ -281,7 +281,7 @@ class _BatchIngest:
         )
 
     def remember(self, tags: Mapping[str, str]) -> None:
-        """That these objects need not be read again."""
+        """Remember that these objects need not be read again."""
         self._insert(
             "torchperf_ingested", [{"key": key, "tag": tags[key] + self._read_as} for key in sorted(tags)]
         )
@@ -290,12 +290,12 @@ class _BatchIngest:
         if rows:
             named = [{"bucket": self._bucket, **row} for row in rows]
             lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in named)
-            # What was refused may hold bytes that are no text; the engine keeps bytes.
+            # Refused elements may contain invalid UTF-8; the engine keeps bytes.
             self._store.insert(table, list(named[0]), lines.encode("utf-8", "surrogateescape"))
 
 
 class _S3Ingest:
-    """Takes the objects of a bucket: the engine reads the clean ones by itself, batch by batch."""
+    """Ingests the objects of a bucket: the engine itself reads the valid ones, batch by batch."""
 
     def __init__(self, store: Store, place: RecordPlace, given: str) -> None:
         self._store = store
@@ -317,7 +317,7 @@ class _S3Ingest:
         return outcome
 
     def _through_us(self) -> IngestOutcome:
-        """The engine does not get at the bucket: a server without rights to it, or without a way to it."""
+        """Read the objects in this process, because the engine, such as a server without rights, cannot."""
         prefix = self._reader.prefix
         outcome = IngestOutcome()
         for batch in _batches(_objects(self._place, prefix)):
@@ -326,7 +326,7 @@ class _S3Ingest:
         return outcome
 
     def _take(self, batch: Sequence[ListedObject]) -> IngestOutcome:
-        """All at once; where one is not clean, half by half down to that one, which our own reader takes apart."""
+        """Ingest all at once; if that fails, bisect down to the invalid object, which our own reader handles."""
         if not batch:
             return IngestOutcome()
         if self._add(batch):
@@ -336,7 +336,7 @@ class _S3Ingest:
             return self._take(batch[:middle]) + self._take(batch[middle:])
         item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
         outcome = self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
-        if outcome.is_empty:  # nobody needs to fetch what holds no record again
+        if outcome.is_empty:  # an object without records need not be fetched again
             self._taking.remember({item.key: item.tag})
         return outcome
 
@@ -345,7 +345,7 @@ class _S3Ingest:
         if any(item.size > MAX_BYTES for item in batch):
             return False
         try:
-            check_keys([item.key for item in batch])  # others mean something in a glob
+            check_keys([item.key for item in batch])  # refuses characters that are special in a glob
             return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
         except (UnsafeKeyError, RefusedStatementError):
             return False
@@ -355,7 +355,7 @@ _Item = TypeVar("_Item", PlacedObject, ListedObject)
 
 
 def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Group objects so that neither their number nor their size is beyond what one statement should take."""
+    """Group objects so that neither their number nor their size exceeds the limits of a batch."""
     batch: list[_Item] = []
     size = 0
     for item in items:
@@ -369,7 +369,7 @@ def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
 
 
 def _all_refused(reading: RecordsReading) -> list[RefusedElement]:
-    """The refused elements, and what was refused without leaving any text: the end of an object that was cut off."""
+    """Return the refused elements, including problems without any text, such as the end of a truncated object."""
     told = {reason for item in reading.refused for reason in item.reasons}
     rest = [
         RefusedElement(problem.file, problem.line, problem.path, (problem.reason,), "")

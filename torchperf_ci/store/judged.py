@@ -1,4 +1,4 @@
-"""Verdicts, culprits and commits: what was found out of the results, kept beside them as it was written."""
+"""Verdicts, culprits and commits, kept in the store beside the results from which they were derived."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ WHERE commit IN {commits:Array(String)} AND subject != '' GROUP BY commit ORDER 
 
 
 def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
-    """Keep those of ``files``, texts by their keys, that are verdicts or culprits, and count them.
+    """Keep those of ``files``, texts by key, that are verdicts or culprits, and return how many there are.
 
-    What is there already is not kept a second time.
+    Contents that are kept already are counted, but not kept a second time.
     """
     rows = {
         hashlib.sha256(text.encode()).hexdigest(): {"kind": kind, "bucket": bucket, "key": key, "text": text}
@@ -54,13 +54,13 @@ def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
 
 
 def judged_texts(store: Store, kind: str) -> Sequence[str]:
-    """The files of a kind as they were written, in the order in which they were taken in, each content once."""
+    """Return the verbatim files of a kind in the order in which they were ingested, each content once."""
     sql = "SELECT text FROM torchperf_judged WHERE kind = {kind:String} ORDER BY taken_at, key LIMIT 1 BY digest"
     return [text for (text,) in store.rows(sql, {"kind": kind})]
 
 
 def commit_subjects(store: Store, commits: Iterable[str]) -> Mapping[str, str]:
-    """Return the subjects of those ``commits`` (full SHAs) that culprits or a clone have told, by commit."""
+    """Return the subjects of ``commits`` (full SHAs) by commit, as far as culprits or a clone have provided them."""
     if not store.has_table("torchperf_commits"):
         return {}
     asked = {"commits": sorted({commit for commit in commits if commit})}
@@ -68,9 +68,9 @@ def commit_subjects(store: Store, commits: Iterable[str]) -> Mapping[str, str]:
 
 
 def take_commits(store: Store, clone: Path) -> int:
-    """Keep subject, author and date of all commits that a clone has, and return how many were new.
+    """Keep subject, author and date of all commits of a clone, and return how many were new.
 
-    Raises :class:`UsageError` where it is no repository.
+    Raises :class:`UsageError` if it is not a repository.
     """
     git = Git(clone, Deadline.after(_GIT_SECONDS))
     try:

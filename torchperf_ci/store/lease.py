@@ -1,7 +1,8 @@
-"""An embedded database is one process's at a time; this one keeps it until another waits for it.
+"""Share an embedded database, which only one process at a time can open: each keeps it until another one waits.
 
-Who wants it takes the turn first, a lock on a file beside the database, and waits with it until the engine's own lock
-is free. So whoever has the database sees that somebody waits, and of many who wait each gets there.
+A process that wants the database first acquires the turn, a lock on a file beside the database, and holds it while it
+waits for the engine's own lock. So the current holder sees that somebody waits, and every waiting process gets its
+turn.
 """
 
 from __future__ import annotations
@@ -22,26 +23,28 @@ if TYPE_CHECKING:
 
 
 TENURE = 1.0
-"""Seconds after which a user lets go if somebody waits, a busy one after its statement. To open it again takes a tenth
-of that, and leaves some files of the engine's open for good: so nobody lets go for nothing."""
+"""Seconds after which the holder releases the database if another process waits; a busy one after its statement.
+Reopening takes a tenth of that, and leaks some file descriptors of the engine, so it is not released needlessly."""
 BUSY_TIMEOUT = 60.0
-"""Most seconds to wait for one and the same process to let go."""
+"""Longest wait, in seconds, for the same process to release the database."""
 _POLL = 0.02
 _LOOK = 0.2
-"""Seconds after which an idle user looks again whether somebody waits."""
+"""Seconds between an idle holder's checks for waiting processes."""
 _TURN, _HELD = "torchperf.turn", "torchperf.held"
-"""Files to lock: by whoever waits, and by whoever has the database. The engine's own lock on its file `status` is not
-enough: when it ends it unlocks that file first and removes it then, be it by now the file of the next one."""
+"""Lock files of the process that waits, and of the one that has the database. The engine's own lock on its file
+`status` is not enough: on exit the engine unlocks that file before it removes it, and may so remove the next
+process's file."""
 _OPENING = threading.Lock()
 _ASKING = threading.Lock()
-"""Who looks whether somebody waits has the turn himself meanwhile, and would look like one who waits."""
+"""Held during the check for waiting processes, because that check briefly takes the turn, which to another thread's
+check would look like a waiting process."""
 _OPEN: dict[Path, int] = {}
-"""How many handles this process has of each database; with one, it gets more without waiting."""
+"""Number of this process's handles of each database; if it has one, further ones do not wait."""
 _HOLDING: dict[Path, IO[bytes]] = {}
 
 
 class Lease:
-    """A handle of the database at ``path``, which is open only now and then. Threads may share it."""
+    """A handle of the database at ``path``, opened on demand. Threads may share it."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -54,7 +57,7 @@ class Lease:
         self._opened_at = self._used_at = 0.0
 
     def use(self, database: str) -> None:
-        """Unqualified names mean those of ``database`` from now on, whenever it is opened."""
+        """Resolve unqualified names in ``database`` from now on, also after reopening."""
         with self._changed:
             self._database = database
             if self._client:
@@ -62,7 +65,7 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[Client]:
-        """The handle, which stays the same one for as long as this lasts. It may be asked for again inside."""
+        """Yield the handle, which stays the same for the duration of the context. Contexts may be nested."""
         depth = getattr(self._mine, "depth", 0)
         client = self._take(is_inner=depth > 0)
         self._mine.depth = depth + 1
@@ -73,7 +76,7 @@ class Lease:
             self._leave()
 
     def close(self) -> None:
-        """Let go of it now."""
+        """Release the database now."""
         with self._changed:
             self._let_go()
             self._changed.notify_all()
@@ -81,7 +84,7 @@ class Lease:
     def _take(self, *, is_inner: bool) -> Client:
         with self._changed:
             if not is_inner:
-                # Else the threads of a busy server would hand it on to each other for ever.
+                # Otherwise the threads of a busy server would pass it on to each other forever.
                 while self._users and self._is_due():
                     self._changed.wait(_POLL)
                 if not self._users and self._is_due():
@@ -102,7 +105,7 @@ class Lease:
             self._changed.notify_all()
 
     def _watch(self, client: Client) -> None:
-        """Let go while nobody uses it, once somebody waits; ends with the handle."""
+        """Release the idle handle once another process waits; return when the handle is gone."""
         with self._changed:
             while self._client is client:
                 if not self._users and self._is_due():
@@ -118,7 +121,7 @@ class Lease:
         try:
             with _ASKING, (self._path / _TURN).open("ab") as turn:
                 return not _try_lock(turn)
-        except OSError:  # the directory is gone, and nobody can wait there
+        except OSError:  # the directory is gone, so that no process can wait there
             return False
 
     def _let_go(self) -> None:
@@ -139,7 +142,7 @@ class Lease:
         return client
 
     def _open_first(self) -> Client:
-        """The first handle of this process, with our own lock, which is kept until the engine has quite gone."""
+        """Open the first handle of this process, with our own lock, which is kept until the engine is closed."""
         try:
             holding = (self._path / _HELD).open("ab")
         except OSError as error:
@@ -163,7 +166,10 @@ class Lease:
         )
 
     def _wait(self, turn: IO[bytes], holding: IO[bytes]) -> None:
-        """Wait for the turn, and with it for the database. Raises where one process keeps it for too long."""
+        """Wait for the turn, then for the database.
+
+        Raises :class:`StoreUnreachableError` if one process keeps it for longer than :data:`BUSY_TIMEOUT`.
+        """
         holder, deadline = "", time.monotonic() + BUSY_TIMEOUT
         while not (_try_lock(turn) and _try_lock(holding) and not self._is_held()):
             current = self._holder()
@@ -178,7 +184,7 @@ class Lease:
             time.sleep(_POLL)
 
     def _is_held(self) -> bool:
-        """Whether a process has the engine's own lock. It is asked silently here: the engine complains on stderr."""
+        """Whether a process has the engine's own lock. Checked here, because the engine would complain on stderr."""
         try:
             with (self._path / "status").open("rb") as file:
                 return not _try_lock(file)
@@ -186,7 +192,7 @@ class Lease:
             return False
 
     def _holder(self) -> str:
-        """What the engine notes of the process that has it: its number, and since when."""
+        """Return the engine's note about the process that has the database: its process ID and start time."""
         try:
             return (self._path / "status").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -194,7 +200,7 @@ class Lease:
 
 
 def _try_lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed, unless another has it."""
+    """Lock a file until it is closed; return False if it is locked already."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,8 @@
-"""A batch of whole objects on its way into the results: read by this process, or by the engine itself out of S3.
+"""Load a batch of objects into the results, read by this process or, from S3, by the engine itself.
 
-Everything goes through a temporary table in memory, which ends with the connection: whatever goes wrong on the way in,
-the results hold whole objects only. From there one block, which is kept whole or not at all, takes all that is new.
+Everything goes through a temporary table in memory, which ends with the connection. From there, all that is new is
+inserted as one block, which is kept whole or not at all. So the results only ever contain whole objects, whatever goes
+wrong.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 
 _MOST_MEMORY = 2 << 30
-"""Bytes that the engine may take for a batch: about ten times what a full one of honest records takes."""
+"""Most memory, in bytes, that the engine may use for a batch: about ten times what a full one of valid records uses."""
 _MOST_IN_VAIN = 2
-"""As many objects are listed for one that is read, at most."""
+"""Most objects that the engine may list for each one that it reads."""
 
 
 @dataclass(frozen=True)
 class ListedObject:
-    """An object in a bucket. ``tag`` is its ETag, which stands for its content; ``size`` is in bytes."""
+    """An object in a bucket. ``tag`` is its ETag, which identifies its content; ``size`` is in bytes."""
 
     key: str
     tag: str
@@ -39,9 +40,9 @@ class ListedObject:
 
 
 class S3Reader:
-    """The objects of ``s3://BUCKET[/PREFIX]`` through ClickHouse's ``s3`` table function.
+    """Reads the objects of ``s3://BUCKET[/PREFIX]`` through ClickHouse's ``s3`` table function.
 
-    An embedded engine gets the credentials that boto3 finds, as bound parameters, which stand in no log. A server gets
+    An embedded engine gets the credentials that boto3 finds, as bound parameters, which appear in no log. A server gets
     none: it reads with its own, or not at all.
     """
 
@@ -55,7 +56,7 @@ class S3Reader:
         self._listed: list[str] = []
 
     def listed(self, store: Store) -> Sequence[ListedObject]:
-        """The bucket's objects below the prefix. Raises :class:`RefusedStatementError` where the engine cannot."""
+        """Return the objects below the prefix. Raises :class:`RefusedStatementError` if the engine cannot list them."""
         source, parameters = self._source(f"{self.prefix}**", "'One'")
         sql = statement("list_s3").replace("/* objects */", source)
         found = [ListedObject(key, f"etag:{etag}", size) for key, etag, size in store.rows(sql, parameters)]
@@ -63,7 +64,7 @@ class S3Reader:
         return found
 
     def load(self, store: Store, keys: Sequence[str], structure: str) -> None:
-        """Insert objects into the incoming table; gzip, else plain, and what the last ones were is tried first."""
+        """Insert objects, gzipped or plain, into the incoming table; the format of the last ones is tried first."""
         try:
             self._load(store, keys, structure, self._compression)
         except RefusedStatementError:
@@ -78,13 +79,13 @@ class S3Reader:
         )
         paths = [f"{self.bucket}/{key}" for key in keys]
         sql = statement("load_s3").replace("/* objects */", source)
-        # What a batch unpacks to is bounded by memory alone; beyond it smaller ones are tried. A server has its own.
+        # Only memory bounds the unpacked size; beyond it, smaller batches are tried. A server has its own limit.
         sql += f", max_memory_usage = {_MOST_MEMORY}" if self._embedded else ""
         given = {**parameters, "paths": paths, "structure": structure, "compression": compression}
         store.run(sql, given)
 
     def _glob(self, keys: Sequence[str]) -> str:
-        """What the engine looks for: it asks about each name of a list, but about a thousand objects below a stem."""
+        """Return the glob with the fewest requests: a list takes one per name, a prefix one per thousand objects."""
         if len(keys) == 1:
             return keys[0]
         stem = os.path.commonprefix(keys)  # noqa: RUF071 - S3 lists by characters, not by folders
@@ -92,7 +93,7 @@ class S3Reader:
         return f"{stem}**" if below <= _MOST_IN_VAIN * len(keys) else f"{{{','.join(keys)}}}"
 
     def _source(self, glob: str, form: str) -> tuple[str, dict[str, object]]:
-        """The table function's text and its parameters, among them the bucket."""
+        """Return the call of the table function, and the parameters to bind, which include the bucket."""
         parameters: dict[str, object] = {
             "bucket": self.bucket,
             "url": f"{self._endpoint}/{self.bucket}/{glob}",
@@ -100,7 +101,7 @@ class S3Reader:
         if not self._credentials:
             arguments = "NOSIGN, " if self._embedded else ""
         else:
-            frozen = self._credentials.get_frozen_credentials()  # renewed where they end soon
+            frozen = self._credentials.get_frozen_credentials()  # renewed if they expire soon
             parameters |= {"id": frozen.access_key, "secret": frozen.secret_key}
             arguments = "{id:String}, {secret:String}, "
             if frozen.token:
@@ -110,7 +111,7 @@ class S3Reader:
 
 
 def _s3_settings(bucket: str) -> tuple[str, Credentials | None]:
-    """The endpoint and the credentials that boto3 finds."""
+    """Return the endpoint and the credentials that boto3 finds. Raises :class:`StoreError`."""
     import boto3
     from botocore.exceptions import BotoCoreError
 
@@ -127,7 +128,7 @@ _ALREADY_RUNNING = 216  # ClickHouse's QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING
 
 @dataclass(frozen=True)
 class Arrival:
-    """One incoming object: whether it is new in the results, and if not, whether it is the same there."""
+    """An incoming object: whether the results have its key already, and if so, whether with the same content."""
 
     key: str
     records: int
@@ -136,7 +137,7 @@ class Arrival:
 
 
 class Incoming:
-    """The table. ``structure`` is that of a record in ClickHouse's words, ``columns`` the names in it."""
+    """The temporary table of incoming records."""
 
     def __init__(self, store: Store, bucket: str) -> None:
         self._store = store
@@ -155,35 +156,35 @@ class Incoming:
         self.clear()
 
     def clear(self) -> None:
-        """Begin a batch, with nothing in it. A server forgets the table where it heard nothing for a minute."""
-        with self._store.held():  # an embedded store that is let go in between forgets it, too
+        """Begin an empty batch. The table is created anew if needed: a server drops it after a minute of silence."""
+        with self._store.held():  # an embedded store that is released in between drops it, too
             self._store.run(self._create)
             self._store.run("TRUNCATE TABLE torchperf_incoming")
 
     def add_lines(self, lines: Sequence[bytes]) -> None:
-        """Add records that name their object in ``_meta``; all or, when one is refused, none of the batch is in."""
+        """Add records that name their object in ``_meta``, all of them, or none if one is refused."""
         self._store.insert("torchperf_incoming", self._columns, b"\n".join(lines))
-        # A client that loses the connection sends the request again, and a table in memory takes it twice.
+        # A client that loses the connection repeats the request, which a table in memory would insert twice.
         if self._count() != len(lines):
             msg = f"{self._store.name} was interrupted while records came in; nothing is half done, so run this again"
             raise StoreUnreachableError(msg)
 
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
-        """Let the engine read objects itself; False where it took something that may be no record.
+        """Let the engine read objects itself; return False if it accepted something that may not be a record.
 
-        Raises :class:`RefusedStatementError` where it cannot read one of them. Part of the batch may be in then.
+        Raises :class:`RefusedStatementError` if it cannot read one of them. Part of the batch may be inserted then.
         """
         reader.load(self._store, keys, self._structure)
         return not self._store.rows(statement("doubtful"))
 
     def publish(self) -> list[Arrival]:
-        """Bring into the results what they do not have, and tell what became of each object."""
+        """Move into the results what they do not have, and return the outcome of each object."""
         with CHANGING:
             before = self._compare()
             if all(arrival.is_kept for arrival in before):
                 return before
             self._publish_alone()
-        # At a server, somebody else may have brought another object under the same key at the same time.
+        # On a server, another client may have added a different object under the same key at the same time.
         after = {} if self._store.embedded else {arrival.key: arrival for arrival in self._compare()}
         return [
             arrival if arrival.is_kept else _after_publication(arrival, after.get(arrival.key))
@@ -191,7 +192,7 @@ class Incoming:
         ]
 
     def _publish_alone(self) -> None:
-        """A server runs one statement under one id at a time: what checks and inserts is never beside its like."""
+        """Publish, waiting for other clients that do: a server runs only one statement per query ID at a time."""
         deadline = time.monotonic() + STATEMENT_TIMEOUT
         query_id = f"torchperf-publish-{self._store.database}"
         while True:
@@ -211,5 +212,5 @@ class Incoming:
 
 
 def _after_publication(arrival: Arrival, after: Arrival | None) -> Arrival:
-    """What was new before the publication, as it is now: ours, or a conflict with whoever was faster."""
+    """Return the outcome of an object that was new: ours, or a conflict with a client that was faster."""
     return after if after and not after.is_same else arrival

@@ -1,4 +1,4 @@
-"""Open a store with its schema up to date: the migrations, and a temporary store of what a place has."""
+"""Open a store and migrate its schema; also makes temporary stores of the records of a place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS torchperf_migrations (
 
 @dataclass(frozen=True)
 class Migration:
-    """One file. Each of its statements does no harm when it is run again, alone or at the same time as another."""
+    """One migration file. Each of its statements can safely be run again, also concurrently."""
 
     version: int
     name: str
@@ -47,12 +47,12 @@ class Migration:
 
 @lru_cache(maxsize=1)
 def migrations() -> tuple[Migration, ...]:
-    """All of them, from 1 on."""
+    """Return all migrations in order, from version 1 on."""
     return tuple(_read_migration(path) for path in sorted(_FOLDER.glob("*.sql")))
 
 
 def open_store(dsn: str) -> Store:
-    """The store at ``dsn`` with its schema up to date. Raises what :func:`connect` and :func:`migrate` raise."""
+    """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise."""
     store = connect(dsn)
     try:
         migrate(store)
@@ -65,9 +65,9 @@ def open_store(dsn: str) -> Store:
 
 
 def open_existing(dsn: str) -> Store:
-    """The same for whoever only asks: an embedded store that is not there is not made. Raises :class:`StoreError`.
+    """Open a store for queries only. Raises :class:`StoreError` instead of creating a missing embedded store.
 
-    On a server where this user may make no tables, the results alone are asked, and that is said.
+    On a server where this user may not create tables, queries read the results alone, and a message says so.
     """
     location = parse_dsn(dsn)
     if isinstance(location, EmbeddedStore) and not (location.path / "metadata").exists():
@@ -86,10 +86,10 @@ def open_existing(dsn: str) -> Store:
 
 
 def migrate(store: Store) -> None:
-    """Make the database if it is not there, and apply what was not applied yet.
+    """Create the database if it does not exist, and apply the migrations that were not applied yet.
 
-    A store that is up to date is only read. A migration that was cut short is run again from its beginning. Raises
-    :class:`StoreError` where rights are missing, or a newer torchperf has been here.
+    A store that is up to date is only read. An interrupted migration is run again from its beginning. Raises
+    :class:`StoreError` if rights are missing, or if the schema was made by a newer torchperf.
     """
     if not _exists_in_system(store, "databases", store.database):
         store.run("CREATE DATABASE IF NOT EXISTS {database:Identifier}", {"database": store.database})
@@ -120,7 +120,7 @@ def _exists_in_system(store: Store, kind: str, name: str) -> bool:
 def _apply(store: Store, migration: Migration) -> None:
     for statement in migration.statements:
         store.run(statement)
-    if migration.name == "answers":  # what was there before is in them before anybody asks them
+    if migration.name == "answers":  # fill the new tables with existing results before they are queried
         refresh(store)
     store.run(
         "INSERT INTO torchperf_migrations (version, name) SELECT {version:UInt32}, {name:String}",
@@ -135,12 +135,12 @@ def _read_migration(path: Path) -> Migration:
 
 
 def is_remote(source: str) -> bool:
-    """Whether ``source`` names a place that is no directory."""
+    """Whether ``source`` names a place other than a directory."""
     return "://" in source or source.startswith("branch:")
 
 
 def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
-    """As an upload has it: who may write may read. Nowhere but in a job is there a token to assume a role with."""
+    """Return the access that uploads use, since it permits reading, too. Only a job has a token to assume a role."""
     role = role if actions.in_actions() else None
     token = os.environ.get("GITHUB_TOKEN", "")
     return PlaceAccess(region=region, role=role, git_token=token, mask=actions.mask)
@@ -150,7 +150,7 @@ def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
 def store_of_place(
     place: str, access: PlaceAccess, given: str = "", first_month: str = ""
 ) -> Iterator[tuple[str, IngestOutcome]]:
-    """The DSN of an embedded store with the records of ``place``, which is gone afterwards, and what was taken in.
+    """Yield the DSN of a temporary embedded store with the records of ``place``, and the outcome of the ingest.
 
     Packs of months before ``first_month`` (``YYYY-MM``) are left out.
     """
