@@ -1,4 +1,4 @@
-"""How ``--help`` is laid out, and what it ends with."""
+"""The layout of ``--help``, and the exit codes that it ends with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ exit codes:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Keeps the lines of a description, wraps those that are too long, and leaves commands whole, to be copied."""
+    """Keeps the line breaks of a description and wraps long lines, except commands, so that they can be copied."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(_wrapped(indent + line, width) for line in text.splitlines())

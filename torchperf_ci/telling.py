@@ -1,4 +1,4 @@
-"""How a command tells its outcome: on stdout and stderr, and in a job in its summary, annotations and outputs."""
+"""Report a command's outcome: on stdout and stderr, and in a job also as summary, annotations and step outputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def tell(
     outputs: Mapping[str, object],
     rest: str = "all of them in the file",
 ) -> None:
-    """Print the document, or what ``as_json`` holds, on stdout, and ``lines`` on stderr; in a job tell it there, too.
+    """Print the document, or ``as_json`` if given, on stdout, and ``lines`` on stderr.
 
-    ``rest`` tells where the rows are that a terminal does not show.
+    In a job, also append the document to the summary, annotate, and set ``outputs``. ``rest`` says where to find the
+    rows that a terminal does not show.
     """
     if as_json is None:
         print_document(document, sys.stdout, rest=rest)

@@ -1,1 +1,1 @@
-"""The dashboard: documents that answer questions about a store, and whoever serves or writes them."""
+"""The dashboard: JSON documents about a store, the pages that show them, and the commands that serve or write both."""

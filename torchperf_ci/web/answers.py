@@ -1,4 +1,4 @@
-"""Answers of one open store to many who ask: one at a time, kept as long as the store stays as it is."""
+"""Answer many clients from one open store, one at a time, and cache documents until the store changes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ WHERE active AND database = currentDatabase() AND table IN (
 )
 GROUP BY table ORDER BY table"""
 _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
-"""With the newest parts it changes with each insert and each deletion; the engine knows both without reading a row."""
+"""Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
+rows."""
 KEPT_BYTES = 64 * 2**20
-"""Of documents that are kept in memory; the oldest go first."""
+"""Most bytes of documents that are cached; the least recently used are evicted first."""
 MOST_QUERIED = 64 * 2**20
-"""Bytes of an answer to a query; who wants more asks for less time at a time."""
+"""Most bytes of the answer to a query; clients that need more query shorter periods."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A document and what tells it from another version of itself."""
+    """A document and its entity tag, which differs between versions of the document."""
 
     content: bytes
     etag: str
@@ -51,7 +52,7 @@ class Answers:
         self._kept: OrderedDict[str, Answer] = OrderedDict()
 
     def document(self, path: str) -> Answer:
-        """A document as the store has it now. Raises :class:`UnknownDocumentError`, or what reading raises."""
+        """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
         with self._alone:
             self._look_at_store()
             if path not in self._kept:
@@ -62,7 +63,7 @@ class Answers:
             return self._kept[path]
 
     def query(self, question: StoreQuery, form: str) -> bytes:
-        """The points of a question. Raises :class:`UsageError` where they are too many."""
+        """Return the points of a query. Raises :class:`UsageError` if the answer is too large."""
         found, size = [], 0
         with self._alone:
             for piece in run_query(self._store, question, form):
@@ -74,12 +75,12 @@ class Answers:
         return b"".join(found)
 
     def ready(self) -> None:
-        """Raise what asking the store raises."""
+        """Check that the store answers. Raises what querying the store raises."""
         with self._alone:
             self._store.rows("SELECT 1")
 
     def _look_at_store(self) -> None:
-        """Nothing that was read before is told after something new was taken in."""
+        """Clear the cache if the store has changed."""
         state = [*self._store.rows(_PARTS), *self._store.rows(_RESULTS)]
         if state != self._state:
             self._state = state

@@ -1,4 +1,4 @@
-"""What a store has: its series and its runs, without a single number of theirs."""
+"""The catalogue of a store: its series and its runs, without their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` its page at GitHub, if any."""
+    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any."""
 
     id: str
     name: str
@@ -36,13 +36,13 @@ class RunFacts:
 
     @property
     def group(self) -> SeriesGroup:
-        """The series that were measured with it."""
+        """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
 
 @dataclass(frozen=True)
 class SeriesSpan:
-    """The times of the first and the last result of a series, and how many it has."""
+    """The times of the first and the last result of a series, and the number of its results."""
 
     first: int
     last: int
@@ -51,7 +51,7 @@ class SeriesSpan:
 
 @dataclass(frozen=True)
 class GroupCatalogue:
-    """The series of one kind of machine, its runs, newest first, and the facts of its machines by their digests."""
+    """The series of one kind of machine, its runs, newest first, and the facts of its machines by digest."""
 
     series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunFacts]
@@ -60,7 +60,7 @@ class GroupCatalogue:
 
 @dataclass(frozen=True)
 class StoreCatalogue:
-    """All series; of each kind of machine its runs, newest first, and the facts of its machines by their digests."""
+    """All series; for each kind of machine its runs, newest first, and the facts of its machines by digest."""
 
     series: Mapping[Series, SeriesSpan]
     runs: Mapping[SeriesGroup, Sequence[RunFacts]]
@@ -76,19 +76,19 @@ class StoreCatalogue:
 
     @cached_property
     def by_id(self) -> Mapping[str, Series]:
-        """The series by their short names."""
+        """The series by ID."""
         return {series.id: series for series in self.series}
 
     @cached_property
     def run_by_id(self) -> Mapping[str, RunFacts]:
-        """The runs by their short names."""
+        """The runs by ID."""
         return {run.id: run for runs in self.runs.values() for run in runs}
 
     @cached_property
     def numbers(self) -> Mapping[Series, int]:
-        """The number of each series among those of its kind of machine: in the order of their first results.
+        """The number of each series among those of its kind of machine, in the order of their first results.
 
-        Series that come later get the next numbers; but those of the metric ``status`` are the last.
+        New series get the next numbers, except that series of the metric ``status`` always come last.
         """
         found: dict[Series, int] = {}
         for spans in self.by_group.values():
@@ -99,14 +99,14 @@ class StoreCatalogue:
         return found
 
     def before(self, run: RunFacts) -> RunFacts | None:
-        """The run before on the same branch and kind of machine."""
+        """Return the previous run on the same branch and kind of machine."""
         runs = self.runs[run.group]
         earlier = runs[runs.index(run) + 1 :]
         return next((other for other in earlier if other.branch == run.branch), None)
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
-    """The catalogue of a kind of machine; ``server`` is GitHub's address. Raises what reading the store raises."""
+    """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
     with store.held():
         spans = store.rows(store.statement("catalogue"), group._asdict())
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
@@ -119,7 +119,7 @@ def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalo
 
 
 class _RunRow(NamedTuple):
-    """A row of ``runs.sql``. ``moment`` and ``place`` tell runs apart that name no workflow."""
+    """A row of ``runs.sql``. ``moment`` and ``place`` distinguish runs that name no workflow."""
 
     branch: str
     commit: str
@@ -133,7 +133,7 @@ class _RunRow(NamedTuple):
 
 
 def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunFacts]:
-    """A run that spans several rows, as of a branch that was renamed meanwhile, is told by its first."""
+    """Merge rows of the same run, such as before and after a branch was renamed; the first row names the run."""
     found: dict[str, list[_RunRow]] = defaultdict(list)
     for row in rows:
         found[run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)].append(row)

@@ -1,7 +1,8 @@
-"""The documents of a store by their paths: a pure function of what the store holds, byte for byte.
+"""The JSON documents of a store by path. They depend on the contents of the store only, byte for byte.
 
-``index.json``, ``overview.json``, ``regressions.json``, ``series/ID/YEAR.json``, ``run/ID.json`` and
-``compare/BASE/HEAD.json``. All statistics are made here, by the modules that judge; a browser filters and draws.
+The paths are ``index.json``, ``overview.json``, ``regressions.json``, ``series/ID/YEAR.json``, ``run/ID.json`` and
+``compare/BASE/HEAD.json``. All statistics are computed here, by the modules that judge changes; the browser only
+filters and draws.
 """
 
 from __future__ import annotations
@@ -49,44 +50,47 @@ if TYPE_CHECKING:
 
 
 COMPARED_RUNS = 30
-"""So many of the newest runs of a kind of machine are compared with the one before each on a static site."""
+"""Number of newest runs of each kind of machine that a static site compares with the run before."""
 _SERIES = re.compile(r"series/([0-9a-f]{10})/([0-9]{4})\.json")
 _RUN = re.compile(r"run/([0-9a-f]{10})\.json")
 _COMPARE = re.compile(r"compare/([0-9a-f]{10})/([0-9a-f]{10})\.json")
 
 
 def collect_garbage_rarely() -> None:
-    """For a process that makes many documents: they have no cycles, and to look for some in all points takes long."""
+    """Tune the garbage collector for many documents: they have no cycles, and searching all points for some is slow."""
     gc.set_threshold(100_000, 50, 100)
 
 
 def documents_of_store(store: Store, settings: config.Config) -> Documents:
-    """As the project's file says when a change matters, and where its issues are."""
+    """Return the documents of a store, with the policy and the issue tracker of the project's configuration."""
     server = github_server(os.environ)
     tracker = f"{server}/{settings.issues.repo}" if settings.issues.repo else ""
     return Documents(store, settings.policy, server, tracker)
 
 
 class UnknownDocumentError(TorchperfError):
-    """There is no document of this path."""
+    """There is no document with this path."""
 
 
 class _MissingError(Exception):
-    """What a path names is not there."""
+    """The series or run that a path names does not exist."""
 
 
 class Documents:
-    """The documents of an open store. What several of them need is read once; make a new one when the store changes."""
+    """The documents of an open store.
+
+    Data that several of them need is read once, so create a new instance when the store changes.
+    """
 
     def __init__(
         self, store: Store, policy: Mapping[str, config.Rule], server: str = GITHUB, tracker: str = ""
     ) -> None:
-        """``tracker`` is the page of the repository that has the issues, if it is not the one that was bisected."""
+        """``tracker`` is the URL of the repository that has the issues, if it is not the one that was bisected."""
         self._store, self._policy, self._server, self._tracker = store, policy, server, tracker
         self._whole = _WholeGroup(None, {})
 
     def document(self, path: str) -> bytes:
-        """The document of a path, as JSON. Raises :class:`UnknownDocumentError`, or what reading the store raises."""
+        """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
         try:
             return as_json(self._made(path))
         except _MissingError:
@@ -105,7 +109,7 @@ class Documents:
         raise _MissingError
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
-        """All documents with their paths; the points of a kind of machine are read once, and kept for all of them."""
+        """Yield all documents with their paths; the points of each kind of machine are read only once."""
         for path in _WHOLE:
             yield path, self.document(path)
         for group in self.catalogue.runs:
@@ -122,7 +126,7 @@ class Documents:
 
     @cached_property
     def catalogue(self) -> StoreCatalogue:
-        """What there is."""
+        """The catalogue of the whole store."""
         found = self._kept.of_groups(
             GroupCatalogue, lambda group: read_catalogue(self._store, group, self._server)
         )
@@ -135,7 +139,7 @@ class Documents:
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
-        """What stands where, one for each kind of machine: all its points are read where something came in."""
+        """The summary of each kind of machine; all points of a kind are read if it has new results."""
         found = self._kept.of_groups(GroupSummary, self._summary)
         return list(found.values())
 
@@ -151,16 +155,16 @@ class Documents:
         return proven_culprits(bisections_of_store(self._store), self._tracker)
 
     def index(self) -> object:
-        """``index.json``."""
+        """Return ``index.json``."""
         commits = (run.commit for runs in self.catalogue.runs.values() for run in runs)
         return index_document(self.catalogue, self._comparisons(), commit_subjects(self._store, commits))
 
     def overview(self) -> object:
-        """``overview.json``."""
+        """Return ``overview.json``."""
         return overview_document(self.summaries, self._culprits)
 
     def regressions(self) -> object:
-        """``regressions.json``."""
+        """Return ``regressions.json``."""
         return regressions_document(self.summaries, self._culprits)
 
     def _series(self, series_id: str, year: int) -> object:
@@ -189,7 +193,7 @@ class Documents:
         return compare_document(base, head, points, past, self._policy, self.catalogue.numbers)
 
     def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
-        """The newest points of each series on the branch of a run up to that: most are of the last runs."""
+        """Return the newest values of each series on the branch of a run, up to that run."""
         if self._whole.group == run.group:
             return self._whole.past(run)
         runs = self.catalogue.runs[run.group]
@@ -210,7 +214,7 @@ class Documents:
         )
 
     def _points_of_runs(self, *runs: RunFacts) -> Points:
-        """What was measured by these runs at least, on their kind of machine."""
+        """Return the points of these runs, and possibly of others on their kind of machine."""
         group = runs[0].group
         if self._whole.group != group:
             times = [(run.time, run.end) for run in runs]
@@ -231,18 +235,18 @@ class Documents:
         return [pair for group in self.catalogue.runs for pair in self._comparisons_of(group)]
 
     def _comparisons_of(self, group: SeriesGroup) -> list[tuple[str, str]]:
-        """The newest runs of a kind of machine, each with the one before it on its branch."""
+        """Return the newest runs of a kind of machine, each with the previous one on its branch, as (base, head)."""
         heads = self.catalogue.runs[group][:COMPARED_RUNS]
         return [(base.id, head.id) for head in heads if (base := self.catalogue.before(head))]
 
     def _read_whole(self, group: SeriesGroup) -> _WholeGroup:
-        """All points of a kind of machine, as long as no other is asked for."""
+        """Return all points of a kind of machine; they stay in memory until those of another kind are needed."""
         if self._whole.group != group:
             self._whole = _WholeGroup(group, points_of_store(self._store, [group]))
         return self._whole
 
     def _points_of(self, series: Series) -> Sequence[Point]:
-        """All points of a series; nothing is read where those of its kind of machine are at hand."""
+        """Return all points of a series, from memory if those of its kind of machine are there."""
         if self._whole.group == series.group:
             return self._whole.points[series]
         machines = self.catalogue.machines[series.group]
@@ -258,7 +262,7 @@ class _WholeGroup:
 
     @cached_property
     def by_run(self) -> Mapping[str, Mapping[Series, list[Point]]]:
-        """The same by the names of the runs."""
+        """The points by the name of their run."""
         found: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
         for series, row in self.points.items():
             for point in row:
@@ -266,7 +270,7 @@ class _WholeGroup:
         return found
 
     def past(self, run: RunFacts) -> Mapping[Series, PastValues]:
-        """The newest points of each series on the branch of a run, up to that."""
+        """Return the newest values of each series on the branch of a run, up to that run."""
         found = {
             series: [
                 point

@@ -1,4 +1,4 @@
-"""What is behind each path of the dashboard's server; the store answers in a thread, since it takes its time."""
+"""The endpoints of the dashboard's server; the store is queried in a thread, so that the event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from torchperf_ci.web.middleware import RequestCounts
 
 MOST_BODY = 256 * 1024
-"""Bytes of a question."""
+"""Most bytes of the body of a query."""
 BODY_SECONDS = 10.0
-"""Most seconds for a client to send a question, however slowly it drips in."""
+"""Longest time, in seconds, for a client to send a query."""
 
 
 class Endpoints:
-    """Questions to ``answers``, and ``counts`` of how it went."""
+    """The endpoints that query ``answers``, and the metrics of ``counts``."""
 
     def __init__(self, answers: Answers, counts: RequestCounts) -> None:
         self._answers, self._counts = answers, counts
 
     async def document(self, request: Request) -> Response:
-        """A document of the store; nothing where whoever asks has it."""
+        """Respond with a document of the store, or with 304 if the client already has this version."""
 
         def answer() -> Response:
             found = self._answers.document(request.path_params["path"])
@@ -48,7 +48,7 @@ class Endpoints:
         return await _answered(answer)
 
     async def query(self, request: Request) -> Response:
-        """The query API of the wiki: whatever stands behind ``/run/``, the question is the same."""
+        """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
         try:
             posted = request.method == "POST"
             body = await read_body(request, MOST_BODY, BODY_SECONDS) if posted else bytearray()
@@ -68,7 +68,7 @@ class Endpoints:
         return await _answered(answer)
 
     async def ready(self, _: Request) -> Response:
-        """Whether the store answers."""
+        """Respond with 200 if the store answers, else with 503."""
 
         def answer() -> Response:
             self._answers.ready()
@@ -77,17 +77,17 @@ class Endpoints:
         return await _answered(answer)
 
     async def metrics(self, _: Request) -> Response:
-        """What Prometheus reads."""
+        """Respond with metrics for Prometheus."""
         return PlainTextResponse(self._counts.exposition, media_type="text/plain; version=0.0.4")
 
 
 async def healthy(_: Request) -> Response:
-    """That the process answers at all."""
+    """Respond, which shows that the process is alive."""
     return PlainTextResponse("alive\n")
 
 
 async def _answered(answer: Callable[[], Response]) -> Response:
-    """What ``answer`` gives, or what went wrong: a sentence to who asks, the rest to the log."""
+    """Return the response of ``answer``, or an error: a sentence for the client, the details in the log."""
     try:
         return await run_in_threadpool(answer)
     except UnknownDocumentError as error:

@@ -1,4 +1,4 @@
-"""What was told of each kind of machine is kept in the store, and made again once something was measured there."""
+"""Cache facts about each kind of machine in the store, and compute them again when it has new results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _TEXTS = (
 
 
 class KeptFacts:
-    """Facts of each kind of machine in an open store. ``given`` are words for all that they depend on besides."""
+    """Cached facts of each kind of machine in an open store.
+
+    ``given`` identifies everything that they depend on besides the results and the code.
+    """
 
     def __init__(self, store: Store, given: str) -> None:
         self._store, self._given = store, given
@@ -36,7 +39,7 @@ class KeptFacts:
         kind: type[T],
         make: Callable[[SeriesGroup], T],
     ) -> Mapping[SeriesGroup, T]:
-        """The dataclass ``kind`` of each kind of machine: as it was kept, or made now.
+        """Return the dataclass ``kind`` of each kind of machine, from the cache or newly made.
 
         Raises what reading the store raises.
         """
@@ -55,7 +58,7 @@ class KeptFacts:
 
     @cached_property
     def _made_of(self) -> Mapping[SeriesGroup, str]:
-        """A digest for each kind of machine, which is another one whenever something else would be told of it."""
+        """A digest for each kind of machine, which changes with everything that its facts depend on."""
         return {
             SeriesGroup(*names): hashlib.sha256(
                 f"{_code()} {self._given} {rows} {records}".encode()
@@ -65,7 +68,7 @@ class KeptFacts:
 
     @cached_property
     def _has_table(self) -> bool:
-        """A store may be asked in which nobody may make tables."""
+        """Whether the store has the table of the cache, which may not be creatable on a server."""
         return self._store.has_table("torchperf_kept")
 
     def _texts(self, kind: str) -> Mapping[SeriesGroup, tuple[str, str]]:
@@ -75,13 +78,13 @@ class KeptFacts:
     def _keep(self, kind: str, group: SeriesGroup, made_of: str, text: str) -> None:
         if self._has_table:
             row = {"kind": kind, **group._asdict(), "made_of": made_of, "text": text}
-            with suppress(RefusedStatementError):  # who may only read makes it again each time
+            with suppress(RefusedStatementError):  # a user who may only read computes the facts each time
                 self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
 
 
 @cache
 def _code() -> str:
-    """A digest of the code that judges: another version may tell something else."""
+    """Return a digest of the code that computes the facts, because another version may give other results."""
     found = hashlib.sha256()
     for part in _JUDGING:
         for file in sorted((_PACKAGE / part).rglob("*.*")) or [_PACKAGE / part]:
@@ -91,6 +94,6 @@ def _code() -> str:
 
 
 def as_json(document: object) -> bytes:
-    """Compact, the same for the same document."""
+    """Return compact JSON, always the same bytes for the same document."""
     text = json.dumps(document, default=vars, separators=(",", ":"), allow_nan=False)
     return text.encode()

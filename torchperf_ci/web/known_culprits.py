@@ -1,4 +1,4 @@
-"""Commits that bisections have proven to be behind a change: whose, how sure that is, and what moved inside."""
+"""Culprits that bisections have proven, with their evidence and the operators whose time changed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
 MOST_OPERATORS = 3
-"""So many of the operators that moved are named, the largest change of time first."""
+"""Most operators that are named for a culprit, the largest change of time first."""
 
 
 @dataclass(frozen=True)
 class ProvenCulprit:
     """A culprit of a bisection.
 
-    ``tracker`` is the page of the repository that has the issues, by default the one that was bisected.
+    ``tracker`` is the URL of the repository that has the issues, by default the one that was bisected.
     """
 
     culprit: Culprit
@@ -35,19 +35,19 @@ class ProvenCulprit:
 
     @property
     def commit(self) -> str:
-        """Its commit; of several that could not be told apart the last."""
+        """The commit of the culprit; the last one of several that could not be told apart."""
         return self.culprit.commit or self.culprit.set[-1]
 
     @property
     def sides(self) -> tuple[str, str]:
-        """The commits that the bisection was between."""
+        """The good and the bad commit between which the bisection searched."""
         return self.bisection.good, self.bisection.bad
 
     @property
     def evidence(self) -> Mapping[str, object]:
-        """The commit, and how sure that is. The interval of ``ratio``, new over old, may be open: ``high`` is None.
+        """The commit and the evidence against it. ``high`` is None if the interval of ``ratio``, new/old, is open.
 
-        ``url`` is the commit's page, ``issues`` a search for the issues that name it, both None where nobody knows.
+        ``url`` is the commit's page, ``issues`` a search for the issues that name it; both are None if unknown.
         """
         culprit, effect, page = self.culprit, self.culprit.effect, self.tracker or self.bisection.repo
         search = urlencode({"q": f"is:issue {self.commit}"})
@@ -65,7 +65,7 @@ class ProvenCulprit:
 
     @property
     def entry(self) -> Mapping[str, object]:
-        """It with what its bisection tells beside: ``command`` repeats that, ``inside`` is what profiles showed."""
+        """The culprit with facts of its bisection: ``command`` repeats it, ``inside`` are operators that changed."""
         culprit, bisection = self.culprit, self.bisection
         moved = culprit.inside.moved[:MOST_OPERATORS] if culprit.inside else ()
         return {
@@ -80,7 +80,7 @@ class ProvenCulprit:
 
 
 def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[ProvenCulprit]:
-    """Those of all bisections, the newest first, each commit of a range once."""
+    """Return the culprits of all bisections, newest first, each commit once per range."""
     culprits = [
         ProvenCulprit(culprit, bisection, tracker)
         for bisection in bisections
@@ -91,12 +91,12 @@ def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[
 
 
 def bisections_of_store(store: Store) -> Iterator[Bisection]:
-    """All that were taken in and can be read; none where the store has no table of them."""
+    """Yield all ingested bisections that can be read; none if the store has no table for them."""
     for text in judged_texts(store, CULPRITS) if store.has_table("torchperf_judged") else ():
         with suppress(CulpritsError):
             yield parse_culprits("culprits", text)
 
 
 def _operator(one: OperatorCost) -> str:
-    """``aten::bmm: +0.371 ms``."""
+    """Return the change of an operator's time in words, such as ``aten::bmm: +0.371 ms``."""
     return f"{one.name}: {(one.new_ms or 0.0) - (one.old_ms or 0.0):+.3g} ms"

@@ -1,4 +1,4 @@
-"""What happens to every request of the dashboard's server: who may read, how many there were, headers for browsers."""
+"""Middleware of the dashboard's server: authentication of readers, request counts, security headers, and a prefix."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HEADERS = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
 _ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}
-"""First parts of paths that are counted by themselves; all else are pages."""
+"""First parts of paths that are counted separately; all others are pages."""
 
 
 class SafetyHeaders:
-    """Gives every answer the headers that a browser's safety needs."""
+    """Adds security headers for browsers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class SafetyHeaders:
 
 
 class ForReaders:
-    """Asks for the name and the password of ``reader``, if there is one, ``but`` for these paths."""
+    """Requires the name and password of ``reader``, if there is one, except for the paths in ``but``."""
 
     def __init__(self, app: ASGIApp, reader: tuple[str, str] | None, but: Collection[str]) -> None:
         self._app, self._reader, self._but = app, reader, but
@@ -69,20 +69,20 @@ def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
 
 
 class RequestCounts:
-    """How many requests of each kind had which answer, and how long they took."""
+    """The number of responses by route and status, and the seconds they took by route."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, int], int] = defaultdict(int)
         self._seconds: dict[str, float] = defaultdict(float)
 
     def add(self, route: str, status: int, seconds: float) -> None:
-        """Count one more."""
+        """Count one response."""
         self._answers[route, status] += 1
         self._seconds[route] += seconds
 
     @property
     def exposition(self) -> str:
-        """As Prometheus's text format has it."""
+        """The counts in Prometheus's text format."""
         answers = [
             f'torchperf_requests_total{{route="{route}",status="{status}"}} {number}'
             for (route, status), number in self._answers.items()
@@ -97,7 +97,7 @@ class RequestCounts:
 
 
 class Counted:
-    """Counts answers and seconds by route."""
+    """Counts responses and seconds by route."""
 
     def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
         self._app, self._counts = app, counts
@@ -119,7 +119,7 @@ class Counted:
 
 
 class BelowPath:
-    """``app`` below a path: a proxy may leave it on, or take it off."""
+    """Serves ``app`` below a path, whether or not a proxy strips that path."""
 
     def __init__(self, app: ASGIApp, path: str) -> None:
         self._app, self._path = app, path

@@ -1,4 +1,4 @@
-"""What stands where: the list of all there is, the state of each kind of machine, and everything that regressed."""
+"""The documents about the whole store: its index, the state of each kind of machine, and all changes and culprits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TREND_DAYS = 90
 NEWEST_CULPRITS = 5
 MOST_SERIES = 20
-"""Of a cause, as many as a chart shows."""
+"""Most series that are listed for a cause, which is as many as a chart shows."""
 _DAY = 86_400
 _WEEK = 7 * _DAY
 _NAMES = tuple(Series.__dataclass_fields__)
@@ -56,7 +56,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class GroupEntry:
-    """One kind of machine: its newest run, what did not run in it, and how many regressions are open there."""
+    """The state of one kind of machine: its newest run, what did not run in it, and its open regressions."""
 
     run: RunFacts
     previous: RunFacts | None
@@ -71,7 +71,7 @@ class GroupEntry:
 
 @dataclass(frozen=True)
 class RegressionEntry:
-    """A change of level of a series, with the names of both."""
+    """A change of level, with the ID, the names and the unit of its series."""
 
     series: str
     name: Mapping[str, str]
@@ -81,7 +81,7 @@ class RegressionEntry:
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """What both documents take from one kind of machine."""
+    """What the overview and the list of regressions need of one kind of machine."""
 
     entry: GroupEntry
     changes: Sequence[RegressionEntry]
@@ -93,7 +93,7 @@ def summary_of_group(
     points: Points,
     policy: Mapping[str, config.Rule],
 ) -> GroupSummary:
-    """``points`` are all of the group, of which there is one at least. Its changes are without their culprits."""
+    """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     trunk = {series: of_trunk(row) for series, row in points.items()}
     judged = without_restating(trunk)
     rules: dict[SeriesName, MetricRule] = {
@@ -131,11 +131,11 @@ def summary_of_group(
 def index_document(
     catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]], subjects: Mapping[str, str]
 ) -> Mapping[str, object]:
-    """The list of all series and runs; ``comparisons`` are the pairs of runs that a static site has documents of.
+    """Return the list of all series and runs.
 
-    ``subjects`` are those of the commits that were measured, as far as they are known.
-
-    A series is its id, a place in ``names`` for each of ``fields``, its first and last time, its number of points.
+    ``comparisons`` are the pairs of runs for which a static site has documents, ``subjects`` the known subjects of
+    measured commits. A series is listed as its ID, an index into ``names`` for each of ``fields``, its first and last
+    time, and its number of points.
     """
     names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
@@ -155,7 +155,7 @@ def index_document(
             }
             for metric in names["metric"]
         },
-        "runs": sorted(runs, key=lambda run: -run.time),  # those of one kind of machine stay in their order
+        "runs": sorted(runs, key=lambda run: -run.time),  # keeps the order within each kind of machine
         "comparisons": comparisons,
         "subjects": subjects,
         "version": 1,
@@ -165,10 +165,10 @@ def index_document(
 def overview_document(
     summaries: Sequence[GroupSummary], culprits: Sequence[ProvenCulprit]
 ) -> Mapping[str, object]:
-    """The state of every kind of machine, those with open regressions first.
+    """Return the state of every kind of machine, those with open regressions first.
 
-    ``time`` is that of the newest point. ``causes`` are all open regressions by what is behind them, the newest first;
-    ``culprits`` the newest commits that bisections have proven, whichever series they are of.
+    ``time`` is that of the newest point. ``causes`` are all open regressions grouped by cause, newest first;
+    ``culprits`` the newest commits that bisections have proven, for any series.
     """
     groups = sorted(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
@@ -194,7 +194,7 @@ def overview_document(
 def regressions_document(
     summaries: Sequence[GroupSummary], culprits: Sequence[ProvenCulprit]
 ) -> Mapping[str, object]:
-    """All culprits, and the changes of all kinds of machines, the newest first."""
+    """Return all culprits, and the changes on all kinds of machines, newest first."""
     changes = [entry for summary in summaries for entry in summary.changes]
     return {
         "culprits": [one.entry for one in culprits],
@@ -209,7 +209,7 @@ def regressions_document(
 def _causes(
     lasting: Sequence[RegressionEntry], culprits: Sequence[ProvenCulprit]
 ) -> list[Mapping[str, object]]:
-    """Those of one range of commits together; of unknown commits those of one machine and time."""
+    """Group regressions by their range of commits; if the commits are unknown, by machine and time."""
     by_range: dict[object, list[RegressionEntry]] = defaultdict(list)
     for entry in sorted(lasting, key=_severity):
         change, name = entry.change, entry.name
@@ -234,7 +234,7 @@ def _causes(
 
 
 def _severity(entry: RegressionEntry) -> tuple[float, str]:
-    """What fails comes first, then the change that is farthest from none."""
+    """Return a sort key: failures first, then the largest changes."""
     ratio = entry.change.ratio
     return (-abs(log(ratio)) if ratio else -inf, entry.series)
 
@@ -263,7 +263,7 @@ _FINE = ("pass", "passed", "unsupported", "skipped", "no status")
 
 
 def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:
-    """The newest run of what is judged."""
+    """Return the newest run among those that are judged."""
     judged = {point.run for row in trunk.values() for point in row}
     return next(run for run in runs if run.name in judged)
 

@@ -1,4 +1,4 @@
-"""The query API: the question in a request, as the benchmark infrastructure's wiki has it, and the answer's format.
+"""Parse requests to the query API, as described in the benchmark infrastructure's wiki.
 
 ``POST`` with ``{"format": "JSONEachRow", "queryVariables": {"repo": …, "startTime": …}}``, or ``GET`` with the
 variables as parameters. An empty value is no filter.
@@ -24,7 +24,7 @@ FORMATS = {
     "CSV": ("csv", "text/csv; charset=utf-8"),
     "Parquet": ("parquet", "application/vnd.apache.parquet"),
 }
-"""What may be asked for: the store's word for it, and the media type of the answer."""
+"""Formats of the API, with the store's name for each and the media type of the answer."""
 REQUIRED = ("repo", "benchmark", "startTime", "stopTime")
 _LISTS = ("models", "metrics")
 _NAMES = ("device", "arch", "branch", "commit")
@@ -32,7 +32,7 @@ _LONGEST = 1000
 
 
 def question_of_body(body: bytes | bytearray) -> tuple[StoreQuery, str]:
-    """What a ``POST`` asks for, and in which format. Raises :class:`UsageError`."""
+    """Return the query and the format of a ``POST``. Raises :class:`UsageError`."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -46,7 +46,10 @@ def question_of_body(body: bytes | bytearray) -> tuple[StoreQuery, str]:
 
 
 def question_of_parameters(parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
-    """What a ``GET`` asks for; ``models`` and ``metrics`` may be given several times. Raises :class:`UsageError`."""
+    """Return the query and the format of a ``GET``; ``models`` and ``metrics`` may be repeated.
+
+    Raises :class:`UsageError`.
+    """
     single = {name: value for name, value in parameters if name not in _LISTS}
     several = {name: [value for given, value in parameters if given == name and value] for name in _LISTS}
     form = single.pop("format", "JSONEachRow")
@@ -54,7 +57,7 @@ def question_of_parameters(parameters: Sequence[tuple[str, str]]) -> tuple[Store
 
 
 def question_of_variables(variables: Mapping[str, object], form: object) -> tuple[StoreQuery, str]:
-    """The question in ``variables``. Raises :class:`UsageError` for whatever is missing, unknown or of another kind."""
+    """Return the query in ``variables``. Raises :class:`UsageError` for missing, unknown or invalid ones."""
     if form not in FORMATS:
         msg = f"format must be one of {', '.join(FORMATS)}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""A run as a document: what ran, on what, and what did not; and two runs of one kind of machine beside each other."""
+"""The documents of a run, and of the comparison of two runs on one kind of machine."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunState:
-    """``counts`` has the number of cases by status, ``failed`` those that did not pass.
+    """The outcomes of a run. ``counts`` are the numbers of cases by status, ``failed`` the cases that did not pass.
 
-    ``not_run`` are the cases of which only the previous run has something, ``differs`` the facts of the ``machine``
-    that have changed since then.
+    ``not_run`` are the cases that only the previous run has, ``differs`` the facts of the ``machine`` that have changed
+    since then.
     """
 
     machine: Mapping[str, str]
@@ -53,8 +53,8 @@ class RunState:
 class ComparedSeries:
     """A series of two runs. ``word`` is *beyond noise*, *within noise*, *noise unknown* or *not comparable*.
 
-    ``series`` is its number. ``ratio`` is head over base, with its 95% interval where the noise is known. ``worse``
-    says which way a change goes: 1 worse, -1 better, 0 where there is none or nobody knows.
+    ``series`` is its number. ``ratio`` is head over base, with its 95% interval where the noise is known. ``worse`` is
+    1 if the change is for the worse, -1 if for the better, 0 if there is none or its direction is unknown.
     """
 
     series: int
@@ -74,7 +74,7 @@ RELEVANCE = ("beyond noise", "not comparable", "noise unknown", "within noise")
 
 
 def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunState:
-    """Return what there is to say of a run. ``points`` are those of the group, of both runs at least."""
+    """Return the outcomes of a run. ``points`` must include those of both runs."""
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
     statuses = {series.case: point for series, point in taken.items() if series.metric == STATUS}
     ran = dict.fromkeys(series.case for series in taken)
@@ -96,7 +96,7 @@ def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunSt
 def run_document(
     run: RunFacts, previous: RunFacts | None, points: Points, numbers: Mapping[Series, int]
 ) -> dict[str, object]:
-    """Return a run: its state, and what it measured of each series but the statuses, in the order of ``numbers``."""
+    """Return a run: its outcomes, and its values of all series but the statuses, in the order of ``numbers``."""
     taken = _taken(points, run)
     measured = sorted((series for series in taken if series.metric != STATUS), key=numbers.__getitem__)
     return {
@@ -118,9 +118,10 @@ def compare_document(
     policy: Mapping[str, config.Rule],
     numbers: Mapping[Series, int],
 ) -> dict[str, object]:
-    """Return two runs of one kind of machine; what is relevant comes first.
+    """Return the comparison of two runs on one kind of machine, the most relevant series first.
 
-    ``points`` are those of both, ``past`` those up to the older one on its branch, which tell the noise.
+    ``points`` are those of both; ``past`` are the values up to the older one on its branch, from which the noise is
+    estimated.
     """
     old, new = _taken(points, base), _taken(points, head)
     pairs = [
@@ -147,7 +148,7 @@ def compare_document(
 
 @dataclass(frozen=True)
 class _Pair:
-    """What two runs have of a series, None where one has nothing, and its past up to the older one."""
+    """The points of a series in two runs, None where it is missing, and its past up to the older run."""
 
     series: Series
     old: Point | None
@@ -156,7 +157,7 @@ class _Pair:
 
     @property
     def values(self) -> tuple[float | None, float | None]:
-        """Both numbers."""
+        """The values in both runs."""
         return self.old.value if self.old else None, self.new.value if self.new else None
 
 
@@ -197,10 +198,10 @@ def _log_ratio(before: float | None, now: float | None) -> float | None:
 def _word(
     pair: _Pair, log_ratio: float | None, sigma: float | None, rule: MetricRule, among: int
 ) -> tuple[str, int]:
-    """How a change stands to the noise, and which way it goes.
+    """Return whether a change is beyond noise, in words, and its direction.
 
-    A ratio is beyond the noise where chance alone would do so in one of ``among`` series once in twenty comparisons
-    (Bonferroni). Of counts and outcomes any difference is.
+    The threshold for ratios is such that chance alone exceeds it in any of ``among`` series in at most one of twenty
+    comparisons (Bonferroni). Any difference of counts and outcomes is beyond noise.
     """
     before, now = pair.values
     if rule.kind == "ratio":
@@ -226,8 +227,10 @@ def _why_not_comparable(series: Series, old: Point | None, new: Point | None) ->
 
 
 def _noise(pairs: Iterable[_Pair]) -> dict[Series, float]:
-    """Of each series between the runs up to the older one on the same machine, at the level that it was at, as a
-    logarithm. Those with as many runs are one array."""
+    """Estimate σ between runs of each series, in log units, from past runs at its current level on the same machine.
+
+    Series with equally many past runs are processed as one array.
+    """
     alike: dict[int, dict[Series, list[float]]] = defaultdict(dict)
     for pair in pairs:
         if pair.old and pair.new and pair.past:
@@ -263,6 +266,6 @@ def _case_name(case: Series) -> dict[str, str]:
 
 
 def _machine(taken: Mapping[Series, Point]) -> Mapping[str, str]:
-    """The facts that most points have in common; those of a case, such as its batch, are not the machine's."""
+    """Return the most frequent fingerprint; facts of single cases, such as a batch size, are not the machine's."""
     counts = Counter(tuple(sorted(point.fingerprint.items())) for point in taken.values())
     return dict(counts.most_common(1)[0][0]) if counts else {}

@@ -1,4 +1,4 @@
-"""A year of one series as a document: its points, its levels, what changed them, and how small a change is seen."""
+"""The document of one year of a series: its points, levels, changes, and the smallest change that would be noticed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from torchperf_ci.web.known_culprits import ProvenCulprit
 
 _QUIET = 0.003
-"""Noise, as a share, beside which what a fifth digit tells of a value is more than a hundredth of the variance."""
+"""Relative noise below which rounding to four digits would account for more than 1% of the variance."""
 
 
 @dataclass(frozen=True)
 class ChangeEntry:
-    """A change of level. ``ratio``, new over old, with its 95% interval, is None where there is none.
+    """A change of level. ``ratio``, new over old, and its 95% interval are None if the change has no ratio.
 
     ``last_commit`` is the last that was measured at the old level, ``first_commit`` the first at the new one;
-    ``recovered`` is when a regression was over, None while it lasts.
+    ``recovered`` is when a regression ended, None while it lasts.
     """
 
     time: int
@@ -61,10 +61,10 @@ def series_document(
     policy: Mapping[str, config.Rule],
     culprits: Sequence[ProvenCulprit] = (),
 ) -> dict[str, object]:
-    """Return a year of a series. ``points`` are all it has, oldest first: its levels are those of the whole past.
+    """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
 
-    ``runs`` are all of its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
-    ``check`` sees them; they are None where the past is too short or the metric is no ratio.
+    ``runs`` are all runs on its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
+    computed by ``check``; they are None where the past is too short or the metric has no ratios.
     """
     trunk = of_trunk(points)
     rule = rule_of_series(series, trunk, policy)
@@ -96,26 +96,29 @@ def series_document(
 
 
 def year_of(timestamp: int) -> int:
-    """The year in UTC; 1970 where the time is unknown."""
+    """Return the year in UTC; 1970 if the time is unknown."""
     return datetime.fromtimestamp(timestamp, timezone.utc).year
 
 
 def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
-    """The points of the branch that has most of them, which are what is judged; a branch of a pull request is not."""
+    """Return the points of the branch that has most of them. Only they are judged, not those of pull requests."""
     counts = Counter(point.branch for point in points)
     trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
     return [point for point in points if point.branch == trunk]
 
 
 def rule_of_series(series: Series, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
-    """When a change matters; a target lies where it does from the first level."""
+    """Return the rule that says when a change of the series matters.
+
+    If only a target gives the direction, it is the way from the first value to the target of the newest point.
+    """
     first = next(iter(numbers(points)), None)
     target = points[-1].target if points else 0.0
     return suited(rule_of_metric(series.metric, policy, target, first), points)
 
 
 def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[float | None, float | None]:
-    """Noise between runs and the smallest change that ``check`` would see on the newest machine, as shares."""
+    """Return the noise between runs and the smallest change ``check`` would detect on the newest machine, as shares."""
     if rule.kind != "ratio" or not points:
         return None, None
     machine = points[-1].fingerprint
@@ -128,7 +131,7 @@ def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[fl
 
 
 def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
-    """A change of level, without its culprits."""
+    """Return the entry of a change of level, without its culprits."""
     effect = change.effect if rule.kind == "ratio" else None
     last, first = commits_around(change)
     return ChangeEntry(
@@ -146,7 +149,7 @@ def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
 
 
 def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:
-    """With those that a bisection found between the commits on its two sides."""
+    """Return a change with the culprits that a bisection found between the commits around it."""
     sides = (change.last_commit, change.first_commit)
     return vars(change) | {
         "culprits": [one.evidence for one in culprits if all(sides) and one.sides == sides]
@@ -154,23 +157,23 @@ def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Map
 
 
 def commits_around(change: LevelChange) -> tuple[str, str]:
-    """Of PyTorch where that is what differs on the two sides of a change; else of the repository that measured."""
+    """Return the commits before and after a change: of PyTorch if they differ, else of the measuring repository."""
     old, new = (point.info.get("torch", "") for point in (change.last, change.first))
     return (old, new) if old and new and old != new else (change.last.commit, change.first.commit)
 
 
 def rounded(value: float | None) -> float | None:
-    """Six significant digits: more than any clock tells, and half the bytes."""
+    """Round to six significant digits, which are more precise than any clock and take half the bytes."""
     return None if value is None else float(f"{value:.6g}")
 
 
 def _columns(
     series: Series, points: Sequence[Point], runs: Sequence[RunFacts], digits: int
 ) -> dict[str, object]:
-    """Return the points, oldest first, a list for each column.
+    """Return the points, oldest first, as one list per column.
 
-    ``run`` has ranges of the runs of the series' kind of machine in ``index.json``, of which the oldest is 0: they have
-    the commit, the branch and the time, ``after`` which a point came by so many seconds.
+    ``run`` are ranges of indices of runs on the series' kind of machine in ``index.json``, where the oldest is 0; the
+    commit, the branch and the time are found there. ``after`` is how many seconds a point is later than its run.
     """
     places = {run.name: (place, run.time) for place, run in enumerate(reversed(runs))}
     parts = parts_of(points)
@@ -185,7 +188,7 @@ def _columns(
 
 
 def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -> Iterable[dict[str, float]]:
-    """Between changes of level and of machine; an outcome has no level to draw."""
+    """Yield the levels between changes of level and of machine; outcomes have no levels."""
     if rule.kind == "outcome":
         return
     edges = {0, len(points), *(c.index for c in history.changes), *(c.index for c in history.machines)}

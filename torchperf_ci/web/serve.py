@@ -1,4 +1,4 @@
-"""``torchperf serve``: the pages and documents of a store, the query API, and the upload API if there is a place."""
+"""``torchperf serve``: serve the pages and documents of a store, the query API, and optionally the upload API."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from torchperf_ci.options.keeping_commands import ServeOptions
 
 READER = ("TORCHPERF_READER_USERNAME", "TORCHPERF_READER_PASSWORD")
-"""Where they are set, all but :data:`OPEN` asks for them."""
+"""If these variables are set, all paths but those in :data:`OPEN` require this name and password."""
 
 OPEN = ("/healthz", "/upload")
-"""Paths without a reader's password; uploaders have one of their own."""
+"""Paths that do not require a reader's password; uploaders have their own."""
 
 
 def serve_command(options: ServeOptions) -> int:
-    """Serve until SIGTERM or SIGINT, and then finish what has begun."""
+    """Serve until SIGTERM or SIGINT, then finish requests in progress."""
     settings = config.find(options.config)
     host, port = options.bind
     reader = _reader(os.environ)
@@ -67,7 +67,7 @@ def make_app(
     root_path: str = "",
     uploads: UploadReceiver | None = None,
 ) -> ASGIApp:
-    """The application; ``reader`` is the name and password of whoever may read, if not everybody may."""
+    """Return the application; ``reader`` is the name and password required for reading, if any."""
     counts = RequestCounts()
     endpoints = Endpoints(answers, counts)
     app = Starlette(
@@ -93,7 +93,7 @@ def make_app(
 
 
 def _reader(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Who may read. Raises :class:`UsageError` where only one of the two is set."""
+    """Return the reader's name and password, if set. Raises :class:`UsageError` if only one of the two is."""
     name, password = (environ.get(variable, "") for variable in READER)
     if bool(name) != bool(password):
         msg = f"set both of {' and '.join(READER)}, or none"
@@ -102,6 +102,6 @@ def _reader(environ: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _uploads(target: str) -> UploadReceiver:
-    """Raises :class:`UsageError` for a target that is no place, and where no uploader has a password."""
+    """Return the receiver of uploads. Raises :class:`UsageError` for an invalid target or without any credentials."""
     accepted = accepted_credentials(os.environ)
     return UploadReceiver(open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted)

@@ -1,4 +1,4 @@
-"""``torchperf site``: the pages and all documents as files, for any web server and for GitHub Pages."""
+"""``torchperf site``: write the pages and all documents as files, for any web server or GitHub Pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGES = Path(__file__).with_name("pages")
 
 
 def site_command(options: SiteOptions) -> int:
-    """Write the site; of one that is there already, only what has changed."""
+    """Write the site; files of an existing site are written only if they have changed."""
     settings = config.find(options.config)
     collect_garbage_rarely()
     with open_existing(options.store or settings.store) as store:
@@ -37,9 +37,9 @@ def site_command(options: SiteOptions) -> int:
 
 
 def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
-    """Write pages and documents; how many were new or changed, and how many there are.
+    """Write pages and documents; return how many files were new or changed, and how many there are.
 
-    Documents of what is no longer in the store go. Raises :class:`OutputDirectoryError`.
+    Documents about data that is no longer in the store are removed. Raises :class:`OutputDirectoryError`.
     """
     written = files = 0
     kept = set()
@@ -62,7 +62,7 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
 
 
 def _contents(documents: Documents) -> Iterator[tuple[str, bytes]]:
-    """The documents first, so that a page never finds less than it was made for."""
+    """Yield paths and contents, documents first, so that a new page never meets documents that lack what it needs."""
     for path, content in documents.everything():
         yield f"data/{path}", content
     for page in sorted(PAGES.rglob("*")):

@@ -1,4 +1,4 @@
-"""Values of many results as columns of short numbers: as many digits as somebody reads, and not one more."""
+"""Store the values of many results as columns of short numbers, with only as many digits as the pages show."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Series
 
 SHOWN_DIGITS = 4
-"""As many as the pages show."""
+"""Significant digits that the pages show."""
 _WHOLE, _LARGE = 1000, 10**6
-"""Between them the pages show whole numbers."""
+"""Range in which the pages show whole numbers."""
 _SMALLEST_UNIT = -307
 
 
 def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[str, object]:
-    """Return a list for each column. ``value`` is None where there is no number, and ``why`` says why, by place.
+    """Return one list per column. ``value`` is None where there is no number; ``why`` gives the reason, by index.
 
-    ``n`` counts the repetitions. Their extremes are those that the pages show, told by how far ``below`` and ``above``
-    the value they lie, in units of its fourth digit: nearly always small whole numbers.
+    ``n`` is the number of repetitions. Their extremes, as the pages show them, are stored as distances ``below`` and
+    ``above`` the value, in units of its fourth digit: nearly always small whole numbers.
     """
     values = [short_number(point.value, digits) for _, point in results]
     told = [*zip(values, (point.repetitions for _, point in results), strict=True)]
@@ -42,7 +42,7 @@ def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[
 
 
 def short_number(value: float | None, digits: int) -> float | None:
-    """Return a value with so many significant digits; with six where the pages would show another number."""
+    """Round a value to this many significant digits, or to six if the pages would otherwise show another number."""
     if value is None:
         return None
     fine, short = float(f"{value:.6g}"), float(f"{value:.{digits}g}")
@@ -50,14 +50,14 @@ def short_number(value: float | None, digits: int) -> float | None:
 
 
 def _shown(value: float) -> str:
-    """Return a value as ``dom.js`` shows it."""
+    """Format a value as ``dom.js`` does."""
     if value.is_integer() or _WHOLE <= abs(value) < _LARGE:
         return f"{value:.0f}"
     return f"{value:#.{SHOWN_DIGITS}g}"
 
 
 def why_without_number(series: Series, point: Point) -> str:
-    """Return why a point has no number, in words; empty where it has one."""
+    """Return in words why a point has no number; empty if it has one."""
     if point.value is not None:
         return ""
     reason = point.info.get("reason", "")
@@ -66,13 +66,13 @@ def why_without_number(series: Series, point: Point) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return numbers as ranges of successive ones, each by its first and how many they are."""
+    """Return numbers as ranges of successive ones, each as its first number and its length."""
     runs = [list(run) for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
     return [(run[0][1], len(run)) for run in runs]
 
 
 def _units(value: float | None, extreme: float | None, way: int) -> float | None:
-    """Return how many units of the fourth digit of a value an extreme is away; ``data.js`` computes the way back."""
+    """Return the distance of an extreme in units of the value's fourth digit; ``data.js`` inverts this."""
     short = short_number(extreme, SHOWN_DIGITS)
     if value is None or short is None:
         return None
@@ -82,5 +82,5 @@ def _units(value: float | None, extreme: float | None, way: int) -> float | None
 
 
 def _whole(number: float) -> float:
-    """Return the same number, written without a fraction where it has none."""
+    """Return the same number, as an integer if it has no fraction, which is shorter in JSON."""
     return int(number) if number.is_integer() and abs(number) < 1e15 else number
