@@ -1,4 +1,4 @@
-// Series over time: points with their spread, levels, changes, machines, noise. Drawn by uPlot when it is seen.
+// Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
 
 import { change, commitName, day, h, link, minute, number, short } from "./dom.js";
 import { save } from "./table.js";
@@ -14,7 +14,7 @@ const css = (variable) => getComputedStyle(document.documentElement).getProperty
 const colour = (place) => css(`--c${place % COLOURS}`);
 const dash = (place) => DASHES[Math.floor(place / COLOURS) % DASHES.length];
 
-/** `rows` are {name, unit, points, levels, changes, machine_changes, noise, detectable}; `relative` is to the first level. */
+/** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
 export function chart(rows, relative, title) {
   const said = h("p", { class: "said", "aria-live": "polite" }, "Point at a run, or walk the runs by arrow keys; drag to look closer, double-click for all.");
   const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys walk its points; the table below has them all.` });
@@ -35,7 +35,7 @@ function whenSeen(frame, draw) {
   observer.observe(frame);
 }
 
-/** What is drawn, on its own paper and under its title. */
+/** Saves the drawn chart as a PNG, with a background and a title. */
 function photograph(canvas, title) {
   if (!canvas) return;
   const room = 28 * devicePixelRatio;
@@ -52,7 +52,7 @@ function drawn(frame, said, rows, relative) {
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
   const columns = rows.map((row) => {
-    const column = new Array(times.length).fill(undefined); // no run of this series then: no gap
+    const column = new Array(times.length).fill(undefined); // undefined: the series had no run then, and its line has no gap
     for (const point of row.points) column[place.get(point.time)] = point.value === null ? null : point.value * row.by;
     return column;
   });
@@ -77,7 +77,7 @@ function options(rows, relative, runs, narrow, said) {
     scales: { y: { range: (_, low, high) => reach(low, high) } },
     series: [{}, ...rows.map((row, index) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
-      paths: row.levels.length ? () => null : undefined, // levels are the lines of what has them
+      paths: row.levels.length ? () => null : undefined, // a series with levels is drawn by these
       points: { show: true, size: runs < 100 ? 7 : runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
@@ -85,7 +85,7 @@ function options(rows, relative, runs, narrow, said) {
   };
 }
 
-/** Numbers of an axis, with as many decimals as its steps need. */
+/** Formats the numbers of an axis with as many decimals as its steps need. */
 function ticks(scaled, said) {
   return (numbers, step) => {
     let digits = 0;
@@ -98,7 +98,7 @@ function ticks(scaled, said) {
   };
 }
 
-/** Room for the values and 2% on either side, so that noise does not fill the picture. */
+/** The range of the value axis: the values with a margin of at least 2%, so that mere noise does not fill the chart. */
 function reach(low, high) {
   if (low === null || high === null) return [0, 1];
   const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02);
@@ -113,7 +113,7 @@ function unit(plot, text) {
   ink.restore();
 }
 
-/** Bands of the newest level: what is noise (two standard deviations), and what would be seen. */
+/** Draws two bands around the newest level: the noise (two standard deviations), and the smallest detectable change. */
 function beneath(plot, rows) {
   if (rows.length !== 1) return;
   const [row] = rows;
@@ -142,7 +142,7 @@ function above(plot, rows) {
   label(plot, [...marks.values()].sort(([left], [right]) => left - right));
 }
 
-/** What about the machine is another, as far as there is room to say. */
+/** Names what differs about the machine, if that is short enough. */
 function machine({ differs }) {
   const names = differs.map((text) => text.split(":")[0]).join(", ");
   return names && names.length <= 20 ? `new ${names}` : "new machine";
@@ -159,7 +159,7 @@ function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   });
 }
 
-/** A run that failed stands at the foot of the chart. */
+/** Marks a run without a value, such as a failed one, at the bottom of the chart. */
 function cross(plot, time, stroke) {
   paint(plot, (ink) => {
     ink.fillStyle = stroke; ink.font = `${12 * devicePixelRatio}px system-ui`; ink.textAlign = "center";
@@ -167,7 +167,7 @@ function cross(plot, time, stroke) {
   });
 }
 
-/** A line for each mark; its text goes a row deeper until it covers no other, and to the left where there is no room. */
+/** Draws a line for each mark. Its text moves down row by row until it covers no other, and to the left if there is no room. */
 function label(plot, marks) {
   const { ctx: ink, bbox } = plot;
   const [space, height] = [4 * devicePixelRatio, 15 * devicePixelRatio];
@@ -197,7 +197,7 @@ function paint(plot, draw) {
   ink.restore();
 }
 
-/** What is under the cursor, in words, with the way to its run. */
+/** Describes the points under the cursor in words, with a link to their run. */
 function told(plot, said, rows) {
   const { idx } = plot.cursor;
   if (idx === null || idx === undefined) return;

@@ -1,4 +1,4 @@
-// What differs between two runs?
+// The page that compares two runs.
 
 import { Missing, catalogue, load, numbered, sameMachine } from "./data.js";
 import { againColumn, badge, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
@@ -16,7 +16,7 @@ page("compare", "Compare", async (state) => {
   return base && head ? comparison(index, base, head, state, choose) : [h("h1", {}, "Compare two runs"), choose, newest(index)];
 });
 
-/** What people compare most: the newest runs, each with the one before it. */
+/** The table of the most common comparisons: the newest runs, each with the one before it. */
 function newest(index) {
   const pairs = index.comparisons.map((ids) => ids.map((id) => index.runById.get(id))).sort((left, right) => right[1].time - left[1].time);
   if (!pairs.length) return h("p", {}, "Choose two runs on the same kind of machine.");
@@ -30,7 +30,7 @@ function newest(index) {
 
 const runName = (run) => `${minute(run.time)} ${short(run.commit)}`;
 
-/** Finds a run by any of its words: date, commit and its subject, branch, benchmark, device, hardware. */
+/** A search field for runs by date, commit, subject, branch, benchmark, device and hardware. */
 function picker(name, label, runs, current) {
   const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.subject, run.branch, run.benchmark, run.device, run.arch].join(" ").toLowerCase() }));
   const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${[run.subject, run.branch].filter(Boolean).join(" · ")} · ${run.benchmark} on ${machineName(run)}`)];
@@ -62,7 +62,7 @@ async function comparison(index, base, head, state, choose) {
   ];
 }
 
-/** Columns as rows, each with its series. */
+/** Turns columns into rows, each with its series. */
 function rowsOf(columns, series) {
   return columns.series.map((number, place) => {
     const row = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[place]]));
@@ -70,7 +70,7 @@ function rowsOf(columns, series) {
   });
 }
 
-/** What the comparison says, the worst first. */
+/** Summarizes the comparison in a sentence, the worst first. */
 function sentence(rows) {
   const count = (pick) => rows.filter(pick).length;
   const [worse, better, changed] = [1, -1, 0].map((way) => count((row) => row.word === "beyond noise" && row.worse === way));
@@ -95,10 +95,10 @@ const columns = (rows) => [
   againColumn((row) => row.name),
 ];
 
-/** The largest logarithm that an interval reaches to, 2% at least. */
+/** The largest absolute logarithm of any interval's end, at least 0.02. */
 const farthest = (rows) => rows.reduce((most, row) => (row.low === null ? most : Math.max(most, -Math.log(row.low), Math.log(row.high))), 0.02);
 
-/** The interval of a change around none, all of a table on one scale. */
+/** Draws the interval of a change relative to no change; all rows of a table share the scale `reach`. */
 function span(row, reach) {
   if (row.low === null) return "–";
   const x = (ratio) => 80 + (Math.log(ratio) / reach) * 76;

@@ -1,8 +1,8 @@
-// The documents, each fetched once, and the list of what there is.
+// Loads the documents, each only once, and decodes the lists of all series and runs.
 
 const loaded = new Map();
 
-/** A document by its path below `data/`. Rejects with a sentence for people. */
+/** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
   if (!loaded.has(path)) loaded.set(path, fetched(path));
   return loaded.get(path);
@@ -17,10 +17,10 @@ async function fetched(path) {
   return answer.json();
 }
 
-/** A document that is not there, as a comparison that a static site was not made with. */
+/** The document does not exist, such as a comparison that is not part of a static site. */
 export class Missing extends Error {}
 
-/** All series as objects, with the text that a search looks at, and all runs, newest first. */
+/** Loads all series as objects, with the text to search in, and all runs, newest first. */
 export async function catalogue() {
   const index = await load("index.json");
   index.all ??= index.series.map((row, place) => decoded(index, row, place));
@@ -40,30 +40,30 @@ function decoded(index, row, place) {
 
 export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 
-/** The series of a kind of machine by their numbers: as they came, those of the metric `status` last. */
+/** The series of a kind of machine in the order of their numbers: by first result, those of the metric `status` last. */
 export function numbered(index, machine) {
   const status = (series) => Number(series.metric === "status");
   return index.all.filter((series) => sameMachine(series, machine)).sort((a, b) => status(a) - status(b) || a.first - b.first);
 }
 
-/** The numbers in ranges, each of which is its first and how many they are. */
+/** Expands ranges, each given as its first number and its length. */
 export const counted = (ranges) => ranges.flatMap(([first, count]) => Array.from({ length: count }, (_, place) => first + place));
 
-/** A row for each place in columns of values. */
+/** Turns columns of values into rows. */
 export function values({ value, below, above, n, why }) {
   return value.map((number, place) => ({
     value: number, low: extreme(number, below[place], -1), high: extreme(number, above[place], 1), n: n[place], why: why[place] ?? "",
   }));
 }
 
-/** What lies so many units of its fourth digit below or above a value. */
+/** The number that is `units` of the value's fourth digit below (`way` -1) or above (1) the value. */
 function extreme(value, units, way) {
   if (value === null || units === null) return null;
   const unit = Number(`1e${Math.max(Number(value.toExponential().split("e")[1]) - 3, -307)}`);
   return Number(((Math.floor(value / unit + 0.5) + way * units) * unit).toPrecision(9));
 }
 
-/** All years of a series, joined: columns one after the other. */
+/** Loads all years of a series since the time `from`, and joins them. */
 export async function wholeSeries(series, from) {
   const years = [];
   for (let year = yearOf(Math.max(series.first, from)); year <= yearOf(series.last); year += 1) years.push(year);
@@ -71,7 +71,7 @@ export async function wholeSeries(series, from) {
   return { ...joined(parts, runsOf(index, series)), unit: series.unit };
 }
 
-/** The runs of a series' kind of machine, the oldest first, as its points count them. */
+/** The runs on a series' kind of machine, oldest first, as the points' run indices count them. */
 function runsOf(index, series) {
   index.runsOf ??= new Map();
   const kind = JSON.stringify([series.repo, series.benchmark, series.device, series.arch]);

@@ -1,13 +1,13 @@
-// Elements from data. Text is always text: nothing here, or anywhere else, reads markup.
+// Creates elements from data. Strings always become text nodes: no code of the pages parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
+/** Creates an element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for a picture. */
+/** The same for SVG elements. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -22,7 +22,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** A link within the dashboard: a page and its state. */
+/** A link within the dashboard, to a page with a state. */
 export function link(page, state, ...children) {
   return h("a", { href: address(page, state) }, ...children);
 }
@@ -33,12 +33,12 @@ export function address(page, state = {}) {
   return `${root}${page ? `${page}/` : root ? "" : "./"}${query.size ? `?${query}` : ""}`;
 }
 
-/** A link to somewhere else, if that is on the web; else plain text. */
+/** A link to another site if the URL is HTTP or HTTPS; else plain text. */
 export function outward(url, text) {
   return /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
 }
 
-/** A value as people read it: four significant digits, never rounded to zero; missing is a dash. */
+/** Formats a value with four significant digits, never rounded to zero; a missing value is a dash. */
 export function number(value, unit = "") {
   if (value === null || value === undefined) return "–";
   const digits = Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
@@ -50,12 +50,12 @@ function plain(value) {
   return Number.isInteger(value) ? String(value) : value.toPrecision(4);
 }
 
-/** A value of a series: of the metric `status` the word. */
+/** Formats a value of a series; for the metric `status`, as a word. */
 export function reading(value, names, unit = "") {
   return names.metric === "status" && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
 }
 
-/** A ratio as a change in percent: 1.031 is +3.1%. */
+/** Formats a ratio as a change in percent: 1.031 is +3.1%. */
 export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";
   const percent = (ratio - 1) * 100;
@@ -72,23 +72,23 @@ export const day = (time) => (time ? new Date(time * 1000).toISOString().slice(0
 export const minute = (time) => (time ? new Date(time * 1000).toISOString().slice(0, 16).replace("T", " ") : "no date");
 export const short = (commit) => (commit || "").slice(0, 10) || "no commit";
 
-/** The commit of a run or a point, with its subject where that is known. */
+/** The commit of a run or a point, with its subject if known. */
 export const commitName = ({ commit, subject }) => `${short(commit)} ${subject}`.trim();
 export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
 
-/** What a series is called, from the most telling name on. */
+/** The name of a series, with the most specific part first. */
 export function seriesName(names) {
   return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ");
 }
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
 
-/** A command line to copy. */
+/** A command line with a button that copies it. */
 export function command(line) {
   return h("div", { class: "command" }, h("code", {}, line), copying(line));
 }
 
-/** The column of the command that measures a row again; `names(row)` are those of its series. */
+/** The column with the command that measures a row again; `names(row)` are the names of its series. */
 export const againColumn = (names) => ({
   head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
 });
@@ -103,7 +103,7 @@ async function copy(text, button) {
   button.textContent = "Copied";
 }
 
-/** One word of a shell's command line, whatever is in it. */
+/** Quotes any text as one word of a shell's command line. */
 export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** The command that measures a series again. */
@@ -113,33 +113,33 @@ export function measureAgain(names) {
   return `torchperf run --suite all ${given.join(" ")}`;
 }
 
-/** Who did it, and how sure that is: links to the commit and to the issues that name it. */
+/** A culprit with its evidence, and links to the commit and to the issues that name it. */
 export function evidence(culprit) {
   return h("div", {}, outward(culprit.url, `${short(culprit.commit)} ${culprit.subject}`),
     ` ${change(culprit.ratio)} (${interval(culprit.low, culprit.high)}), ${percent(culprit.posterior)} sure, ${plural(culprit.pairs, "pair")}`,
     culprit.issues ? [", ", outward(culprit.issues, "issues that name it")] : "");
 }
 
-/** A probability as a percentage; nothing is certain. */
+/** Formats a probability as a percentage, never as 100%. */
 const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
 
-/** A word with a sign, so that colour is never alone; what is longer than a few words may wrap. */
+/** A colored label with a sign, so that color is never the only cue; long texts may wrap. */
 export function badge(tone, text) {
   const sign = { bad: "▲", good: "▼", warning: "◆", none: "●" }[tone];
   return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${sign} ${text}`);
 }
 
-/** Figures that answer at once: pairs of what it is and how much it is. */
+/** A list of key figures, given as pairs of a name and a value. */
 export function figures(...pairs) {
   return h("dl", { class: "figures" }, ...pairs.filter(Boolean).map(([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...value))));
 }
 
-/** A change from one value to another, with its interval beneath. */
+/** A change in percent with its interval beneath. */
 export function changed(row) {
   return [change(row.ratio), h("small", {}, row.low === null ? "" : interval(row.low, row.high))];
 }
 
-/** The column of a series: its name, and beneath it what tells it from others of this name. */
+/** The column of a series: its name, and beneath it what distinguishes it from others of the same name. */
 export const seriesColumn = (beneath) => ({
   head: "series", value: (row) => seriesName(row.name),
   cell: (row) => [link("series", { s: row.series }, seriesName(row.name)), h("small", {}, beneath(row))],

@@ -1,10 +1,10 @@
-// Finds series or runs as one types.
+// A search field for series or runs that shows matches while typing.
 
 import { h, plural } from "./dom.js";
 
 /**
- * A field with what matches beneath it. `items` have a `text` in small letters, `item` makes a line of a list of one, and
- * `hint` is what the empty field shows.
+ * A search field with the matches beneath it. `items` have a lowercase `text` to search in, `item` creates the list entry of
+ * one, and `hint` is the placeholder.
  */
 export function finder({ id, label, items, item, nouns, query = "", hint = "" }) {
   const list = h("ul", { class: "found", tabindex: "0", "aria-label": "Matches", hidden: true });
@@ -27,7 +27,7 @@ function summary(shown, total, exact, [noun, nouns]) {
   return total ? `No ${noun} matches all of these words. The nearest ${shown}:` : `No ${noun} matches, nor is one near.`;
 }
 
-/** The items whose text holds every word of the query; else those that hold most of them, and that they do not match. */
+/** Finds the items whose text contains every word of the query; if there are none, those with most words, and `exact` is false. */
 export function search(items, query, most = 50) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const exact = items.filter((item) => words.every((word) => item.text.includes(word)));

@@ -1,4 +1,4 @@
-// Is anything wrong right now?
+// The overview: open regressions, the state of each kind of machine, and the newest culprits.
 
 import { load } from "./data.js";
 import { badge, change, day, evidence, h, link, machineName, minute, plural, seriesName, short, svg } from "./dom.js";
@@ -74,7 +74,7 @@ const WIDTH = 320;
 const HEIGHT = 72;
 const LEAST = 0.02;
 
-/** The geometric mean of latencies by day. Days without a run are gaps in time, not zeros. */
+/** Draws the geometric mean of latencies by day. Days without a run are gaps in time, not zeros. */
 function trend({ day: days, ratio, n }) {
   if (days.length < 2) return null;
   const [low, high] = [Math.min(...ratio, 1 - LEAST), Math.max(...ratio, 1 + LEAST)];

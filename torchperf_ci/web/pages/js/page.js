@@ -1,10 +1,10 @@
-// What every page has: its header, its state in the query string, and what it says while there is nothing to draw.
+// What all pages share: the header, the state in the query string, filters, and messages while there is nothing to draw.
 
 import { command, h, link } from "./dom.js";
 
 const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], ["regressions", "Regressions"], ["run", "Runs"]];
 
-/** Draw a page: `draw(state, main)` fills the main part from the state; it is drawn anew when the state changes. */
+/** Draws a page: `draw(state, main)` fills the main part from the state, again whenever the state changes. */
 export function page(name, title, draw) {
   document.title = `${title} · torchperf`;
   const main = h("main", { id: "main", tabindex: "-1" });
@@ -43,10 +43,10 @@ function header(name) {
   return h("header", {}, h("a", { class: "skip", href: "#main" }, "Skip to content"), h("strong", {}, h("img", { src: `${document.documentElement.dataset.root}icon.svg`, alt: "" }), "torchperf"), h("nav", { "aria-label": "Pages" }, ...links));
 }
 
-/** The state of the page, from its address. */
+/** The state of the page, from its URL. */
 export const state = () => Object.fromEntries(new URLSearchParams(location.search));
 
-/** Change the state: a new entry in the history, and the page is drawn anew. Empty values leave the address. */
+/** Changes the state: adds an entry to the history and draws the page again. Empty values are removed from the URL. */
 export function setState(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -57,7 +57,7 @@ export function setState(changes) {
   dispatchEvent(new Event("statechange"));
 }
 
-/** A choice that is part of the state; the empty value is `all`. */
+/** A select element for one value of the state; the empty value is labeled `all`. */
 export function choice(name, label, values, current, all = "all") {
   const options = values.map((value) => {
     const [key, text] = Array.isArray(value) ? value : [value, value];
@@ -68,7 +68,7 @@ export function choice(name, label, values, current, all = "all") {
   return h("label", {}, `${label} `, select);
 }
 
-/** Choices of the names of some rows, by `picks`: what is called how, and where it is found. Of a single name none. */
+/** Select elements that filter rows; `picks` maps the name of each to a function that gets its value from a row. An unset one with a single value is left out. */
 export function filters(rows, picks, current) {
   const choices = Object.entries(picks).map(([name, pick]) => [name, [...new Set(rows.map(pick))].filter(Boolean).sort()]);
   const useful = choices.filter(([name, values]) => values.length > 1 || current[name]);
@@ -77,7 +77,7 @@ export function filters(rows, picks, current) {
 
 const LABELS = { arch: "hardware" };
 
-/** How the first data get in. */
+/** Explains how to get the first results into the store. */
 export function nothingYet() {
   return [
     h("h1", {}, "There are no results yet"),

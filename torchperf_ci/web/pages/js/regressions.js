@@ -1,4 +1,4 @@
-// What regressed, and where does it stand?
+// The page of all changes of level and all culprits.
 
 import { load } from "./data.js";
 import { againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
@@ -29,7 +29,7 @@ const CULPRITS = [
   { head: "command", tool: true, rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
 ];
 
-/** That of the changes that it is behind: open where one of them lasts. */
+/** The state of a culprit: open if any of the changes that it caused is. */
 function culpritState(entry, all) {
   const states = all.filter((row) => row.culprits.some((one) => one.commit === entry.culprit.commit)).map((row) => row.state);
   return states.includes("open") ? "open" : states[0] ?? "no series here";
@@ -62,7 +62,7 @@ function summary(rows) {
   return `${open ? plural(open, "regression is", "regressions are") : "No regression is"} open${recovered ? `, ${recovered} recovered` : ""}`;
 }
 
-/** Which filter to give up. */
+/** The message when no change matches, which names a filter to remove. */
 function none(all, picks, state) {
   if (!all.length) return "No series has changed its level yet.";
   const given = Object.entries(picks).filter(([name]) => state[name]);

@@ -1,4 +1,4 @@
-// What ran, on what? Without an id: which runs are there?
+// The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
 import { catalogue, counted, load, numbered, values } from "./data.js";
 import { againColumn, badge, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
@@ -53,7 +53,7 @@ async function oneRun(id) {
   ];
 }
 
-/** What it measured, those cases first that failed. */
+/** The rows of what the run measured, failed cases first. */
 function measured(document, series) {
   const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
   const failed = new Set(document.failed.map((one) => caseOf(one.name)));
@@ -62,7 +62,7 @@ function measured(document, series) {
   return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 
-/** How it went: what passed, what did not, what is missing. */
+/** Summarizes the outcomes of a run: how many cases passed, failed and did not run. */
 function sentence(counts, missing) {
   const words = Object.entries(counts).map(([word, count]) => `${count} ${word === "pass" ? "passed" : word}`);
   return [...words, missing ? `${missing} did not run` : ""].filter(Boolean).join(", ");

@@ -1,4 +1,4 @@
-// Since when, and how sure? Up to twenty series, chosen by typing.
+// The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, wholeSeries } from "./data.js";
 import { badge, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
@@ -25,7 +25,7 @@ page("series", "Series", async (state) => {
   ];
 });
 
-/** Finds series; each is added to those that are drawn, or drawn alone. */
+/** A search field for series; each match can be added to those drawn, or drawn alone. */
 function picker(index, ids, query) {
   const item = (series, input) => {
     const is = ids.includes(series.id);
@@ -37,7 +37,7 @@ function picker(index, ids, query) {
   return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …" });
 }
 
-/** What there is, for those who do not know what to type. */
+/** The table of all models, for users who do not know what to search for. */
 function models(all) {
   const counts = new Map();
   for (const series of all) {
@@ -77,7 +77,7 @@ async function shown(chosen, state, all, add) {
   ];
 }
 
-/** The way to whether its case passes, if that is told. */
+/** A link to the series with the status of the same case, if there is one. */
 function outcome(series, all) {
   const same = (other) => other.metric === "status" && ["repo", "benchmark", "model", "mode", "dtype", "backend", "device", "arch"].every((name) => other[name] === series[name]);
   const found = series.metric === "status" ? null : all.find(same);
@@ -101,7 +101,7 @@ function legend(row, place, chosen) {
     chosen.length > 1 ? h("button", { type: "button", onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 
-/** How high it is, what changed last, and how small a change would be seen. */
+/** The key figures of a series: its level, its last change, its noise, and the smallest change that would be detected. */
 function about(row) {
   const level = row.levels[row.levels.length - 1];
   const last = row.changes[row.changes.length - 1];

@@ -1,13 +1,13 @@
-// A table that sorts, says how much it hides, and can be taken along as CSV or JSON.
+// A sortable table that says how many rows it hides, and can be downloaded as CSV or JSON.
 
 import { h, plural } from "./dom.js";
 
 const MOST = 200;
 
 /**
- * `columns` are {head, value(row), cell(row)?, number?, prose?, short?, tool?, rare?, hidden?}: `value` is what is sorted and exported,
- * `cell` what is shown; what is `short` takes one line, a `tool` is not printed, a `rare` column is left out where it says nothing, and a `hidden` one
- * only goes along in the files, whose name is `name`.
+ * Columns are {head, value(row), cell(row)?, number?, prose?, short?, tool?, rare?, hidden?}: `value` is what is sorted and exported, `cell` what is
+ * shown. A `short` cell takes one line, a `tool` is not printed, a `rare` column is left out if it is empty, and a `hidden` one is only in the
+ * downloaded files, which are called `name`.
  */
 export function table(name, caption, all, rows, most = MOST) {
   const columns = all.filter((column) => !column.rare || rows.some((row) => ![null, undefined, ""].includes(column.value(row))));
@@ -50,7 +50,7 @@ function by(column, down) {
   };
 }
 
-/** As a spreadsheet reads it; what would be a formula is text. */
+/** Returns CSV for spreadsheets, in which values that look like formulas become text. */
 function csv(columns, rows) {
   const line = (cells) => cells.map(quoted).join(",");
   return [line(columns.map((column) => column.head)), ...rows.map((row) => line(columns.map((column) => column.value(row))))].join("\r\n");
@@ -67,7 +67,7 @@ function json(columns, rows) {
   return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column) => [column.head, column.value(row) ?? null]))), null, 1);
 }
 
-/** Offer a file that was made here. */
+/** Offers generated content as a download. */
 export function save(name, content) {
   const blob = content instanceof Blob ? content : new Blob([content], { type: "text/plain" });
   const url = URL.createObjectURL(blob);
