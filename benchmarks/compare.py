@@ -80,7 +80,7 @@ def compared(runner: PairRunner) -> tuple[dict[str, str], float]:
     [control] = judge_controls(comparison, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")
     judged = [
-        judge_latency(unnamed, compared, comparison.cases, MIN_EFFECT, "the time was up")
+        judge_latency(unnamed, compared, comparison.cases, MIN_EFFECT, "the budget ran out")
         for compared in comparison.cases
     ]
     words = ["void" if control.spoils(verdict.effect) else verdict.verdict for verdict in judged]

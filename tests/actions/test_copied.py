@@ -138,7 +138,7 @@ def test_the_workflow_of_the_first_page_judges(user: User) -> None:
     workflow, branch = copied("README.md: Benchmarks"), f"branch:benchmarks@{user.folder}"
     first = user.run(workflow, "schedule")
     assert first.results == {"measure": "success"}, first.log
-    assert "are new; from the sixth run on they are judged" in summary(first, "measure")
+    assert "are new; they are judged from the sixth run on" in summary(first, "measure")
     assert {record["model"]["name"] for record in kept(branch)} == {"caller/library"}
     place = open_place(branch)
     (key,) = place.keys()
@@ -146,7 +146,7 @@ def test_the_workflow_of_the_first_page_judges(user: User) -> None:
     user.commit(library=(user.folder / "library.py").read_text().replace("range(20)", "range(200)"))
     slow = user.run(workflow, "schedule")
     assert slow.results == {"measure": "success"}, slow.log
-    assert "one alone is no proof" in "".join(event["raw"] for event in slow.commands("measure", "warning"))
+    assert "one run is no proof" in "".join(event["raw"] for event in slow.commands("measure", "warning"))
     proven = user.run(workflow, "workflow_dispatch")
     assert proven.results == {"measure": "failure"}, proven.log
     titles = [event["kvPairs"].get("title", "") for event in proven.commands("measure", "error")]
@@ -163,7 +163,7 @@ def test_the_workflow_that_keeps_records_in_a_bucket(user: User, role: dict[str,
     shutil.rmtree(user.folder / ".github")
     judged = user.run(copied("docs/actions.md: Benchmarks").replace(ROLE, JUDGE), "schedule", **role)
     assert judged.results == {"measure": "success"}, judged.log
-    assert "1 comparable run before; 5 tell what is noise" in judged.log
+    assert "1 comparable run so far; it takes 5 to estimate the noise" in judged.log
 
 
 def test_the_workflow_of_another_harness_sends_what_is_pushed_and_shows_what_is_proposed(

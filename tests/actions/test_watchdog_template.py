@@ -57,4 +57,4 @@ def test_a_nightly_that_does_not_run_is_an_issue_and_an_annotation_and_the_watch
     assert (issue.login, issue.labels) == (LOGINS[JOB], ["torchperf"])
     assert "nothing was committed for 60 days" in issue.body
     (error,) = done.commands("watch", "error")
-    assert "nightly.yml: GitHub has switched it off" in error["raw"]
+    assert "nightly.yml: GitHub disabled it" in error["raw"]

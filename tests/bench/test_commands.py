@@ -132,8 +132,8 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
     done = torchperf(*argv, "--target-ci", "0.000001", "--budget", "1", cwd=tmp_path, **job)
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?s)\n⚠ this machine is busy: [^\n]*other work.*\n\[1/1, ", done.stderr)
-    assert re.search(r"\n⚠ disturbed while this was measured: .*other work", done.stderr)
-    assert "⚠ disturbed while this was measured" in unescape((tmp_path / "summary").read_text())
+    assert re.search(r"\n⚠ disturbed during the measurement: .*other work", done.stderr)
+    assert "⚠ disturbed during the measurement" in unescape((tmp_path / "summary").read_text())
     (case,) = json.loads(done.stdout)
     status = records_in(tmp_path / "torchperf-records")["faulty/fine status"]["metric"]
     assert "other work" in case["disturbed"] == status["extra_info"]["disturbed"]

@@ -290,5 +290,5 @@ def test_the_power_limit_is_told_and_voids_nothing() -> None:
     (note,) = run_notes([result, CaseResult(CASE, [passing(0.1)])])
     assert note == (
         "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
-        "what it keeps up under such a load"
+        "its speed under sustained load"
     )

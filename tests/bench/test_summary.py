@@ -30,7 +30,7 @@ SETTING = RunSetting(
 )
 QUIET = {"seconds": "3.000", "cpus": "2", "load": "1.00", "other_cpus": "0.05", "cpu_pressure": "0.010"}
 BUSY = {"seconds": "3.000", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
-SENTENCE = "load 9.0 on 2 CPUs, 1.7 of them taken by other work; tasks waited for a CPU 93% of the time"
+SENTENCE = "load 9.0 on 2 CPUs, 1.7 of them used by other work; tasks waited for a CPU 93% of the time"
 
 
 def outcome(seconds: float = 0.1, observed: dict[str, str] = QUIET) -> ProcessOutcome:
@@ -68,10 +68,10 @@ def test_a_quiet_run_has_no_mark() -> None:
 
 def test_a_run_on_a_busy_machine_is_marked_everywhere() -> None:
     busy = results([outcome(observed=BUSY), outcome(observed=BUSY)])
-    assert disturbance_note(busy) == f"⚠ disturbed while this was measured: {SENTENCE}"
+    assert disturbance_note(busy) == f"⚠ disturbed during the measurement: {SENTENCE}"
     page = unescape(to_markdown(run_document(busy, SETTING)))
     assert page.startswith("### ⚠️ nightly: 1 of 1 case measured\n")
-    assert "\n> ⚠ disturbed while this was measured: load 9.0 on 2 CPUs" in page
+    assert "\n> ⚠ disturbed during the measurement: load 9.0 on 2 CPUs" in page
     assert results_as_json(busy, SETTING)[0]["disturbed"] == SENTENCE
     told = {
         found["metric"]["name"]: found["metric"].get("extra_info", {}) for found in records(busy[0], SETTING)
@@ -109,12 +109,12 @@ def test_the_name_of_a_series_and_what_it_is_comparable_by_do_not_depend_on_it()
 
 def test_where_only_some_cases_were_disturbed_it_says_how_many() -> None:
     some = results([outcome(observed=BUSY)], *[[outcome(), outcome(), outcome()]] * 20)
-    assert disturbance_note(some) == f"⚠ disturbed while this was measured (1 of 21 cases): {SENTENCE}"
+    assert disturbance_note(some) == f"⚠ disturbed during the measurement (1 of 21 cases): {SENTENCE}"
 
 
 def test_processes_that_lie_far_apart_are_told() -> None:
     apart = results([outcome(0.1), outcome(0.13)], [outcome(0.1), outcome(0.12)])
-    assert disturbance_note(apart) == "⚠ disturbed while this was measured: processes of a case differ by 25%"
+    assert disturbance_note(apart) == "⚠ disturbed during the measurement: processes of a case differ by 25%"
 
 
 def test_a_case_that_failed_on_a_busy_machine_says_so() -> None:

@@ -10,7 +10,7 @@ BUILD = "sed s/LAYOUT/$(cat layout)$SEED/ cost.sh >{env}/cost.sh"
 LAID_OUT = """case LAYOUT in bad0) cost=104 ;; *) cost=100 ;; esac
 echo $(( ${cost}000 + $$ * 7919 % 1000 ))"""
 """The first build of the commit whose layout is "bad" lies badly in memory, and no other one does."""
-TOLD = "the luck of a build, no commit: the first builds of bad and good differ by +"
+TOLD = "build luck, not a commit: the first builds of bad and good differ by +"
 
 
 def test_what_goes_away_once_it_is_built_anew_is_told_as_the_luck_of_a_build(

@@ -52,7 +52,7 @@ def test_a_busy_machine_is_told_of_also_by_the_call_that_concludes(
         assert bisect("--good", good, "--bad", bad, "--max-runs", "3", code=5).status == "inconclusive"
     monkeypatch.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext({}))
     [note] = bisect("--good", good, "--bad", bad).notes
-    assert note.startswith("⚠ disturbed while this was measured (3 pairs): load 9.0 on 2 CPUs")
+    assert note.startswith("⚠ disturbed during the measurement (3 pairs): load 9.0 on 2 CPUs")
 
 
 def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:
@@ -68,7 +68,9 @@ def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> Non
     good, *_, bad = history.costs(100, 100, 50)
     found = bisect("--good", good, "--bad", bad)
     assert found.status == "not-reproduced"
-    assert found.why.endswith("A lower number counts as better: if it is not, name the metric with --metric")
+    assert found.why.endswith(
+        "Lower numbers count as better; if that is wrong, name the metric with --metric"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) 
 def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
     good, broken = history.costs(100, "echo no such operator >&2; exit 3")
     found = bisect("--good", good, "--bad", broken, code=5)
-    assert "nothing that was to be measured runs on the bad commit" in found.why
+    assert "none of the things to measure runs on the bad commit" in found.why
     swapped = history.costs("exit 3", 100)
     assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3
     assert "choose a --good on which it runs" in capsys.readouterr().err

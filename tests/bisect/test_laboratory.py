@@ -171,7 +171,7 @@ def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.M
     for _ in range(2):
         lab.measure(PlannedPair("command", 0, 1, "locate"))
     assert lab.disturbed.startswith(
-        "⚠ disturbed while this was measured (2 pairs): load 9.0 on 2 CPUs, 1.7 of them"
+        "⚠ disturbed during the measurement (2 pairs): load 9.0 on 2 CPUs, 1.7 of them"
     )
 
 

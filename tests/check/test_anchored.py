@@ -32,7 +32,7 @@ def verdicts(ratio: float, runs: int = 30, **fresh) -> dict[str, Verdict]:
 def test_it_speaks_for_the_latency() -> None:
     found = verdicts(1.0)
     assert {verdict.verdict for verdict in found.values()} == {"unchanged"}
-    assert found["latency(ms)"].why.startswith("the anchored series speaks for it")
+    assert found["latency(ms)"].why.startswith("follows the anchored series")
     assert found["latency(ms)"].new == 14.0
 
 
@@ -61,7 +61,7 @@ def test_five_past_runs_are_enough_for_it_to_speak() -> None:
     new = {ANCHORED: row([1.0], 5, fingerprint=ANCHOR), LATENCY: row([10.0], 5)}
     found = judged(old, new)["latency(ms)"]
     assert found.verdict == "unchanged"
-    assert found.why.startswith("the anchored series speaks for it")
+    assert found.why.startswith("follows the anchored series")
 
 
 def test_while_it_is_young_the_others_speak_for_themselves() -> None:

@@ -122,7 +122,7 @@ def test_a_machine_without_a_baseline_is_not_comparable(tmp_path: Path) -> None:
     assert cli.main(["check", str(folder), "--against", "baseline.json"]) == 0
     verdicts = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert [(verdict["verdict"], verdict["why"]) for verdict in verdicts] == [
-        ("not-comparable", "the past differs in driver: 550 → 560"),
+        ("not-comparable", "earlier runs differ in driver: 550 → 560"),
         ("unchanged", "passes as before"),
     ]
 

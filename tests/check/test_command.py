@@ -25,12 +25,12 @@ def test_a_regression_against_a_directory(
 
 
 def test_a_run_on_a_busy_machine_is_told_of_before_all_else(history: Path, tmp_path: Path) -> None:
-    said = "load 9.0 on 2 CPUs, 1.7 of them taken by other work"
+    said = "load 9.0 on 2 CPUs, 1.7 of them used by other work"
     status = {"name": "status", "benchmark_values": [1.0], "extra_info": {"disturbed": said}}
     new = [record("latency(ms)", 10.0, 40), {**record("status", 1.0, 40), "metric": status}]
     check(run(tmp_path, "busy", new), "--against", history)
     assert notes(tmp_path)[0] == (
-        f"⚠ disturbed while this was measured on cuda (H100), run 140.1: 1 of 1 case, such as: {said}"
+        f"⚠ disturbed during the measurement on cuda (H100), run 140.1: 1 of 1 case, such as: {said}"
     )
     assert words(tmp_path) == ["unchanged", "new"]  # it is as comparable as any
 

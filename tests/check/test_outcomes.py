@@ -71,13 +71,13 @@ def test_what_fails_now_and_then_is_no_news() -> None:
 def test_what_is_not_supported_is_missing() -> None:
     verdict = words([1.0], [0.0], status="unsupported", reason="no torchvision")
     assert verdict.verdict == "missing"
-    assert verdict.why == "there is nothing to measure: unsupported: no torchvision"
+    assert verdict.why == "nothing to measure: unsupported: no torchvision"
 
 
 def test_a_failure_on_another_machine_counts_and_says_so() -> None:
     verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
     assert verdict.verdict == "broken"
-    assert verdict.why == "failed (changed, too: driver: 550 → 560)"
+    assert verdict.why == "failed (also changed: driver: 550 → 560)"
 
 
 def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:

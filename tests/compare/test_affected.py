@@ -149,7 +149,7 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert measured == ["parts/fast"]
     assert verdicts["parts/fast", "latency(ms)"][0] == "noisy"
     word, why = verdicts["parts/other", "latency(ms)"]
-    assert (word, why) == ("not-affected", "at base it reads none of the files that change: parts/fast.py")
+    assert (word, why) == ("not-affected", "on base, it reads none of the changed files: parts/fast.py")
     assert notes[0] == f"1 case not measured: {why}"
     assert "1 not affected and not measured" in capsys.readouterr().err
 
@@ -186,7 +186,7 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     word, why = verdicts["parts/other", "latency(ms)"]
     assert (word, why) == (
         "not-affected",
-        "at base it runs none of the operators whose sources change: copy_",
+        "on base, it runs none of the operators whose sources changed: copy_",
     )
 
 

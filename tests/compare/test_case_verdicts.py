@@ -38,10 +38,10 @@ def judged(naming):
         (
             0.1,
             "regressed",
-            "slower: over 12 pairs a change of 3.0% or more is more than 1,000,000 times as likely as none",
+            "slower: over 12 pairs, a change of 3.0% or more is more than 1,000,000 times as likely as no change",
         ),
         (-0.1, "improved", "faster: over 12 pairs"),
-        (0.0, "unchanged", "over 12 pairs no change is"),
+        (0.0, "unchanged", "over 12 pairs, no change is"),
     ],
 )
 def test_latency_is_judged_by_the_sequential_test(judged, a_compared_case, change, word, why) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
 ) -> None:
     verdict = judged(a_compared_case(0.05, sd=0.05))["latency(ms)"]
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
-    assert "they do not tell a change of 3.0% or more" in verdict.why
+    assert "too much to detect a change of 3.0% or more" in verdict.why
     assert 0.03 < verdict.detectable < 0.1
 
 
@@ -67,10 +67,12 @@ def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
     assert not judged(a_compared_case(-0.02, sd=0.05))["latency(ms)"].candidate
 
 
-@pytest.mark.parametrize("ended", ["the time was up", "stopped"])
-@pytest.mark.parametrize(("pairs", "why"), [(0, "before its first pair"), (2, "after 2 of the 3 pairs")])
+@pytest.mark.parametrize("ended", ["the budget ran out", "interrupted"])
+@pytest.mark.parametrize(
+    ("pairs", "why"), [(0, "before its first pair"), (2, "after 2 pairs; at least 3 are needed")]
+)
 def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs, why, ended) -> None:
-    verdict = judged(a_compared_case(0.5, pairs=pairs), stopped=ended == "stopped")["latency(ms)"]
+    verdict = judged(a_compared_case(0.5, pairs=pairs), stopped=ended == "interrupted")["latency(ms)"]
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)
     assert verdict.why.startswith(f"{ended} {why}")
     assert verdict.noise is verdict.detectable is None
@@ -96,7 +98,7 @@ def test_few_pairs_that_agree_beside_base_against_itself_are_proof(
     beside = [(2, 0.0004), (4, -0.0003)]
     verdict = judged(ComparedCase(a_case(), pairs, beside))["latency(ms)"]
     assert verdict.verdict == "regressed"
-    assert verdict.why == "slower: all 4 pairs lie beyond 2 of base against itself"
+    assert verdict.why == "slower: all 4 pairs lie beyond the 2 A/A pairs"
     assert 1.027 < verdict.effect.low < verdict.effect.high < 1.032
     assert judged(ComparedCase(a_case(), pairs))["latency(ms)"].verdict == "noisy"
     assert judged(ComparedCase(a_case(), pairs, [(2, 0.029), (4, 0.03)]))["latency(ms)"].verdict == "noisy"
@@ -107,7 +109,7 @@ def test_few_pairs_that_agree_show_no_change(judged, a_case, a_pair) -> None:
     verdict = judged(equal)["latency(ms)"]
     assert (verdict.verdict, verdict.why) == (
         "unchanged",
-        "3 pairs agree that a change of 3.0% or more is not there",
+        "3 pairs rule out a change of 3.0% or more",
     )
 
 
@@ -211,8 +213,8 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
 @pytest.mark.parametrize(
     ("base", "head", "word", "why"),
     [
-        (PASS, FAIL, "broken", "passes on base, on head crashed: killed by SIGSEGV"),
-        (FAIL, PASS, "fixed", "passes on head, on base crashed: killed by SIGSEGV"),
+        (PASS, FAIL, "broken", "passes on base, but not on head: crashed: killed by SIGSEGV"),
+        (FAIL, PASS, "fixed", "passes on head, but not on base: crashed: killed by SIGSEGV"),
         (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
     ],
 )
@@ -229,7 +231,7 @@ def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_ca
     lost = [ArmFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
     verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
     assert verdict.verdict == "missing"
-    assert "each side runs alone, but not beside the other: head: oom: CUDA out of memory" in verdict.why
+    assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why
 
 
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:

@@ -68,7 +68,7 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
     words = {verdict.series.model: (verdict.verdict, verdict.why) for verdict in judgement.verdicts}
     reason = "failed: ZeroDivisionError: on purpose"
     assert words == {
-        "made/breaks": ("broken", f"passes on base, on head {reason}"),
+        "made/breaks": ("broken", f"passes on base, but not on head: {reason}"),
         "made/never": ("missing", f"runs on neither side: {reason}"),
     }
     assert judgement.base.startswith(f"{pythons['base']} (torch 2.")
@@ -113,12 +113,12 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     cli.main(["compare", *sides, "--suite", suite, "--filter", "made/runs", "--out", str(out)])
     first, second, *_ = read_verdicts(out).notes
     assert first == (
-        "⚠ disturbed while this was measured: load 9.0 on 2 CPUs, 1.7 of them taken by other work; "
+        "⚠ disturbed during the measurement: load 9.0 on 2 CPUs, 1.7 of them used by other work; "
         "tasks waited for a CPU 93% of the time"
     )
     assert second == (
         "in 1 of 1 case the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
-        "what it keeps up under such a load"
+        "its speed under sustained load"
     )
 
 
@@ -153,12 +153,12 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said
-    assert "stopped by SIGTERM; what was known until then is in" in said
+    assert "stopped by SIGTERM; what was measured by then is in" in said
     judgement = read_verdicts(tmp_path / "verdicts.json")
-    assert any(note.startswith("stopped from outside") for note in judgement.notes)
+    assert any(note.startswith("interrupted from outside") for note in judgement.notes)
     assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
     [latency] = [verdict for verdict in judgement.verdicts if verdict.series.metric == "latency(ms)"]
-    assert latency.why.startswith("stopped ")
+    assert latency.why.startswith("interrupted ")
     _wait_for_the_end_of(workers)
     assert list(temporary.iterdir()) == []
     assert checkout.state() == before

@@ -99,7 +99,7 @@ def test_records_of_a_disturbed_run_are_told_of_before_all_else(folder) -> None:
     base = folder("base", latency=[1.0], status={"values": [1.0], "disturbed": "load 9.0 on 2 CPUs"})
     judgement = compare_directories(base, folder("head", latency=[1.0, 1.5]), POLICY)
     assert [note.partition(" run ")[0] for note in judgement.notes[:2]] == [
-        "⚠ disturbed while this was measured on cpu (x),"
+        "⚠ disturbed during the measurement on cpu (x),"
     ] * 2
     assert "base: 1 of 1 case, such as: load 9.0 on 2 CPUs" in judgement.notes[0]
     assert "head: processes of a case differ by 50%" in judgement.notes[1]
@@ -122,14 +122,14 @@ def test_few_values_that_are_alike_are_unchanged(folder) -> None:
 def test_values_that_spread_tell_nothing(folder) -> None:
     verdict = judged(folder("base", latency=spread(1.0, sd=0.3)), folder("head", latency=spread(1.1, sd=0.3)))
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)
-    assert "spread too much" in verdict.why
+    assert "vary too much" in verdict.why
 
 
 def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
     base = folder("base", latency=[1.0, 1.01, 1.02, 1.0, 1.105])
     verdict = judged(base, folder("head", latency=[1.1, 1.101, 1.12, 1.11, 1.12]))
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
-    assert verdict.why.endswith("lie apart, as they may by chance in one of so many series")
+    assert verdict.why.endswith("differ, which may be chance in one of so many series")
 
 
 def test_many_series_share_the_chance_of_a_false_alarm(folder) -> None:
@@ -149,7 +149,7 @@ def test_few_values_that_lie_apart_are_a_candidate(folder, values) -> None:
     base, head = (folder(side, latency=[level] * values) for side, level in (("base", 1.0), ("head", 2.0)))
     verdict = judged(base, head)
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
-    assert verdict.why.endswith("lie apart; it takes 5 on either side to call that a change")
+    assert verdict.why.endswith("differ; calling that a change takes 5 on each side")
 
 
 def test_five_values_that_lie_apart_are_a_change(folder) -> None:
@@ -198,7 +198,7 @@ def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
     ("old", "new", "word", "why"),
     [
         ([10.0] * 5, [0.0] * 5, "missing", "head has no number above zero"),
-        ([10.0] * 5, [-1.0, 10.0, 10.0, 0.0, 10.0], "unchanged", "5 values before and 3 now are alike"),
+        ([10.0] * 5, [-1.0, 10.0, 10.0, 0.0, 10.0], "unchanged", "5 values before and 3 now agree"),
     ],
 )
 def test_zero_and_less_are_no_measurements_of_a_ratio(folder, metric, old, new, word, why) -> None:

@@ -51,7 +51,7 @@ def test_several_culprits_are_counted(location: Bisection, culprit: Culprit, one
     [
         ("not-reproduced", "not reproduced"),
         ("environment", "the environment changed, not the code"),
-        ("build", "the luck of a build, no commit"),
+        ("build", "build luck, not a commit"),
         ("inconclusive", "inconclusive"),
     ],
 )
@@ -75,17 +75,19 @@ def test_a_sha_is_shortened_and_a_version_is_not(commit: str, shown: str) -> Non
 def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Culprit) -> None:
     assert culprit_name(culprit) == "1a2b3c4d5e Check the shapes twice (#123)"
     assert byline(culprit) == "by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure"
-    assert details(culprit) == ["Changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28"]
+    assert details(culprit) == [
+        "Dependencies that changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28"
+    ]
 
 
 @pytest.mark.parametrize(
     ("builds", "said"),
     [
-        ((3, 4), "Proven on 4 builds of it and 3 of what was before"),
-        ((2, 1), "Proven on 1 build of it and 2 of what was before"),
+        ((3, 4), "Proven on 4 builds of it and 3 of its predecessor"),
+        ((2, 1), "Proven on 1 build of it and 2 of its predecessor"),
         (
             (1, 1),
-            "Proven for these two builds: none was made anew, so a part of it may be the luck of a build",
+            "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck",
         ),
     ],
 )
@@ -100,11 +102,11 @@ def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
     [
         ("rebuilds", "measured here"),
         ("expected", "expected, not measured"),
-        ("history", "known from the past"),
+        ("history", "known from history"),
     ],
 )
 def test_what_builds_differ_by_is_told_with_its_source(location: Bisection, source: str, known: str) -> None:
-    said = f"Builds of one and the same code differ by 0.94% (standard deviation, {known})"
+    said = f"Builds of the same code differ by 0.94% (standard deviation, {known})"
     assert build_spread(replace(location, luck=BuildSpread(0.0094, source))) == said
     assert build_spread(location) == ""
 
@@ -152,7 +154,7 @@ def test_the_likeliest_suspect_comes_first(location: Bisection) -> None:
     suspects = tuple(
         Suspect(letter, posterior) for letter, posterior in zip("abc", (0.2, 0.5, 0.3), strict=True)
     )
-    rows = by_title(result_tables(replace(location, credible=suspects)))["Suspects that are left"]
+    rows = by_title(result_tables(replace(location, credible=suspects)))["Remaining suspects"]
     assert rows == [("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", "")]
 
 

@@ -43,17 +43,17 @@ one measurement was repeated
 
 1a2b3c4d5e Check the shapes twice (#123)
 by Ada Lovelace, 2026-11-01, pull request 123, 99.7% sure
-Changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28
+Dependencies that changed with it: triton 3.5.0 → 3.6.0, nvidia-nccl – → 2.28
 change (95%)       pairs  series
 +7.1% (+6.5…+7.8)  12     vision/resnet18 latency(ms) (inference fp32 eager cpu)
 −6.6% (−7.0…−6.0)  12     vision/resnet18 throughput(samples/s) (inference fp32 eager cpu)
 
-Suspects that are left
+Remaining suspects
 commit      likely  subject
 1a2b3c4d5e  99.7%   Check the shapes twice (#123)
 bad0bad0ba  <0.1%
 
-Changed beside the code
+Changed besides the code
 dependency  old → new
 triton      3.5.0 → 3.6.0
 
@@ -63,7 +63,7 @@ Commits that could not be measured: 1 (in the file)
 Measurements: 3 (in the file)
 57 runs, 7 builds; 12 min of measuring, 90 s of building
 
-To repeat it, in a clone of the repository, with PyTorch 2.13.0 in the Python that is active \
+To repeat it, in a clone of the repository, with PyTorch 2.13.0 in the active Python \
 (pip install torch==2.13.0):
     cd perf
     git fetch origin 900d900d900d900d900d900d900d900d900d900d bad0bad0bad0bad0bad0bad0bad0bad0bad0bad0
@@ -77,20 +77,20 @@ def test_what_moved_inside_is_below_the_culprit_with_how_to_look_further(
     text = shown(replace(location, culprits=(replace(culprit, inside=inside),)))
     assert text.partition("eager cpu)\n\n")[2].startswith(
         """\
-What moved inside vision/resnet18 inference fp32 eager batch 16
-change (ms)  ms a step       times a step  kind      name
-+0.138       0.0629 → 0.201  53 → 66       operator  aten::copy_
-+0.0152      – → 0.0152      – → 13        operator  aten::clone
-−204         1,204 → 1,000   1             phase     backward
-0            0 → 0           1 → 1.5       operator  cudaStreamSynchronize
+What changed inside vision/resnet18 inference fp32 eager batch 16
+change (ms)  ms per step     times per step  kind      name
++0.138       0.0629 → 0.201  53 → 66         operator  aten::copy_
++0.0152      – → 0.0152      – → 13          operator  aten::clone
+−204         1,204 → 1,000   1               phase     backward
+0            0 → 0           1 → 1.5         operator  cudaStreamSynchronize
 - new graph break: print: it writes
 
-To look further
-Kept beside culprits.json: culprits.profiles/1a2b3c4d5e/operators.tsv, culprits.profiles/1a2b3c4d5e/new.trace.json.gz
+To investigate further
+Saved next to culprits.json: culprits.profiles/1a2b3c4d5e/operators.tsv, culprits.profiles/1a2b3c4d5e/new.trace.json.gz
     column -t culprits.profiles/1a2b3c4d5e/operators.tsv
     # open in https://ui.perfetto.dev
 
-Suspects that are left
+Remaining suspects
 """
     )
 
@@ -109,7 +109,7 @@ def test_a_long_table_says_how_much_is_left_out(location: Bisection) -> None:
     assert shown(many).count("\n1a2b3c4d5e  99.7%") == 100
     assert "\nand 11 more, all of them in the file\n" in shown(many)
     assert shown(many).count("by Ada Lovelace") == 20
-    assert "\nand 2 culprits more, all of them in the file\n" in shown(many)
+    assert "\nand 2 more culprits; the file lists all of them\n" in shown(many)
 
 
 def test_nothing_hostile_reaches_a_terminal(hostile: Bisection) -> None:

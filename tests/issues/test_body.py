@@ -93,7 +93,7 @@ def test_the_verdict_is_first_then_who_then_the_next_step_then_one_table() -> No
         "Measured against the commit before it: +7.1% (+6.7…+7.5) in 10 pairs",
         "Next step:",
         "known from",
-        "What moved inside",
+        "What changed inside",
         "To reproduce it",
         "Environment",
         "How it was bisected: 57 runs, 7 builds",
@@ -136,14 +136,14 @@ def test_where_no_commit_is_proven_it_is_said_with_what_it_takes() -> None:
     assert INCONCLUSIVE.why in text
     assert "61.0%" in Page(text).text, "the suspects are shown"
     (alone, *_) = found(None)
-    assert "nobody has bisected" in written(alone)
+    assert "has not been bisected yet" in written(alone)
     assert f"bisect it between {'900d' * 10} and {'bad0' * 10}" in written(alone)
     assert "To reproduce it" not in written(alone), "nobody says which files the workloads are in"
 
 
 def test_where_the_workloads_are_known_it_is_bisected_by_a_command() -> None:
     (alone, *_) = found(None, IN_A_FILE)
-    assert "bisect it by the command below" in written(alone)
+    assert "bisect it with the command below" in written(alone)
     assert (
         f"    git fetch origin {'900d' * 10} {'bad0' * 10}\n"
         f"    torchperf bisect --good {'900d' * 10} --bad {'bad0' * 10} --python python --config ci/perf.yml "

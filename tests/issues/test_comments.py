@@ -29,7 +29,7 @@ def test_new_evidence_is_a_sentence_and_its_rows() -> None:
     rows = [IssueRow(ON_MI300, 1.402, 1.479, Effect(1.055, 1.049, 1.061, 0), NIGHT)]
     text = plain(comments.new_evidence_comment(rows, CONTEXT))
     assert text.startswith(
-        "Also seen in the night of 2026-11-21: **vision/resnet18 5.5% slower on Instinct MI300X**\n"
+        "Also seen on the night of 2026-11-21: **vision/resnet18 5.5% slower on Instinct MI300X**\n"
     )
     assert (
         "| vision/resnet18 | latency | Instinct MI300X | 1.402 → 1.479 ms | +5.5% (+4.9…+6.1) | history |"
@@ -40,7 +40,9 @@ def test_new_evidence_is_a_sentence_and_its_rows() -> None:
 def test_recovery_is_told_with_its_evidence() -> None:
     memory = replace(MEMORY, recovered=("2026-11-23", "2026-11-24", "2026-11-25"))
     text = plain(comments.recovered_comment(memory, {RESNET: 1.2154}, replace(CONTEXT, night="2026-11-25")))
-    assert text.startswith("Back where it was for 3 nights in a row, up to 2026-11-25, so this is closed.")
+    assert text.startswith(
+        "Back at its old level for 3 nights in a row, up to 2026-11-25, so this issue is closed."
+    )
     assert "before → regressed | change (95%) | now |" in text
     assert "| vision/resnet18 | latency | H100 | 1.213 → 1.299 ms | +7.1% (+6.7…+7.5) | 1.215 ms |" in text
     assert "| language/bert | latency | H100 | 8.72 → 9.086 ms | +4.2% (+3.8…+4.6) |  |" in text, (
@@ -64,26 +66,26 @@ def test_what_was_broken_passes_or_fails() -> None:
         "It passed again for the last night, up to 2026-11-21"
     )
     text = comments.relapsed_comment(memory, {}, finding, CONTEXT)
-    assert text.startswith("It fails again since the night of 2026-11-21.\n\n    still failing since")
+    assert text.startswith(
+        "It has been failing again since the night of 2026-11-21.\n\n    still failing since"
+    )
     assert "|" not in text
 
 
 def test_a_culprit_that_is_found_later_is_named() -> None:
-    assert "The commit is found: **1a2b3c4d5e [inductor] Check" in plain(
-        comments.located_comment(FINDING, CONTEXT)
-    )
+    assert "Commit found: **1a2b3c4d5e [inductor] Check" in plain(comments.located_comment(FINDING, CONTEXT))
 
 
 def test_acceptance_says_how_a_baseline_follows() -> None:
     text = comments.accepted_comment(MEMORY, CONTEXT)
-    assert "Accepted as meant in the night of 2026-11-21" in plain(text)
+    assert "Accepted as intended on the night of 2026-11-21" in plain(text)
     (line,) = re.findall("^    (torchperf baseline update .*)$", text, re.MULTILINE)
     assert line.endswith(" RECORDS")
     assert "@" not in text
 
 
 def test_a_duplicate_links_the_other() -> None:
-    assert comments.duplicate_comment(71).startswith("The same as #71,")
+    assert comments.duplicate_comment(71).startswith("Same as #71,")
 
 
 def test_they_are_short() -> None:

@@ -143,9 +143,12 @@ def test_one_of_several_commits_is_known_by_its_last() -> None:
             replace(INCONCLUSIVE, status="environment", why=""),
             "The bisection ended without a culprit: environment.",
         ),
-        (replace(INCONCLUSIVE, good="0" * 40), "nobody has bisected between the two commits yet"),
-        (replace(INCONCLUSIVE, machine=f"{MI300} (cuda)"), "nobody has bisected between the two commits yet"),
-        (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "several culprits"),
+        (replace(INCONCLUSIVE, good="0" * 40), "range between the two commits has not been bisected yet"),
+        (
+            replace(INCONCLUSIVE, machine=f"{MI300} (cuda)"),
+            "range between the two commits has not been bisected yet",
+        ),
+        (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "Several culprits"),
     ],
 )
 def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:

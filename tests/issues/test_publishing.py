@@ -133,9 +133,9 @@ def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: Gi
         assert nightly.report(1, judged(*slow)) == 0
     (first,) = nightly.issues
     assert first.title.startswith("c ")
-    assert "### Issues: 1 opened, 2 without room" in nightly.summary
-    assert "no room tonight: b" in nightly.summary
-    assert "no room tonight: a" in nightly.summary
+    assert "### Issues: 1 opened, 2 postponed" in nightly.summary
+    assert "postponed to another night: b" in nightly.summary
+    assert "postponed to another night: a" in nightly.summary
     nightly.report(2, judged(*slow))
     nightly.report(3, judged(*slow))
     assert [issue.title[:2] for issue in nightly.issues] == ["c ", "b ", "a "]
@@ -246,7 +246,7 @@ def test_a_configured_label_that_cannot_be_made_is_left_out(
     github.faults = [Fault("POST", status, "no", where="/labels")]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
     assert nightly.issues[0].labels == ["torchperf"]
-    assert "may not make the labels that are missing" in nightly.summary
+    assert "may not create the missing labels" in nightly.summary
 
 
 def test_without_our_own_label_nothing_is_opened(nightly: Nightly, github: GitHub, capsys: Any) -> None:

@@ -93,14 +93,14 @@ def test_what_changes_again_and_again_is_told(nightly: Nightly, github: GitHub, 
 
     github.before = edit
     assert nightly.report(2, judged(SLOW), located(SLOW)) == 4
-    assert "it changed again and again meanwhile" in capsys.readouterr().err
+    assert "it kept changing in the meantime" in capsys.readouterr().err
 
 
 def test_issues_that_are_switched_off_are_told(nightly: Nightly, github: GitHub, capsys: Any) -> None:
     github.has_issues = False
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
     told = capsys.readouterr().err
-    assert "octo/perf has issues switched off" in told
+    assert "octo/perf has issues disabled" in told
     assert "Settings → General → Features" in told
 
 
@@ -108,7 +108,7 @@ def test_a_missing_permission_is_named(nightly: Nightly, github: GitHub, capsys:
     github.writable = False
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
     assert "permissions: issues: write" in capsys.readouterr().err
-    assert "❌ not told" in nightly.summary
+    assert "❌ not published" in nightly.summary
 
 
 @pytest.mark.parametrize("status", [403, 404])
@@ -138,7 +138,7 @@ def test_an_issue_that_may_have_been_opened_is_not_opened_twice(
 ) -> None:
     github.faults = [Fault("POST", 502, late=True)]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
-    assert "not told: resnet18 10.0% slower" in capsys.readouterr().err
+    assert "not published:  resnet18 10.0% slower" in capsys.readouterr().err
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
     assert len(nightly.issues) == 1
 
@@ -156,7 +156,7 @@ def test_what_was_done_is_told_even_if_nobody_can_look_again(
 
     github.before = once("POST", spoil)
     assert nightly.report(2, judged(SLOW, other)) == 4
-    assert "not told: what has changed meanwhile: " in capsys.readouterr().err
+    assert "not published:  what changed in the meantime: " in capsys.readouterr().err
     assert "- opened [#<!-- -->2 bert" in nightly.summary
 
 
@@ -172,7 +172,7 @@ def test_what_fails_hinders_nothing_else(
     assert nightly.report(1, judged(*slow), to=to) == code
     assert [issue.title[:2] for issue in nightly.issues] == ["b ", "c "]
     told = capsys.readouterr().err
-    assert "not told: a 10.0% slower" in told
+    assert "not published:  a 10.0% slower" in told
     assert ("::warning title=Not reported::" in told) == (on_failure == "warn")
     assert "opened<<" in nightly.output
     assert nightly.report(1, judged(*slow), to=to) == 0

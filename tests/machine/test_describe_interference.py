@@ -47,20 +47,20 @@ def test_what_is_ours_or_little_is_no_disturbance(facts: dict[str, str]) -> None
     [
         (
             {"cpus": "2", "load": "9.03", "other_cpus": "1.80", "cpu_pressure": "0.950"},
-            "load 9.0 on 2 CPUs, 1.8 of them taken by other work; tasks waited for a CPU 95% of the time",
+            "load 9.0 on 2 CPUs, 1.8 of them used by other work; tasks waited for a CPU 95% of the time",
         ),
         # what has just begun is not in the average yet
         ({"load": "0.20", "other_cpus": "2.10"}, "other work took 2.1 of 8 CPUs"),
         # a step of 8 threads is as slow as the one thread that waits
         (
             {"load": "9.10", "other_cpus": "1.00", "cpu_pressure": "0.120"},
-            "load 9.1 on 8 CPUs, 1.0 of them taken by other work; tasks waited for a CPU 12% of the time",
+            "load 9.1 on 8 CPUs, 1.0 of them used by other work; tasks waited for a CPU 12% of the time",
         ),
         ({"cpu_steal": "0.041"}, "the hypervisor gave 4% of the CPU time to others"),
-        ({"cpu_quota_throttled": "0.300"}, "the CPU quota held processes up 30% of the time"),
+        ({"cpu_quota_throttled": "0.300"}, "the CPU quota throttled processes 30% of the time"),
         ({"cpu_throttle_events": "3"}, "heat slowed cores down 3 times"),
-        ({"other_gpu_processes": "1"}, "another process computed on the GPU, too"),
-        ({"other_gpu_processes": "3"}, "3 other processes computed on the GPU, too"),
+        ({"other_gpu_processes": "1"}, "another process also computed on the GPU"),
+        ({"other_gpu_processes": "3"}, "3 other processes also computed on the GPU"),
         ({"throttling": "HwSlowdown, SwThermal"}, "the GPU was throttled (HwSlowdown, SwThermal)"),
         (
             {"throttling": "HwThermal", "throttled_share": "0.350"},
@@ -70,7 +70,7 @@ def test_what_is_ours_or_little_is_no_disturbance(facts: dict[str, str]) -> None
 )
 def test_each_disturbance_is_told_in_words(facts: dict[str, str], words: str) -> None:
     assert describe_interference([{**QUIET, **facts}]) == words
-    assert interference_note([{**QUIET, **facts}]) == f"⚠ disturbed while this was measured: {words}"
+    assert interference_note([{**QUIET, **facts}]) == f"⚠ disturbed during the measurement: {words}"
 
 
 def test_where_nobody_tells_whose_load_it_is_twice_the_cpus_count() -> None:

@@ -67,7 +67,7 @@ def test_one_that_has_moved_on_gets_nothing(job: Job, github: GitHub, capsys: An
     assert commented(github) == []
     shown = capsys.readouterr().err
     assert f"the pull request has moved on: #7 to {OTHER}" in shown
-    assert "::notice title=Nothing is commented::" in shown
+    assert "::notice title=No comment written::" in shown
 
 
 def test_one_that_is_closed_gets_nothing(job: Job, github: GitHub, capsys: Any) -> None:
@@ -75,7 +75,7 @@ def test_one_that_is_closed_gets_nothing(job: Job, github: GitHub, capsys: Any) 
     job.after_run()
     assert job.comment() == 0
     assert commented(github) == []
-    assert "#7 is not open any more" in capsys.readouterr().err
+    assert "#7 is no longer open" in capsys.readouterr().err
 
 
 def test_who_names_a_pull_request_cannot_name_another_one_than_was_measured(job: Job, github: GitHub) -> None:

@@ -144,7 +144,7 @@ def test_where_nothing_was_judged_no_comment_is_made(job: Job, github: GitHub, c
     assert job.unjudged() == 0
     assert github.written == []
     assert other.body.endswith("of another workflow")
-    assert "nothing is commented: there is no comment to update" in capsys.readouterr().err
+    assert "no comment written: there is no comment to update" in capsys.readouterr().err
 
 
 def test_a_deleted_comment_is_made_anew(job: Job, github: GitHub) -> None:

@@ -36,7 +36,7 @@ def test_a_comment_that_is_not_sent_is_written(job: Job, github: GitHub, why: st
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "written to torchperf-report/comment.md" in shown.err
-    assert "nothing is commented: " in shown.err
+    assert "no comment written: " in shown.err
     assert github.asked == []
 
 
@@ -138,7 +138,7 @@ def test_issues_that_are_not_opened_are_written(job: Job, github: GitHub, why: s
     text = path.read_text()
     assert text.startswith("# vision/resnet18 5.0% slower")
     assert recall(text) is not None
-    assert "no issue is touched, 1 draft written: " in capsys.readouterr().err
+    assert "no issue was changed, 1 draft written: " in capsys.readouterr().err
     assert github.asked == []
 
 

@@ -32,15 +32,15 @@ def test_each_run_and_machine_that_was_disturbed_is_named() -> None:
         **points("42.1", 1, 1, device="rocm"),
     }
     assert list(disturbances(new)) == [
-        "⚠ disturbed while this was measured on cpu (Xeon_2c), run 41.1: 2 of 3 cases, such as: load 3.0 on 2 CPUs",
-        "⚠ disturbed while this was measured on rocm (Xeon_2c), run 42.1: 1 of 1 case, such as: load 3.0 on 2 CPUs",
+        "⚠ disturbed during the measurement on cpu (Xeon_2c), run 41.1: 2 of 3 cases, such as: load 3.0 on 2 CPUs",
+        "⚠ disturbed during the measurement on rocm (Xeon_2c), run 42.1: 1 of 1 case, such as: load 3.0 on 2 CPUs",
     ]
 
 
 def test_processes_that_lie_far_apart_are_told() -> None:
     (note,) = disturbances(points("41.1", 3, 0, (1.0, 1.3)))
     assert note == (
-        "⚠ disturbed while this was measured on cpu (Xeon_2c), run 41.1: processes of a case differ by 30%"
+        "⚠ disturbed during the measurement on cpu (Xeon_2c), run 41.1: processes of a case differ by 30%"
     )
 
 

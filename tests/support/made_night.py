@@ -63,7 +63,7 @@ def a_regression(series: Series, old: float, ratio: float, *, good: str = GOOD, 
     return Verdict(
         series,
         "regressed",
-        "the last 3 runs against 24 before, false-discovery rate 2e-09",
+        "the last 3 runs against the 24 before, false-discovery rate 2e-09",
         Effect(ratio, ratio * 0.994, ratio * 1.006, 0),
         old,
         old * ratio,

@@ -79,7 +79,7 @@ def test_how_little_was_judged_is_said_with_the_reasons(judged: Callable[..., Ju
     )
     mixed = [verdict("noisy", why="often"), verdict("noisy", why="often"), verdict("noisy", why="once")]
     assert shortfall(Judgement("compare", "", "", mixed)) == (
-        "Only 0 of 3 series were judged: 3 noisy (such as: often)."
+        "Only 0 of 3 series were judged: 3 noisy (for example: often)."
     )
     assert shortfall(judged(unchanged=5, noisy=5)) == ""
     assert shortfall(judged(new=51)) == ""
@@ -98,5 +98,5 @@ def test_what_it_takes_is_said_for_each_reason_the_most_common_first(judged, com
 
 def test_a_comparison_takes_more_pairs_and_a_longer_budget(judged: Callable[..., Judgement]) -> None:
     assert what_it_takes(judged("compare", noisy=9)) == (
-        "a quieter machine (torchperf doctor says what disturbs it), or more pairs: a longer --budget, or fewer cases"
+        "a quieter machine (torchperf doctor shows what disturbs it), or more pairs: a longer --budget, or fewer cases"
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def test_a_candidate_is_counted_as_that_unless_it_is_proven(verdict: Callable[..., Verdict]) -> None:
     found = [verdict("noisy", candidate=True), verdict("unchanged", candidate=True)]
-    assert count_verdicts(found) == "2 look worse without proof yet"
+    assert count_verdicts(found) == "2 look worse but are unproven"
     assert count_verdicts([verdict("regressed", candidate=True)]) == "1 regressed"
     assert count_verdicts([]) == ""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.verdicts.verdict import Verdict
 
-FIRST_RUN = "51 series are new; from the sixth run on they are judged"
+FIRST_RUN = "51 series are new; they are judged from the sixth run on"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def first_run(verdict: Callable[..., Verdict]) -> Judgement:
 
 def test_the_headline_counts_everything_once(judgement: Judgement) -> None:
     assert headline([judgement]) == (
-        "2 regressed, 1 broken, 1 looks worse without proof yet, 1 improved, 1 fixed, 61 unchanged, "
+        "2 regressed, 1 broken, 1 looks worse but is unproven, 1 improved, 1 fixed, 61 unchanged, "
         "2 could not be judged, 1 missing, 1 new"
     )
     assert headline([]) == "nothing was judged"
@@ -59,7 +59,7 @@ def test_a_candidate_is_a_doubt(verdict: Callable[..., Verdict]) -> None:
 def test_that_little_was_judged_comes_first(verdict: Callable[..., Verdict]) -> None:
     few = [verdict(), *[verdict("noisy")] * 5, *[verdict("missing")] * 44]
     assert headline([Judgement("compare", "", "", few)]) == (
-        "little could be judged: 1 unchanged, 5 could not be judged, 44 missing"
+        "too little could be judged: 1 unchanged, 5 could not be judged, 44 missing"
     )
     red = Judgement("compare", "", "", [*few, verdict("regressed")])
     assert headline([red]).startswith("1 regressed, 1 unchanged")
@@ -69,7 +69,7 @@ def test_a_first_run_is_one_sentence(first_run: Judgement, verdict: Callable[...
     assert headline([first_run]) == FIRST_RUN
     assert new_series(first_run) == ""
     one = Judgement("check", "", "", [verdict("new"), verdict("missing")])
-    assert headline([one]) == "1 series is new; from the sixth run on it is judged; 1 missing"
+    assert headline([one]) == "1 series is new; it is judged from the sixth run on; 1 missing"
     pair = Judgement("compare", "", "", [verdict("new")])
     assert headline([pair]) == "1 series is new"
 
@@ -80,7 +80,7 @@ def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:
 
 def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgement, verdict) -> None:
     later = Judgement("check", "", "", [verdict(), *first_run.verdicts[:2]])
-    assert new_series(later) == "2 series are new; from the sixth run on they are judged"
+    assert new_series(later) == "2 series are new; they are judged from the sixth run on"
     measured = [verdict(), *(verdict("new", model, new=1.0) for model in ("a", "b"))]
     assert new_series(Judgement("compare", "", "", measured)) == (
         "2 series are new: base has nothing to compare with"

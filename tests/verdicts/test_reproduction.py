@@ -56,11 +56,11 @@ def test_only_commits_are_fetched() -> None:
     ("torch", "said"),
     [
         ("", ""),
-        ("2.13.0+cu130", ", with PyTorch 2.13.0 in the Python that is active (pip install torch==2.13.0)"),
-        ("2.13.0", ", with PyTorch 2.13.0 in the Python that is active (pip install torch==2.13.0)"),
-        ("2.14.0.dev20261101+cpu", ", with PyTorch 2.14.0.dev20261101+cpu in the Python that is active"),
-        ("2.14.0a0+git0ff1ce0", ", with PyTorch 2.14.0a0+git0ff1ce0 in the Python that is active"),
-        ("`x` <b>", ", with PyTorch `x` <b> in the Python that is active"),
+        ("2.13.0+cu130", ", with PyTorch 2.13.0 in the active Python (pip install torch==2.13.0)"),
+        ("2.13.0", ", with PyTorch 2.13.0 in the active Python (pip install torch==2.13.0)"),
+        ("2.14.0.dev20261101+cpu", ", with PyTorch 2.14.0.dev20261101+cpu in the active Python"),
+        ("2.14.0a0+git0ff1ce0", ", with PyTorch 2.14.0a0+git0ff1ce0 in the active Python"),
+        ("`x` <b>", ", with PyTorch `x` <b> in the active Python"),
     ],
 )
 def test_what_has_to_be_there_is_said_with_how_to_get_it_where_pip_has_it(torch: str, said: str) -> None:

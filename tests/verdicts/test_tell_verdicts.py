@@ -83,7 +83,7 @@ def test_a_first_run_is_one_sentence(judgement, tmp_path: Path, capsys) -> None:
     assert len(shown.out.splitlines()) == 2  # what was set against what
     assert (
         shown.err
-        == f"51 series are new; from the sixth run on they are judged; verdicts in {tmp_path / 'v'}\n"
+        == f"51 series are new; they are judged from the sixth run on; verdicts in {tmp_path / 'v'}\n"
     )
 
 
@@ -93,10 +93,10 @@ def test_how_little_was_judged_is_the_last_to_be_read(judgement, tmp_path: Path,
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-3:] == [
         "Only 1 of 4 series were judged: 3 missing (no job).",
-        "To judge the rest it takes what the reasons of the missing ones ask for.",
+        "Judging the rest takes what the reasons of the missing series call for.",
         "⚠ load 9",
     ]
-    assert shown.err.startswith("little could be judged: 1 unchanged, 3 missing; ")
+    assert shown.err.startswith("too little could be judged: 1 unchanged, 3 missing; ")
 
 
 def test_as_json_the_file_itself_is_printed(judgement, tmp_path: Path, capsys) -> None:

@@ -42,8 +42,8 @@ def test_the_verdict_is_first_then_the_next_step_then_one_table_and_the_rest_is_
     title, _, step, *_ = text.splitlines()
     assert title.startswith("### ❌ Performance: 2 regressed, 1 broken, ")
     assert step == (
-        "**Next step:** measure the worst on your machine, in a clone of the repository, with PyTorch 2.13.0 in the "
-        "Python that is active (`pip install torch==2.13.0`). If it is meant to be slower, say why."
+        "**Next step:** reproduce the worst one on your machine, in a clone of the repository, with PyTorch 2.13.0 in "
+        "the active Python (`pip install torch==2.13.0`). If the change is intended, say why."
     )
     old, new = "a" * 40, "b" * 40
     assert text.splitlines()[4:7] == [
@@ -89,8 +89,8 @@ def test_the_whole_suite_and_the_notes_are_there(judgement: Judgement) -> None:
     ("word", "candidate", "step"),
     [
         ("broken", False, "run it by itself and read its error."),
-        ("noisy", True, "measure it again, which tells whether the change is real."),
-        ("noisy", False, "none; “detectable” is the change"),
+        ("noisy", True, "measure it again to see whether the change is real."),
+        ("noisy", False, "none; “detectable” is the smallest change"),
     ],
 )
 def test_the_next_step_is_that_of_the_worst(verdict: Callable[..., Verdict], word, candidate, step) -> None:
@@ -110,8 +110,8 @@ def test_where_little_was_judged_the_next_step_is_what_it_takes(verdict: Callabl
     few = [verdict(), *[verdict("noisy", why="5 pairs")] * 5, *[verdict("missing", why="no job")] * 44]
     text = verdicts_markdown([Judgement("compare", "a", "b", few)], ROOM)
     shown, _ = text.split("<details>", 1)
-    assert shown.startswith("### ⚪ Performance: little could be judged: 1 unchanged, ")
-    assert "**Next step:** give it what it takes to judge the rest: what the reasons of the missing" in shown
+    assert shown.startswith("### ⚪ Performance: too little could be judged: 1 unchanged, ")
+    assert "**Next step:** to judge the rest, provide what the reasons of the missing" in shown
     assert "Only 1 of 50 series were judged: 44 missing (no job); 5 noisy (5 pairs)." in shown
     assert "none" not in shown
 
@@ -120,7 +120,7 @@ def test_what_is_red_does_not_hide_how_little_was_judged(verdict: Callable[..., 
     text = verdicts_markdown(
         [Judgement("check", "a", "b", [verdict("regressed"), *[verdict("missing")] * 9])], ROOM
     )
-    assert "**Next step:** measure the worst" in text
+    assert "**Next step:** reproduce the worst one" in text
     assert "Only 1 of 10 series were judged" in text.split("<details>")[0]
 
 
@@ -128,7 +128,7 @@ def test_a_first_run_is_one_sentence(verdict: Callable[..., Verdict]) -> None:
     new = [verdict("new", f"model{number}", new=1.0) for number in range(51)]
     text = verdicts_markdown([Judgement("check", "store", "records", new)], ROOM)
     assert text.startswith(
-        "### ⚪ Performance: 51 series are new; from the sixth run on they are judged\n\nstore → records\n\n<details>"
+        "### ⚪ Performance: 51 series are new; they are judged from the sixth run on\n\nstore → records\n\n<details>"
     )
     assert "model" not in text
     assert "Next step" not in text

@@ -99,12 +99,12 @@ def test_one_that_did_not_run_is_an_issue_an_annotation_and_no_failure(
     began = f"{workflow.runs[0]['run_started_at'][:16].replace('T', ' ')} UTC"
     page = "https://github.example/octo/perf/actions/workflows/nightly.yml"
     assert (
-        f"**The benchmarks did not run.** [`nightly.yml`]({page}): its schedule has begun no run"
+        f"**The benchmarks did not run.** [`nightly.yml`]({page}): its schedule has started no run"
         in issue.body
     )
     assert f"| {began} | [828](https://github.example/octo/perf/actions/runs/828) | success |" in issue.body
     told = capsys.readouterr().err
-    assert f"::error title=No results::nightly.yml: its schedule has begun no run since {began}" in told
+    assert f"::error title=No results::nightly.yml: its schedule has started no run since {began}" in told
     assert "false" in job.output.split("\n")
     assert f"https://github.example/octo/perf/issues/{issue.number}" in job.output
     assert "The benchmarks did not run" in (job.folder / "summary").read_text()
@@ -122,7 +122,7 @@ def test_the_same_again_changes_nothing_that_people_see(
 
 def test_the_issue_says_what_is_the_matter_today(clock: Clock, github: GitHub, workflow: Workflow) -> None:
     watch()
-    assert "has never begun a run" in the_issue(github).body
+    assert "has never started a run" in the_issue(github).body
     clock.next_day()
     workflow.runs = [clock.ended("failure", timedelta(hours=5))]
     watch()
@@ -152,7 +152,7 @@ def test_a_run_closes_it_at_once_and_the_next_gap_opens_the_same_again(
     workflow.runs = [clock.ended("success", 3 * NIGHT)]
     assert [watch(), watch()] == [0, 0]
     assert the_issue(github).state == "open"
-    assert comments(github)[1].startswith("Again: its schedule has begun no run since ")
+    assert comments(github)[1].startswith("Again: its schedule has started no run since ")
     assert len(github.comments) == 2
     memory = recall(the_issue(github).body)
     assert memory
@@ -269,7 +269,7 @@ def test_a_dry_run_asks_and_shows_and_touches_nothing(github: GitHub, capsys: An
     shown = capsys.readouterr()
     assert "No results from the scheduled benchmarks (nightly.yml)" in shown.out
     assert "**The benchmarks did not run.**" in shown.out
-    assert "no issue is touched: this is a dry run" in shown.err
+    assert "no issue was changed: this is a dry run" in shown.err
     assert not github.written
     assert not [asked for asked in github.asked if "issues" in asked]
 
@@ -350,7 +350,7 @@ def test_the_issue_that_an_earlier_version_opened_is_kept(
     issue = github.issue("No results", f"{embed(memory)}\n\nIt does not run.\n", US, ["torchperf"])
     assert watch() == 0
     assert len(github.issues) == 1
-    assert "has never begun a run" in issue.body
+    assert "has never started a run" in issue.body
     clock.next_day()
     workflow.runs = [clock.ended("success", timedelta(hours=5))]
     assert watch() == 0

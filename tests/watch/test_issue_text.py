@@ -39,13 +39,13 @@ def test_it_begins_with_what_is_the_matter_and_goes_on_with_what_to_do(state: Sc
 
 def test_the_newest_runs_are_shown_and_no_more() -> None:
     shown = body(schedule(*runs(30)), ScheduleStatus("failing", "so it is"))
-    assert "| began | run | ended as |\n| --- | --- | --- |\n| 2026-11-21 04:17 UTC | [99](https" in shown
+    assert "| began | run | result |\n| --- | --- | --- |\n| 2026-11-21 04:17 UTC | [99](https" in shown
     assert shown.count("| failure |") == text.SHOWN_RUNS
 
 
 def test_what_a_run_was_good_for_is_shown() -> None:
     shown = body(schedule(*runs(1, ""), *runs(1, judged=True)), ScheduleStatus("failing", "so it is"))
-    assert "| goes on |" in shown
+    assert "| in progress |" in shown
     assert "| failure, with verdicts |" in shown
 
 

@@ -29,12 +29,12 @@ def schedule(*runs: ScheduledRun, state: str = "active", days_old: float = 100) 
 @pytest.mark.parametrize(
     ("runs", "state", "why"),
     [
-        ([run(8)], "ran", "run 992 of 2026-11-21 04:00 UTC did its work"),
-        ([run(8, "failure"), run(32)], "ran", "run 968 of 2026-11-20 04:00 UTC did its work"),
-        ([run(8, "failure", judged=True)], "ran", "run 992 of 2026-11-21 04:00 UTC did its work"),
-        ([run(36)], "ran", "run 964 of 2026-11-20 00:00 UTC did its work"),
-        ([run(37)], "absent", "its schedule has begun no run since 2026-11-19 23:00 UTC"),
-        ([], "absent", "its schedule has never begun a run"),
+        ([run(8)], "ran", "run 992 of 2026-11-21 04:00 UTC delivered results"),
+        ([run(8, "failure"), run(32)], "ran", "run 968 of 2026-11-20 04:00 UTC delivered results"),
+        ([run(8, "failure", judged=True)], "ran", "run 992 of 2026-11-21 04:00 UTC delivered results"),
+        ([run(36)], "ran", "run 964 of 2026-11-20 00:00 UTC delivered results"),
+        ([run(37)], "absent", "its schedule has started no run since 2026-11-19 23:00 UTC"),
+        ([], "absent", "its schedule has never started a run"),
         ([run(8, "failure")], "failing", "its last run failed, at 2026-11-21 04:00 UTC"),
         (
             [run(8, "cancelled"), run(32, "timed_out"), run(56), run(80, "failure")],
@@ -47,8 +47,8 @@ def schedule(*runs: ScheduledRun, state: str = "active", days_old: float = 100) 
             "failing",
             "its last run failed, at 2026-11-20 10:00 UTC",
         ),
-        ([run(2, ""), run(50)], "unknown", "run 998 of 2026-11-21 10:00 UTC goes on"),
-        ([run(2, "", judged=True), run(50)], "unknown", "run 998 of 2026-11-21 10:00 UTC goes on"),
+        ([run(2, ""), run(50)], "unknown", "run 998 of 2026-11-21 10:00 UTC is in progress"),
+        ([run(2, "", judged=True), run(50)], "unknown", "run 998 of 2026-11-21 10:00 UTC is in progress"),
     ],
 )
 def test_what_is_said_of_runs(runs: list[ScheduledRun], state: str, why: str) -> None:
@@ -65,9 +65,9 @@ def test_a_workflow_that_is_new_has_time_until_its_first_run() -> None:
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ("disabled_inactivity", "GitHub has switched it off, because nothing was committed for 60 days"),
-        ("disabled_manually", "somebody has switched it off"),
-        ("deleted", "its file is not on the default branch any more"),
+        ("disabled_inactivity", "GitHub disabled it because nothing was committed for 60 days"),
+        ("disabled_manually", "somebody disabled it"),
+        ("deleted", "its file is no longer on the default branch"),
         ("frozen", "GitHub calls it frozen"),
     ],
 )

@@ -230,7 +230,7 @@ def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> N
     page = watched.open("regressions/?device=cuda&year=1999")
     assert "Without year = 1999 there are some" in page.locator("main").inner_text()
     unknown = watched.open("series/?s=0000000000")
-    assert "1 series of this address is not in the store" in unknown.locator(".problem").inner_text()
+    assert "1 series in this address is not in the store" in unknown.locator(".problem").inner_text()
 
 
 PATHS = ("", "series/?s={slow}", "compare/?base={base}&head={head}", "regressions/", "run/?id={head}")

@@ -87,7 +87,7 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
         which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
     if differ := wide_spread(result.latencies for result in results):
         words.append(f"processes of a case differ by {differ:.0%}")
-    return f"{WARNING_MARK}disturbed while this was measured{which}: {'; '.join(words)}" if words else ""
+    return f"{WARNING_MARK}disturbed during the measurement{which}: {'; '.join(words)}" if words else ""
 
 
 def run_notes(results: Sequence[CaseResult]) -> list[str]:

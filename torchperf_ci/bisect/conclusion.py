@@ -61,12 +61,12 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     if _is_found(investigation):
         return "found", ""
     if not investigation.probes:
-        return "inconclusive", "nothing that was to be measured runs on the bad commit: choose another one"
+        return "inconclusive", "none of the things to measure runs on the bad commit: choose another one"
     proofs = [series.confirmation for series in investigation.series]
     if result.ended_by:
         return (
             "inconclusive",
-            f"the limit of {result.ended_by} ended it: give more, and the same call goes on from here",
+            f"the limit of {result.ended_by} ended it: raise it, and the same command continues from here",
         )
     if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
@@ -80,8 +80,8 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
 def _explained_by_luck(series: SeriesEvidence) -> str:
     old, new = (math.expm1(median(log_ratios)) for log_ratios in series.first_and_anew)
     return (
-        f"the first builds of bad and good differ by {old:+.1%}, and builds of them that were made anew by {new:+.1%}: "
-        "it is the luck of a build, which no commit has brought"
+        f"the first builds of bad and good differ by {old:+.1%}, but rebuilds of them by {new:+.1%}: "
+        "this is build luck, which no commit caused"
     )
 
 
@@ -92,27 +92,27 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
         step = refuted[0] if len(refuted) == 1 else search.step
         if search.is_spent and search.step is None:
             yield (
-                "the search has taken many times the pairs that would have shown one commit: several that are each too "
-                "small may have done it together, or the machine is not steady."
+                "the search has taken many times the pairs that would have revealed one commit: several changes, each "
+                "too small to see, may add up, or the machine is not steady."
             )
         elif step is None:
-            yield "no further measurement is expected to tell the suspects apart: it takes a quieter machine."
+            yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine."
         if step is None:
             continue
         proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
         if search.returns:
             again = " or ".join(result.sequence.labels[place] for place in search.returns)
             yield (
-                f"everything points to {culprit}, which was taken back; but the next commit that can be built is slow "
-                f"again, so it may also be what brought that back ({again}), and no build tells which."
+                f"everything points to {culprit}, which was reverted; but the next commit that builds is slow "
+                f"again, so the cause may also be what brought it back ({again}), and no build can tell which."
             )
             continue
         if proof is None:
-            yield f"everything points to {culprit}, but it or the one before could not be measured again to prove it."
+            yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it."
             continue
         yield (
-            f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and the one before do not "
-            "prove it: it takes a quieter machine, or a larger change."
+            f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and its predecessor do not "
+            "prove it: that takes a quieter machine or a larger change."
         )
 
 
@@ -121,8 +121,8 @@ def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
     noise = max(decision.noise for decision in open_ones)
     pairs = max(decision.effect.pairs for decision in open_ones)
     return (
-        f"{pairs} pairs of bad and good, which spread by {noise:.1%}, do not tell a change of {min_effect:.1%}: it "
-        "takes a quieter machine, or a larger --min-effect"
+        f"{pairs} pairs of bad and good vary by {noise:.1%}, too much to detect a change of {min_effect:.1%}: that "
+        "takes a quieter machine or a larger --min-effect"
     )
 
 
@@ -140,7 +140,7 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
         f"{name} is {value:.4g}, was {levels[name].old:.4g} and then {levels[name].new:.4g}"
         for name, value in now.items()
     )
-    why = "the good build itself is as slow here now as bad was: the machine or what is beside the code has changed"
+    why = "the good build itself is as slow here now as bad was: the machine or something else changed, not the code"
     return "environment", f"{why} ({'; '.join(told)})"
 
 
@@ -150,11 +150,11 @@ def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
     change = f"{most.effect.ratio - 1:+.1%} ({most.effect.low - 1:+.1%}…{most.effect.high - 1:+.1%})"
     fell = unnamed and most.effect.high < 1
     direction = (
-        ". A lower number counts as better: if it is not, name the metric with --metric" if fell else ""
+        ". Lower numbers count as better; if that is wrong, name the metric with --metric" if fell else ""
     )
     return (
         f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
-        f"one of {most.detectable:.1%} would have been expected to show{direction}"
+        f"one of {most.detectable:.1%} should have been visible{direction}"
     )
 
 
@@ -165,13 +165,13 @@ def open_questions(result: SearchResult) -> Iterator[str]:
         because = (
             f"the limit of {result.ended_by} ended the search"
             if result.ended_by
-            else "it could not be located"
+            else "the rest could not be located"
         )
-        yield f"the culprits do not explain all of the change, and {because}"
+        yield f"the culprits do not explain all of the change: {because}"
     if investigation.facts.repeated:
         yield (
-            "a commit that was built anew came out the same, byte for byte: nothing more was built anew, and what is "
-            "told is of these builds (--build is given a $SEED to shuffle its linking by)"
+            "rebuilding a commit gave the same build, byte for byte, so nothing else was rebuilt, and the result holds "
+            "only for these builds (--build receives a $SEED with which it can shuffle the link order)"
         )
     for failure in investigation.facts.failures:
         if failure.position == investigation.question.bad:

@@ -51,7 +51,7 @@ def gate_finding(
     """
     if is_too_short(judged, row, past):
         return GateFinding(
-            "noisy", f"{counted(past, 'comparable run')} before; {MIN_HISTORY} tell what is noise"
+            "noisy", f"{counted(past, 'comparable run')} so far; it takes {MIN_HISTORY} to estimate the noise"
         )
     if not rule.direction:
         return _undirected(judged, row, rule)
@@ -85,7 +85,7 @@ def gate_numbers(judged: Judged, row: int) -> dict[str, object]:
 def _undirected(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if judged.up.proven[row] or judged.down.proven[row]:
         return GateFinding(
-            "noisy", "changed, and nobody says which way is better: give it a direction in the policy"
+            "noisy", "changed, but nothing says which way is better: give it a direction in the policy"
         )
     return _unproven(judged, row, rule)
 
@@ -95,18 +95,20 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > HOPELESS:
         noise = share_of_log(judged.sigma[row])
-        return GateFinding("noisy", f"too noisy to tell anything: runs differ by {noise:.0%}")
+        return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
     if rule.kind == "ratio" and detectable > BLIND * rule.min_effect:
         return GateFinding(
-            "noisy", f"too noisy to tell: a change below {detectable:.1%} would hardly be seen"
+            "noisy", f"too noisy to tell: a change below {detectable:.1%} would probably go unseen"
         )
     low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
     if low <= 0 <= high:
-        return GateFinding("unchanged", "within its noise")
+        return GateFinding("unchanged", "within the noise")
     if low > least or high < -least:
         return GateFinding("noisy", _not_yet_told(judged, row, rule))
     is_less = "is" if -least < low and high < least else "may be"
-    return GateFinding("unchanged", f"what changed {is_less} less than matters: {rule.min_effect:.1%}")
+    return GateFinding(
+        "unchanged", f"the change {is_less} smaller than the {rule.min_effect:.1%} that matters"
+    )
 
 
 def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
@@ -115,30 +117,28 @@ def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
     runs = int(judged.runs[row])
     newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
     if judged.up.candidate[row] or judged.down.candidate[row]:
-        return f"{change} in {newest}, without proof yet: measure again"
-    return f"{change} in {newest}, which is within what {single}runs of this series do: measure again"
+        return f"{change} in {newest}, not proven yet: measure again"
+    return f"{change} in {newest}, within the usual variation of {single}runs of this series: measure again"
 
 
 def _proof(judged: Judged, side: GateSide, row: int) -> str:
     window, history = int(judged.runs[row]), int(judged.history[row])
     newest = f"the last {window} runs" if window > 1 else "the last run"
-    return (
-        f"{newest} against {history} before, false-discovery rate {side.rate[row]:.1g}{_offset(judged, row)}"
-    )
+    return f"{newest} against the {history} before, false-discovery rate {side.rate[row]:.1g}{_offset(judged, row)}"
 
 
 def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) -> str:
     if judged.runs[row] == 1:
-        return f"looks worse in the newest run; one alone is no proof, so measure again{_offset(judged, row)}"
+        return f"looks worse in the newest run; one run is no proof, so measure again{_offset(judged, row)}"
     runs, ago = side.seen[row].tolist()
     if runs and ago:
-        seen = f"so did {runs} runs until {day(ago)}, and it came back: no proof, so measure again"
+        seen = f"so did {runs} runs until {day(ago)}, and it recovered: no proof, so measure again"
         return f"looks worse in the last {int(judged.runs[row])} runs, but {seen}{_offset(judged, row)}"
     if runs:
         back = f"is back where it was {runs} runs before: no proof, so measure again"
         return f"looks worse in the last {int(judged.runs[row])} runs, but {back}{_offset(judged, row)}"
     rate = f"{side.rate[row]:.1g}"
-    proof = f"false-discovery rate {rate}, and {FALSE_DISCOVERIES} is proof"
+    proof = f"false-discovery rate {rate}; proof takes {FALSE_DISCOVERIES}"
     return f"looks worse in the last {int(judged.runs[row])} runs ({proof}){_offset(judged, row)}"
 
 
@@ -146,7 +146,7 @@ def _offset(judged: Judged, row: int) -> str:
     offset = share_of_log(judged.offset[row])
     if abs(offset) < TELLING_OFFSET:
         return ""
-    return f"; {offset:+.1%}, which the whole job shows, is taken off"
+    return f"; {offset:+.1%}, which the whole job shows, is subtracted"
 
 
 def ratio_of_log(log: float) -> float:

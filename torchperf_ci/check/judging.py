@@ -69,7 +69,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
 
 def _count_sentence(past: Sequence[float], now: Sequence[float], *, changed: bool) -> str:
     before = f"{min(past):g}" if min(past) == max(past) else f"{min(past):g} to {max(past):g}"
-    return f"{now[-1]:g}; it was {before} before" if changed else f"{before} as before"
+    return f"{now[-1]:g}, previously {before}" if changed else f"{before}, as before"
 
 
 RECENT_OUTCOMES = 20
@@ -86,7 +86,7 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     now = new[-1]
     known = [point for point in old if passed(point) is not None]
     if passed(now) is None:
-        return Verdict(series, "missing", f"there is nothing to measure: {_because(now)}")
+        return Verdict(series, "missing", f"nothing to measure: {_because(now)}")
     if not known:
         why = "passes" if passed(now) else f"fails: {_because(now)}"
         return Verdict(series, "new", why, new=_shown(now), evidence=Evidence(failing=_runs_failing(new)))
@@ -131,12 +131,15 @@ def _compared(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
     if passed(now) and passed(before):
         return "unchanged", "passes as before"
     if passed(now):
-        return "fixed", f"passes again; it failed since {_moment(_failing_since(old))} ({_because(before)})"
+        return (
+            "fixed",
+            f"passes again after failing since {_moment(_failing_since(old))} ({_because(before)})",
+        )
     if not passed(before):
         return "unchanged", f"still failing since {_moment(_failing_since(old))}: {_because(now)}"
     if (changes := _changes(old[-RECENT_OUTCOMES:])) >= FLAPPING:
         recent = min(len(old), RECENT_OUTCOMES)
-        return "noisy", f"fails now and then, {changes} changes in its last {recent} runs: {_because(now)}"
+        return "noisy", f"fails intermittently, {changes} changes in its last {recent} runs: {_because(now)}"
     return "broken", _because(now) + _moved(before, now)
 
 
@@ -152,7 +155,7 @@ def _failing_since(old: Sequence[Point]) -> Point:
 
 def _moved(before: Point, now: Point) -> str:
     differs = differing_facts(before.fingerprint, now.fingerprint)
-    return f" (changed, too: {'; '.join(differs[:3])})" if differs else ""
+    return f" (also changed: {'; '.join(differs[:3])})" if differs else ""
 
 
 def _moment(point: Point) -> str:
@@ -181,7 +184,7 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
     return replace(
         anchored,
         series=pairing.series,
-        why=f"the anchored series speaks for it: {anchored.why}",
+        why=f"follows the anchored series: {anchored.why}",
         old=pairing.old[-1].value if pairing.old else None,
         new=pairing.newest.value,
         evidence=replace(anchored.evidence, points=chart_points(pairing) if anchored.evidence.points else ()),
@@ -296,7 +299,7 @@ def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Me
     if not values:
         return f"the run has no number{' above zero' if is_positive(metric) else ''}"
     if rule.kind == "ratio" and values[-1] <= 0 and old:
-        return f"{values[-1]:g} is no measurement of this metric"
+        return f"{values[-1]:g} is not a valid value of this metric"
     return ""
 
 
@@ -322,11 +325,11 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
     """Return the verdict on a series without a comparable past: it is new, or measured under new conditions."""
     newest = pairing.newest
     if not pairing.differs:
-        return Verdict(pairing.series, "new", "there is no past to compare it with", new=newest.value)
+        return Verdict(pairing.series, "new", "no earlier run to compare it with", new=newest.value)
     shown = "; ".join(pairing.differs[:SHOWN_DIFFERENCES])
     more = len(pairing.differs) - SHOWN_DIFFERENCES
     why = f"{shown}; and {more} more differences" if more > 0 else shown
-    said = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "the past differs in "
+    said = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "earlier runs differ in "
     return Verdict(
         pairing.series,
         "not-comparable",

@@ -129,7 +129,7 @@ class Readers:
         """Why a case is not affected."""
         if not self.changed:
             return "the commits do not differ"
-        return f"at base it reads none of the files that change: {_named(self.changed, ', ')}"
+        return f"on base, it reads none of the changed files: {_named(self.changed, ', ')}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
         """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""

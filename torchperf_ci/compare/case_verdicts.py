@@ -119,19 +119,23 @@ def _why_latency(
     by_likelihood = pairs >= FEWEST_PAIRS
     match decision.word:
         case "increase" if by_likelihood and decision.increase >= confirm:
-            return f"slower: over {pairs} pairs {change} is {_times(decision.increase)} as likely as none"
+            return (
+                f"slower: over {pairs} pairs, {change} is {_times(decision.increase)} as likely as no change"
+            )
         case "decrease" if by_likelihood and decision.decrease >= confirm:
-            return f"faster: over {pairs} pairs {change} is {_times(decision.decrease)} as likely as none"
+            return (
+                f"faster: over {pairs} pairs, {change} is {_times(decision.decrease)} as likely as no change"
+            )
         case "none" if by_likelihood and decision.none >= -refute:
-            return f"over {pairs} pairs no change is {_times(decision.none)} as likely as {change}"
+            return f"over {pairs} pairs, no change is {_times(decision.none)} as likely as {change}"
         case "increase" | "decrease":
-            beside = f"all {pairs} pairs lie beyond {len(compared.controls)} of base against itself"
+            beside = f"all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
             return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
         case "none":
-            return f"{pairs} pairs agree that {change} is not there"
+            return f"{pairs} pairs rule out {change}"
     if pairs < FEWEST_ALIKE:
-        return f"{ended} after {pairs} of the {FEWEST_ALIKE} pairs that it takes at least"
-    return f"{ended} after {pairs} pairs, which spread by {decision.noise:.1%}: they do not tell {change}"
+        return f"{ended} after {pairs} pairs; at least {FEWEST_ALIKE} are needed"
+    return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
 
 def _times(log_ratio: float) -> str:
@@ -176,7 +180,7 @@ def judge_memory(
         if enough
         else "noisy"
     )
-    why = f"more by {min_effect:.1%} in {above} of {len(base)} pairs, less in {below}"
+    why = f"higher by more than {min_effect:.1%} in {above} of {len(base)} pairs, lower in {below}"
     yield Verdict(
         series(PEAK_MEMORY),
         word,
@@ -206,7 +210,7 @@ def judge_graph_breaks(series: Callable[[str], Series], compared: ComparedCase) 
     yield Verdict(
         series(GRAPH_BREAKS),
         word,
-        f"{_range(head)}; {_range(base)} on base",
+        f"{_range(head)} on head, {_range(base)} on base",
         old=float(median(base)),
         new=float(median(head)),
         evidence=Evidence(others={"pairs": len(counts)}),
@@ -239,12 +243,12 @@ def _outcome_word(
         last = compared.lost[-1]
         return (
             "missing",
-            f"each side runs alone, but not beside the other: {last.side}: {last.status}: {last.reason}",
+            f"each side runs alone, but not alongside the other: {last.side}: {last.status}: {last.reason}",
         )
     if base.passed:
-        return "broken", f"passes on base, on head {_status_and_reason(head)}"
+        return "broken", f"passes on base, but not on head: {_status_and_reason(head)}"
     if head.passed:
-        return "fixed", f"passes on head, on base {_status_and_reason(base)}"
+        return "fixed", f"passes on head, but not on base: {_status_and_reason(base)}"
     return "missing", f"runs on neither side: {_status_and_reason(head)}"
 
 
@@ -261,7 +265,7 @@ def judge_cases(
     comparison: Comparison, policy: ComparisonPolicy, naming: SeriesNaming, controls: Mapping[str, Control]
 ) -> Iterator[Verdict]:
     """Yield the verdicts on every case that was measured or tried. ``controls`` are by backend."""
-    ended = "stopped" if comparison.stopped else "the time was up"
+    ended = "interrupted" if comparison.stopped else "the budget ran out"
     for compared in comparison.cases:
         series = partial(naming, compared.case)
         if compared.failed:

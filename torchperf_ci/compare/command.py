@@ -85,7 +85,7 @@ def compare_builds(
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:
-            stopped.outcome = f"what was known until then is in {options.out}; to start anew"
+            stopped.outcome = f"what was measured by then is in {options.out}; to start anew"
             raise stopped
         return judgement
 
@@ -100,9 +100,9 @@ def _measure_in_rounds(
             measure_rounds(comparison, runner, budget, allocation, shown)
     except Stopped as stopped:
         comparison.stopped = True
-        return ["stopped from outside: this is what was known until then"], stopped
+        return ["interrupted from outside: the verdicts rest on what was measured by then"], stopped
     if comparison.out_of_time:
-        why = f"the budget of {budget:.0f} s ended first: give more with --budget, or choose fewer cases"
+        why = f"the budget of {budget:.0f} s ran out: raise it with --budget, or choose fewer cases"
         return [why], None
     return [], None
 

@@ -139,7 +139,7 @@ class Control:
 
     def __str__(self) -> str:
         if self.effect is None:
-            return "no A/A control: it takes two pairs of base against itself"
+            return "no A/A control: it needs two pairs of base against itself"
         low, middle, high = (
             f"{value - 1:+.1%}" for value in (self.effect.low, self.effect.ratio, self.effect.high)
         )
@@ -147,8 +147,8 @@ class Control:
         found = f"{middle}{interval} over {self.effect.pairs} pairs of {self.case}"
         if self.void:
             return (
-                f"the timings are VOID: base against itself seems to differ by {found}, so this machine tells a change "
-                f"where there is none; only one that is {FAR:.0f} times as large counts. Find out what disturbs it "
+                f"the timings are VOID: base against itself seems to differ by {found}, so this machine shows changes "
+                f"that are not there; only one that is {FAR:.0f} times as large counts. Find out what disturbs it "
                 "with torchperf doctor, and compare again"
             )
         return f"A/A control: base against itself {found}"

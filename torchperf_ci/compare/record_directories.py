@@ -124,23 +124,21 @@ def _why_numbers(
 ) -> str:
     values = f"{len(old)} values before and {len(new)} now"
     if found.none:
-        return f"{values} are alike"
+        return f"{values} agree"
     if not found.apart:
-        return f"{values} spread too much to tell"
+        return f"{values} vary too much to tell"
     if not rule.direction:
-        return f"{values} lie apart, and nobody says which way is better: give it a direction in the policy"
+        return f"{values} differ, but nothing says which way is better: give it a direction in the policy"
     if not enough:
-        return f"{values} lie apart; it takes {FEWEST_VALUES} on either side to call that a change"
+        return f"{values} differ; calling that a change takes {FEWEST_VALUES} on each side"
     return (
-        f"{values} lie apart"
-        if found.sure
-        else f"{values} lie apart, as they may by chance in one of so many series"
+        f"{values} differ" if found.sure else f"{values} differ, which may be chance in one of so many series"
     )
 
 
 WEAKER = (
-    "records of two runs, not pairs: whatever the machine did between them looks like a change of the code; for proof "
-    "compare the builds themselves"
+    "records of two separate runs, not pairs: a change of the machine between them looks like a change of the code; "
+    "for proof, compare the builds themselves"
 )
 
 
@@ -163,7 +161,7 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given:
         judged(series, old.points.get(series, ()), new.points.get(series, ())) for series in series_of_both
     ]
     refused = len(old.refused) + len(new.refused)
-    left_out = f"{refused} elements of the files are no records and were left out"
+    left_out = f"{refused} elements of the files are not records and were left out"
     disturbed = [*disturbances(old.points), *disturbances(new.points)]
     notes = [*disturbed, WEAKER, *([left_out] if refused else [])]
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
@@ -209,7 +207,7 @@ def _judge_series(
     if not new:
         return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
     if differs := _differences(old, new):
-        said = WORKLOAD_CHANGED if workload_changed(differs) else "measured under other conditions"
+        said = WORKLOAD_CHANGED if workload_changed(differs) else "measured under different conditions"
         return Verdict(series, "not-comparable", f"{said}: {'; '.join(differs[:3])}")
     judged_by = suited(policy.rule(series.metric, said_direction(new)), old, new)
     if judged_by.kind == "outcome":
@@ -263,15 +261,13 @@ def _judge_outcome(series: Series, old: Point, new: Point) -> Verdict:
     word: VerdictWord
     before, after = passed(old), passed(new)
     if after is None or before is None:
-        return Verdict(
-            series, "missing", f"there is nothing to measure: {_because(new if after is None else old)}"
-        )
+        return Verdict(series, "missing", f"nothing to measure: {_because(new if after is None else old)}")
     if before == after:
         word, why = "unchanged", "passes on both" if after else "fails on both"
     elif after:
-        word, why = "fixed", f"passes on head, on base {_because(old)}"
+        word, why = "fixed", f"passes on head, but not on base: {_because(old)}"
     else:
-        word, why = "broken", f"passes on base, on head {_because(new)}"
+        word, why = "broken", f"passes on base, but not on head: {_because(new)}"
     return Verdict(series, word, why, old=float(before), new=float(after))
 
 

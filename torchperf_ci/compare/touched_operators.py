@@ -230,7 +230,7 @@ class ChangedOperators:
             return "nothing changes that this build is made of"
         names = ", ".join(sorted(self.operators)[:MOST_NAMED])
         more = f" and {len(self.operators) - MOST_NAMED} more" if len(self.operators) > MOST_NAMED else ""
-        return f"at base it runs none of the operators whose sources change: {names}{more}"
+        return f"on base, it runs none of the operators whose sources changed: {names}{more}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
         """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""

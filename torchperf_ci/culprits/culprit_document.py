@@ -59,7 +59,7 @@ _MOST_ATTACHED = 20
 _STATUS_TEXTS: Mapping[BisectionStatus, str] = {
     "not-reproduced": "not reproduced",
     "environment": "the environment changed, not the code",
-    "build": "the luck of a build, no commit",
+    "build": "build luck, not a commit",
     "inconclusive": "inconclusive",
 }
 _MARKS: Mapping[BisectionStatus, str] = {
@@ -154,12 +154,12 @@ def inside_blocks(culprit: Culprit) -> list[Block]:
     if culprit.inside is None:
         return []
     table, breaks = profile_table(culprit), culprit.inside.graph_breaks
-    said = "What moved inside" if table.rows or breaks else "Nothing stands out inside"
+    said = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
     return [
         Paragraph((Bold(said), f" {short(culprit.inside.probe, NAME_LENGTH)}")),
         table,
         Bullets([f"new graph break: {short(reason, TEXT_LENGTH)}" for reason in breaks]),
-        Folded("To look further", _look_further(culprit.inside)),
+        Folded("To investigate further", _look_further(culprit.inside)),
     ]
 
 
@@ -198,7 +198,7 @@ def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
         yield effects_table(culprit)
         yield from inside_blocks(culprit)
     if (hidden := len(culprits) - _MOST_CULPRITS) > 0:
-        yield Paragraph(f"and {counted(hidden, 'culprit')} more, all of them in the file")
+        yield Paragraph(f"and {counted(hidden, 'more culprit')}; the file lists all of them")
 
 
 def _look_further(inside: ProfileChange) -> list[Block]:
@@ -207,7 +207,7 @@ def _look_further(inside: ProfileChange) -> list[Block]:
     hidden = len(inside.files) - _MOST_ATTACHED
     more = f", and {hidden} more" if hidden > 0 else ""
     return [
-        Paragraph(f"Kept beside culprits.json: {files}{more}" if files else ""),
+        Paragraph(f"Saved next to culprits.json: {files}{more}" if files else ""),
         Commands(inside.commands[:_MOST_ATTACHED]),
     ]
 

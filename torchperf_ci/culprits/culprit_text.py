@@ -54,12 +54,12 @@ def details(culprit: Culprit) -> list[str]:
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
     return [
         *(
-            [short(f"They could not be told apart by measuring, so it is one of {one_of}", _LIST_LENGTH)]
+            [short(f"Measuring could not tell them apart, so it is one of {one_of}", _LIST_LENGTH)]
             if one_of
             else []
         ),
         *([_proven_on(*culprit.builds)] if culprit.builds else []),
-        *([short(f"Changed with it: {moves}", _LIST_LENGTH)] if moves else []),
+        *([short(f"Dependencies that changed with it: {moves}", _LIST_LENGTH)] if moves else []),
     ]
 
 
@@ -91,19 +91,19 @@ def build_spread(location: Bisection) -> str:
         return ""
     known = {
         "rebuilds": "measured here",
-        "history": "known from the past",
+        "history": "known from history",
         "expected": "expected, not measured",
     }
     source = known.get(location.luck.source, short(location.luck.source, NAME_LENGTH))
-    return (
-        f"Builds of one and the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
-    )
+    return f"Builds of the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
 
 
 def _proven_on(before: int, own: int) -> str:
     if before == own == 1:
-        return "Proven for these two builds: none was made anew, so a part of it may be the luck of a build"
-    return f"Proven on {counted(own, 'build')} of it and {before} of what was before"
+        return (
+            "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck"
+        )
+    return f"Proven on {counted(own, 'build')} of it and {before} of its predecessor"
 
 
 def versions(moved: DependencyChange) -> str:
@@ -135,7 +135,7 @@ def effects_table(culprit: Culprit) -> Table:
 def profile_table(culprit: Culprit) -> Table:
     """What changed inside a step of the probe; without rows if there are no profiles or nothing stands out."""
     rows = [_operator_row(one) for one in culprit.inside.moved] if culprit.inside else []
-    return _table(("change (ms)", "ms a step", "times a step", "kind", "name"), rows, most=_MOST_MOVED)
+    return _table(("change (ms)", "ms per step", "times per step", "kind", "name"), rows, most=_MOST_MOVED)
 
 
 def result_tables(bisection: Bisection) -> list[Table]:
@@ -148,8 +148,8 @@ def result_tables(bisection: Bisection) -> list[Table]:
     moved = [(short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in bisection.moved]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
-        _table(("commit", "likely", "subject"), suspects, "Suspects that are left"),
-        _table(("dependency", "old → new"), moved, "Changed beside the code"),
+        _table(("commit", "likely", "subject"), suspects, "Remaining suspects"),
+        _table(("dependency", "old → new"), moved, "Changed besides the code"),
     )
 
 

@@ -202,8 +202,8 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
 _LONGEST_SENTENCE, _LONGEST_DETAIL = 300, 600
 """Maximum lengths of texts from outside."""
 _MOST_WARNINGS = 5
-_CLOSES = "This issue closes itself when the numbers are back."
-_IF_MEANT = ("If this is meant: add the label ", Code(EXPECTED_LABEL), ".")
+_CLOSES = "This issue closes automatically when the numbers recover."
+_IF_MEANT = ("If this change is intended, add the label ", Code(EXPECTED_LABEL), ".")
 
 
 def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:
@@ -234,13 +234,13 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
     if finding.bisection and finding.bisection.credible:
         step = "look at the suspects below"
     elif reproduction_steps(finding).lines:
-        step = "bisect it by the command below"
+        step = "bisect it with the command below"
     elif ends := finding.verdicts[0].evidence.commits.range:
         step = f"bisect it between {ends.good} and {ends.bad}"
     else:
         step = "find out between which commits it got worse, and bisect it"
-    why = f" to have done it. {short(finding.why, _LONGEST_SENTENCE)}"
-    found_later = "A culprit that is found later is named here."
+    why = f" to have caused it. {short(finding.why, _LONGEST_SENTENCE)}"
+    found_later = "If a culprit is found later, it will be named here."
     yield Paragraph((Bold(_what_got_worse(finding)), ", and ", Bold("no commit is proven"), why))
     yield Paragraph((Bold("Next step:"), f" {step}. {found_later} {_CLOSES} ", *_IF_MEANT))
 
@@ -251,7 +251,9 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     model, where = finding.rows[0].series.model, on_machines(finding.rows)
     yield Paragraph((Bold(f"{short(model, _LONGEST_SENTENCE)} fails"), f" {where}{since}. Its last error:"))
     yield Commands([one_line(finding.why)])
-    yield Paragraph((Bold("Next step:"), " run it by itself. This issue closes itself when it passes again."))
+    yield Paragraph(
+        (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
+    )
 
 
 def _to_reproduce(finding: IssueFinding) -> Sequence[Block]:
@@ -300,8 +302,8 @@ def _how_bisected(bisection: Bisection) -> Folded:
 def _link_to_run(context: IssueContext) -> Sequence[Block]:
     """A link to the run, whose files are complete; the issue may omit parts."""
     run: tuple[Piece, ...] = (
-        "All of it is in the files of ",
-        Link("the run that reports this", context.run_url),
+        "Full details are in the files of ",
+        Link("the run that reported this", context.run_url),
         ".",
     )
     return (Paragraph(run, small=True),) if context.run_url else ()
@@ -318,7 +320,7 @@ def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext
 
 _TABLE_ROOM = 1000
 """The bytes a table may always take, even if the body is full."""
-_CUT_NOTE = "\n\n…and what else stood here had no room any more.\n"
+_CUT_NOTE = "\n\n…the rest was cut off, because the text is too long for GitHub.\n"
 
 
 def renewed_body(text: str, memory: IssueMemory) -> str:

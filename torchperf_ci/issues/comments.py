@@ -75,22 +75,22 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
 
 def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
     """Report that more series show the same change."""
-    seen = Paragraph((f"Also seen in the night of {context.night}: ", Bold(what_got_worse(rows))))
+    seen = Paragraph((f"Also seen on the night of {context.night}: ", Bold(what_got_worse(rows))))
     return _comment([seen, series_table(largest_first(rows), _MOST_ROWS)])
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
     """Report that the responsible commit is now known."""
     who = _culprit_words(finding.culprit, context) if finding.culprit else ("see above",)
-    renewed = ". The text above is rewritten with what is known now."
-    return _comment([Paragraph(("The commit is found: ", *who, renewed))])
+    renewed = ". The description above has been updated."
+    return _comment([Paragraph(("Commit found: ", *who, renewed))])
 
 
 def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context: IssueContext) -> str:
     """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
     nights = f"{len(memory.recovered)} nights in a row" if len(memory.recovered) > 1 else "the last night"
-    what = "It passed again" if memory.kind == "broken" else "Back where it was"
-    closed = "so this is closed. Should it come back, this is opened again."
+    what = "It passed again" if memory.kind == "broken" else "Back at its old level"
+    closed = "so this issue is closed. It will be reopened if that changes."
     text = f"{what} for {nights}, up to {context.night}, {closed}"
     return _comment([Paragraph(text), *_levels_table(memory, now)])
 
@@ -100,8 +100,8 @@ def relapsed_comment(
 ) -> str:
     """Report that the change is back; ``finding`` is tonight's, which may name another culprit."""
     if finding and finding.document:
-        return _comment([Paragraph(f"Again: {finding.why}. The text above is renewed.")])
-    what = "It fails again" if memory.kind == "broken" else "It is back"
+        return _comment([Paragraph(f"Again: {finding.why}. The description above has been updated.")])
+    what = "It has been failing again" if memory.kind == "broken" else "It has been back"
     culprit = finding.culprit if finding else None
     who = (" This time because of ", *_culprit_words(culprit, context), ".") if culprit else ()
     error = [one_line(finding.why)] if finding and memory.kind == "broken" else []
@@ -115,8 +115,8 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     benchmarks = f" ({len(models)} benchmarks)" if len(models) > 1 else ""
     reason = f"Accepted: {what_got_worse(memory.rows)}"
     text = (
-        f"Accepted as meant in the night of {context.night}, so this is closed{benchmarks}: the new levels are taken "
-        "for granted, and only what is worse than they are is told again. Who keeps a committed baseline renews it:"
+        f"Accepted as intended on the night of {context.night}, so this issue is closed{benchmarks}. The new levels "
+        "are now the reference, and only worse numbers will be reported. If you keep a committed baseline, update it:"
     )
     command = shlex.join(["torchperf", "baseline", "update", "--reason", reason, "RECORDS"])
     return _comment([Paragraph(text), Commands([command])])
@@ -124,7 +124,7 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
 
 def duplicate_comment(number: int) -> str:
     """Text of the comment on an issue that duplicates another one."""
-    return f"The same as #{number}, which stays.\n"
+    return f"Same as #{number}, which stays open.\n"
 
 
 _MOST_ROWS = 20

@@ -267,11 +267,11 @@ def _unlocated_findings(
 
 def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
     if bisection is None and verdict.evidence.commits.range is None:
-        return "The history does not say between which commits it lies, so nobody could bisect it."
+        return "The history does not say between which commits it changed, so it could not be bisected."
     if bisection is None:
-        return "It is in the history; nobody has bisected between the two commits yet."
+        return "The change is in the history; the range between the two commits has not been bisected yet."
     if bisection.culprits:
-        return "Between the two commits several culprits are proven, and of none of them what it did here."
+        return "Several culprits between the two commits are proven, but none of them to have changed these series."
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 

@@ -85,15 +85,15 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
         except TorchperfError as error:
             if number == 1:
                 raise
-            done.failed.append(f"what has changed meanwhile: {error}")
+            done.failed.append(f"what changed in the meantime: {error}")
             break
         if not stale:
             break
     else:
-        done.failed += [f"{_action_name(action)}: it changed again and again meanwhile" for action in stale]
+        done.failed += [f"{_action_name(action)}: it kept changing in the meantime" for action in stale]
     if tracker.refused_labels:
         names = ", ".join(tracker.refused_labels)
-        done.notes.append(f"the token may not make the labels that are missing: {names}")
+        done.notes.append(f"the token may not create the missing labels: {names}")
     return done
 
 
@@ -145,7 +145,7 @@ def _do_action(
         try:
             tracker.comment(issue, text.comment)
         except LockedError:
-            done.notes.append(f"#{issue.number} is locked: it is edited, and nothing is said under it")
+            done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
 
 
 def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text: IssueText) -> None:
@@ -169,7 +169,7 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: Track
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:
-    word = "was accepted" if issue.memory.accepted else "was closed by hand, and stays so"
+    word = "was accepted" if issue.memory.accepted else "was closed by hand and stays closed"
     return f"#{issue.number} {word}"
 
 
@@ -198,17 +198,17 @@ def summarize_published(done: PublishedIssues) -> PublishedSummary:
     }
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.left:
-        counts.append(f"{len(done.left)} without room")
+        counts.append(f"{len(done.left)} postponed")
     if done.failed:
-        counts.append(f"{counted(len(done.failed), 'finding')} not told")
+        counts.append(f"{counted(len(done.failed), 'finding')} not published")
     headline = f"issues: {', '.join(counts) or 'nothing new'}"
     told = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
         *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in told),
-        *(f"no room tonight: {title}" for title in done.left),
+        *(f"postponed to another night: {title}" for title in done.left),
         *(*done.settled, *done.notes),
-        *(f"❌ not told: {failure}" for failure in done.failed),
+        *(f"❌ not published: {failure}" for failure in done.failed),
     ]
     document = Document(f"{headline[:1].upper()}{headline[1:]}", [Bullets(lines)])
     outputs = {

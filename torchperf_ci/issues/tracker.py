@@ -74,7 +74,7 @@ class StaleError(Exception):
     """An issue has changed since it was read."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"#{number} has changed meanwhile")
+        super().__init__(f"#{number} has changed in the meantime")
 
 
 class LockedError(Exception):
@@ -90,7 +90,7 @@ def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> To
     """An error that tells the user what to do."""
     if error.status == 410:
         return NotDeliveredError(
-            f"{repository} has issues switched off ({error}): switch them on under Settings → General → Features, or "
+            f"{repository} has issues disabled ({error}): enable them under Settings → General → Features, or "
             "name another repository, with `issues: {repo: owner/name}` in torchperf.yml or with --repo"
         )
     if error.status in _MAY_NOT:
@@ -109,7 +109,7 @@ def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> To
 _COLOUR = "d4863b"
 _MEANINGS = {
     TORCHPERF_LABEL: "Opened by torchperf, which finds it again by this label",
-    EXPECTED_LABEL: "It is meant to be so: torchperf closes the issue, and the new level is taken for granted",
+    EXPECTED_LABEL: "The change is intended: torchperf closes the issue and accepts the new level",
 }
 
 

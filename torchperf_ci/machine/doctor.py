@@ -72,7 +72,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def governor(facts: MachineFacts) -> DoctorFinding:
     """Does the governor change the clock with the load?"""
-    why = "other governors raise the clock only after load has begun, so that short steps run slower"
+    why = "other governors raise the clock only once load has begun, so short steps run slower"
     found = ", ".join(facts.host.governors)
     if not found:
         return DoctorFinding("governor", "ok", "the machine shows no frequency scaling", why)
@@ -133,7 +133,7 @@ def isolation(facts: MachineFacts) -> DoctorFinding:
 
 def numa(facts: MachineFacts) -> DoctorFinding:
     """Does the machine have several NUMA nodes?"""
-    why = "memory of another node takes longer to reach, and a worker that moves leaves its memory behind"
+    why = "memory on another node takes longer to reach, and a worker that moves leaves its memory behind"
     nodes = facts.host.numa_nodes
     if nodes == 1:
         return DoctorFinding("numa", "ok", "one node", why)
@@ -146,9 +146,9 @@ def heat(facts: MachineFacts) -> DoctorFinding:
     why = "a core that is too hot lowers its clock"
     events = facts.host.throttle_events
     if not events:
-        return DoctorFinding("heat", "ok", "no core was slowed down since boot", why)
+        return DoctorFinding("heat", "ok", "no core has been throttled since boot", why)
     return DoctorFinding(
-        "heat", "warn", f"cores were slowed down {events} times since boot", why, "improve the cooling"
+        "heat", "warn", f"cores were throttled {events} times since boot", why, "improve the cooling"
     )
 
 
@@ -162,7 +162,7 @@ def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
         return []
     if condition.problem:
         do = "install the vendor's driver and its Python package (nvidia-ml-py, or ROCm's amdsmi)"
-        why = "without them clocks, throttling, energy and other users of the GPU stay unseen"
+        why = "without them clocks, throttling, energy and other users of the GPU are invisible"
         return [DoctorFinding("gpu tools", "bad", condition.problem, why, do)]
     return [
         gpu_processes(condition),
@@ -196,7 +196,7 @@ def clock_rights(facts: MachineFacts) -> DoctorFinding:
 
 def gpu_persistence(condition: GpuCondition) -> list[DoctorFinding]:
     """Does the driver stay loaded between processes?"""
-    why = "otherwise the GPU starts anew, with cold clocks, for each process"
+    why = "otherwise the GPU is initialized again, with cold clocks, for each process"
     if condition.persistence is None:
         return []
     if condition.persistence:
@@ -221,7 +221,7 @@ def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
         )
     if not facts.throttling.known:
         return DoctorFinding(
-            "gpu throttling", "warn", "not told", why, "install a newer driver of the vendor"
+            "gpu throttling", "warn", "not told", why, "install a newer driver from the vendor"
         )
     return DoctorFinding("gpu throttling", "ok", "none", why)
 
@@ -252,7 +252,9 @@ def virtual_machine(facts: MachineFacts) -> DoctorFinding:
 
 def cpu_quota(facts: MachineFacts) -> DoctorFinding:
     """Does a cgroup limit stop processes that have used up their CPU quota?"""
-    why = "whoever has used up a quota stands still until the next period, which shows as a slow step"
+    why = (
+        "a process that has used up its quota is paused until the next period, which shows up as a slow step"
+    )
     quota = facts.host.cpu_quota
     if quota is None:
         return DoctorFinding("cpu quota", "ok", "none", why)
@@ -276,21 +278,21 @@ def other_load(facts: MachineFacts) -> DoctorFinding:
 
 def memory(facts: MachineFacts) -> DoctorFinding:
     """Is enough memory free?"""
-    why = "a machine short of memory reclaims it while it measures, or ends the worker"
+    why = "a machine short of memory reclaims it during the measurement, or kills the worker"
     host = facts.host
     if not host.memory_available:
-        return DoctorFinding("memory", "ok", f"{host.memory_total / GIB:.1f} GiB in all", why)
+        return DoctorFinding("memory", "ok", f"{host.memory_total / GIB:.1f} GiB in total", why)
     found = f"{host.memory_available / GIB:.1f} of {host.memory_total / GIB:.1f} GiB are free"
     if host.memory_available >= ENOUGH_MEMORY:
         return DoctorFinding("memory", "ok", found, why)
     return DoctorFinding(
-        "memory", "warn", found, why, "stop what holds the memory, or select smaller workloads"
+        "memory", "warn", found, why, "stop what uses the memory, or select smaller workloads"
     )
 
 
 def swap(facts: MachineFacts) -> DoctorFinding:
     """Is memory swapped out?"""
-    why = "what is swapped out comes back in the middle of a measurement"
+    why = "swapped-out memory comes back in the middle of a measurement"
     used = facts.host.swap_used
     if not used:
         return DoctorFinding("swap", "ok", "none is used", why)
@@ -300,7 +302,7 @@ def swap(facts: MachineFacts) -> DoctorFinding:
 def disk(facts: MachineFacts) -> DoctorFinding:
     """Is there enough disk space for compiled code?"""
     why = "the compiler's cache, a fresh one for each cold compilation, must fit"
-    found = f"{facts.disk_free / GIB:.1f} GiB are free for it"
+    found = f"{facts.disk_free / GIB:.1f} GiB free for it"
     if facts.disk_free >= ENOUGH_DISK:
         return DoctorFinding("disk", "ok", found, why)
     return DoctorFinding("disk", "warn", found, why, "free some space, or point TMPDIR elsewhere")
@@ -308,7 +310,7 @@ def disk(facts: MachineFacts) -> DoctorFinding:
 
 def timer(facts: MachineFacts) -> DoctorFinding:
     """Is the clock precise and cheap to read?"""
-    why = "steps of some microseconds are timed with it"
+    why = "steps of a few microseconds are timed with it"
     source = facts.host.clock_source
     found = f"{source + ', ' if source else ''}steps of {facts.clock_step * 1e9:.0f} ns"
     if source in FAST_CLOCKS and facts.clock_step <= CLOCK_STEP:
@@ -330,12 +332,12 @@ def compiler(facts: MachineFacts) -> DoctorFinding:
 
 def instruction_counts(facts: MachineFacts) -> DoctorFinding:
     """May hardware instruction counters be read?"""
-    why = "instruction counts are the quiet metric where wall time on a CPU is hopeless"
+    why = "instruction counts stay stable where wall time on a CPU is too noisy"
     level = facts.host.perf_event_paranoid
     if level is None:
         return DoctorFinding("instruction counts", "ok", "this system has no perf events", why)
     if facts.host.hypervisor:
-        found = "a virtual machine has no hardware events, or few"
+        found = "a virtual machine has few hardware events, or none"
         return DoctorFinding("instruction counts", "ok", found, why)
     if level <= 2 or facts.administrator:  # perf_event_open(2): 2 allows measuring one's own user code
         return DoctorFinding("instruction counts", "ok", f"allowed (perf_event_paranoid is {level})", why)

@@ -147,7 +147,7 @@ def _clock_step() -> float:
 
 def steadiness(facts: MachineFacts) -> DoctorFinding:
     """Which change could be detected on this machine without pairs?"""
-    why = "what varies by itself hides what a commit changed"
+    why = "variation of the machine itself hides what a commit changed"
     noise = facts.noise
     measured = f"equal blocks of {noise.typical * 1e3:.0f} ms vary by {noise.cv:.1%}"
     if noise.resolvable <= USUAL_CHANGE:
@@ -157,7 +157,7 @@ def steadiness(facts: MachineFacts) -> DoctorFinding:
         f"{measured}: this machine cannot resolve {USUAL_CHANGE:.0%} without pairs, "
         f"only {noise.resolvable:.0%} at best"
     )
-    do = "remove what the other findings name, or measure in pairs: --anchor, or torchperf compare"
+    do = "fix what the other findings name, or measure in pairs: --anchor, or torchperf compare"
     return DoctorFinding("steadiness", _level(noise), found, why, do)
 
 
@@ -166,7 +166,7 @@ def device_steadiness(facts: MachineFacts) -> list[DoctorFinding]:
 
     Matrix products vary with the GPU's clock, and tiny kernels with the CPU that launches them.
     """
-    why = "what varies by itself hides what a commit changed"
+    why = "variation of the machine itself hides what a commit changed"
     if facts.exercise is None:
         return []
     noise, clock = facts.exercise.noise, facts.exercise.clock
@@ -174,7 +174,7 @@ def device_steadiness(facts: MachineFacts) -> list[DoctorFinding]:
     if clock:
         found += f"; its clock was {clock} MHz"
     worst = max(noise.values(), key=lambda one: one.resolvable)
-    do = "lock its clock, remove what the other findings name, or measure in pairs: torchperf compare"
+    do = "lock its clock, fix what the other findings name, or measure in pairs: torchperf compare"
     level = _level(worst)
     return [DoctorFinding("gpu steadiness", level, found, why, "" if level == "ok" else do)]
 

@@ -243,7 +243,7 @@ def describe_interference(observed: Sequence[Mapping[str, str]]) -> str | None:
 def interference_note(observed: Sequence[Mapping[str, str]], which: str = "") -> str:
     """The same description as a marked note for a report; empty if no disturbance is known."""
     words = describe_interference(observed)
-    return f"{WARNING_MARK}disturbed while this was measured{which}: {words}" if words else ""
+    return f"{WARNING_MARK}disturbed during the measurement{which}: {words}" if words else ""
 
 
 def conditions(observed: Sequence[Mapping[str, str]]) -> Conditions:
@@ -269,7 +269,7 @@ def busy_warning(before: CounterSnapshot) -> str:
     """Warn, before a measurement, if other work has kept this machine busy since ``before``; else empty."""
     time.sleep(max(before.moment + SHORTEST_SECONDS - time.monotonic(), 0.0))
     words = describe_interference([interference_between(before, read_counters()).facts()])
-    return f"{WARNING_MARK}this machine is busy: {words}; expect noise until that has ended" if words else ""
+    return f"{WARNING_MARK}this machine is busy: {words}; expect noise until that ends" if words else ""
 
 
 def is_void(observed: Mapping[str, str]) -> bool:
@@ -297,7 +297,7 @@ def power_limit_note(cases: Sequence[Sequence[Mapping[str, str]]]) -> str:
     if not capped:
         return ""
     words = describe_power_limit([facts for observed in capped for facts in observed])
-    return f"in {len(capped)} of {counted(len(cases), 'case')} {words}: what it keeps up under such a load"
+    return f"in {len(capped)} of {counted(len(cases), 'case')} {words}: its speed under sustained load"
 
 
 def _sentences(now: Conditions) -> Iterator[str]:
@@ -306,7 +306,7 @@ def _sentences(now: Conditions) -> Iterator[str]:
         if now.steal is not None and now.steal > STEAL_LIMIT:
             yield f"the hypervisor gave {now.steal:.0%} of the CPU time to others"
         if now.quota is not None and now.quota > PRESSURE_LIMIT:
-            yield f"the CPU quota held processes up {now.quota:.0%} of the time"
+            yield f"the CPU quota throttled processes {now.quota:.0%} of the time"
     if now.throttle_events:
         yield f"heat slowed cores down {'once' if now.throttle_events == 1 else f'{now.throttle_events} times'}"
     if now.throttling:
@@ -314,7 +314,7 @@ def _sentences(now: Conditions) -> Iterator[str]:
         yield f"the GPU was throttled{share} ({', '.join(now.throttling)})"
     if now.gpu_neighbours:
         others = "another process" if now.gpu_neighbours == 1 else f"{now.gpu_neighbours} other processes"
-        yield f"{others} computed on the GPU, too"
+        yield f"{others} also computed on the GPU"
 
 
 def _busy(now: Conditions) -> Iterator[str]:
@@ -327,7 +327,7 @@ def _busy(now: Conditions) -> Iterator[str]:
     waited = now.pressure is not None and now.pressure > PRESSURE_LIMIT and now.others > NOTICEABLE * now.cpus
     if now.others > LOAD_PER_THREAD * now.cpus or waited:
         # The one-minute load average lags behind work that has just begun.
-        shown = f"load {load:.1f} on {now.cpus} CPUs, {now.others:.1f} of them taken by other work"
+        shown = f"load {load:.1f} on {now.cpus} CPUs, {now.others:.1f} of them used by other work"
         yield shown if load > now.others else f"other work took {now.others:.1f} of {now.cpus} CPUs"
         if waited:
             yield f"tasks waited for a CPU {now.pressure:.0%} of the time"

@@ -48,7 +48,7 @@ def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
     if why := why_silent(options, os.environ):
         drafts = issue_drafts(inputs, options)
         write_files(Path(options.out), {name: _draft_text(draft) for name, draft in drafts.items()})
-        say(f"no issue is touched, {counted(len(drafts), 'draft')} written: {why}")
+        say(f"no issue was changed, {counted(len(drafts), 'draft')} written: {why}")
         return
     chosen, rules = _chosen(options)
     name = repository_name(options, os.environ, chosen.repo)
@@ -103,5 +103,5 @@ def _tell(done: PublishedIssues) -> None:
         actions.set_output(name, value)
     actions.annotate(actions.Annotation("notice", note, title="Issues") for note in done.notes)
     if done.failed:
-        msg = f"not told: {'; '.join(done.failed)}"
+        msg = f"not published:  {'; '.join(done.failed)}"
         raise NotDeliveredError(msg)

@@ -60,10 +60,10 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         raise UsageError(msg)
     if open_ones:
         heads = " and ".join(f"#{pull.number} to {pull.head.sha}" for pull in open_ones)
-        msg = f"the measured {measured.sha} is no head any more, the pull request has moved on: {heads}"
+        msg = f"the measured {measured.sha} is no longer the head, the pull request has moved on: {heads}"
         raise NobodyWaitsError(msg)
     if candidates:
-        msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is not open any more"
+        msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is no longer open"
         raise NobodyWaitsError(msg)
     branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
     msg = (
@@ -266,16 +266,16 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
     if why := why_silent(options, os.environ):
         write_files(Path(options.out), {"comment.md": text})
-        say(f"nothing is commented: {why}")
+        say(f"no comment written: {why}")
         return
     with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
         try:
             pulls = find_pull_requests(ask, of)
         except NobodyWaitsError as reason:
-            say(f"nothing is commented: {reason}")
-            actions.annotate([actions.Annotation("notice", str(reason), title="Nothing is commented")])
+            say(f"no comment written: {reason}")
+            actions.annotate([actions.Annotation("notice", str(reason), title="No comment written")])
             return
         revised = None if judged else partial(after_nothing, measured=of)
         urls = [url for pull in pulls if (url := put_comment(ask, pull.number, text, revised=revised))]
-    say(f"commented: {', '.join(urls)}" if urls else "nothing is commented: there is no comment to update")
+    say(f"commented: {', '.join(urls)}" if urls else "no comment written: there is no comment to update")
     actions.set_output("comment-url", "\n".join(urls))

@@ -109,7 +109,7 @@ def disturbances(points: Points) -> Sequence[str]:
             if series.metric in (STATUS, LATENCY):
                 runs[series.group, point.run][series] = point
     notes = [
-        f"{DISTURBED_MARK}disturbed while this was measured on {_machine_name(group)}, run {run}: {words}"
+        f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, run {run}: {words}"
         for (group, run), taken in runs.items()
         if (words := "; ".join(_disturbances_of_run(taken)))
     ]

@@ -187,7 +187,7 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     ]
 
 
-WORKLOAD_CHANGED = "the workload has changed under its name"
+WORKLOAD_CHANGED = "the workload changed but kept its name"
 
 
 def workload_changed(differs: Sequence[str]) -> bool:

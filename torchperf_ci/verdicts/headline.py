@@ -34,7 +34,7 @@ VerdictGroup = Literal[
 COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
     "regressed": ("regressed", "regressed"),
     "broken": ("broken", "broken"),
-    "candidate": ("looks worse without proof yet", "look worse without proof yet"),
+    "candidate": ("looks worse but is unproven", "look worse but are unproven"),
     "improved": ("improved", "improved"),
     "fixed": ("fixed", "fixed"),
     "unchanged": ("unchanged", "unchanged"),
@@ -81,19 +81,19 @@ def _size_of_change(verdict: Verdict) -> float:
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
 _OPEN: tuple[VerdictWord, ...] = ("missing", "noisy", "not-comparable", "new")
-_QUIETER = "a quieter machine (torchperf doctor says what disturbs it)"
+_QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
     "check": {
         "noisy": f"more runs, or {_QUIETER}",
-        "not-comparable": "more runs on the machine of this one, or this run on the machine of the past",
-        "missing": "what the reasons of the missing ones ask for",
-        "new": "more runs of what is new",
+        "not-comparable": "more runs on this machine, or this run on the machine of the earlier ones",
+        "missing": "what the reasons of the missing series call for",
+        "new": "more runs of the new series",
     },
     "compare": {
         "noisy": f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases",
         "not-comparable": "both sides measured under the same conditions",
-        "missing": "what the reasons of the missing ones ask for",
-        "new": "a base that has what is new",
+        "missing": "what the reasons of the missing series call for",
+        "new": "a base that has the new workloads",
     },
 }
 
@@ -162,7 +162,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for word, reasons in sorted(found.items(), key=lambda item: item[1].total(), reverse=True):
         if reasons:
             why, _ = reasons.most_common(1)[0]
-            yield f"{reasons.total()} {word} ({'' if len(reasons) == 1 else 'such as: '}{why})"
+            yield f"{reasons.total()} {word} ({'' if len(reasons) == 1 else 'for example: '}{why})"
 
 
 def _judged(verdicts: Sequence[Verdict]) -> int:
@@ -191,7 +191,7 @@ def headline(judgements: Sequence[Judgement]) -> str:
         return "nothing was judged"
     if all(coverage(one).is_first for one in judgements if one.verdicts):
         return _first_run(judgements, verdicts)
-    return f"{'little could be judged: ' if sign(judgements) == LITTLE else ''}{count_verdicts(verdicts)}"
+    return f"{'too little could be judged: ' if sign(judgements) == LITTLE else ''}{count_verdicts(verdicts)}"
 
 
 def new_series(judgement: Judgement) -> str:
@@ -222,7 +222,7 @@ def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> 
 
 def _are_new(count: int, *, judged: bool) -> str:
     said, they = (f"{count} series are new", "they are") if count > 1 else ("1 series is new", "it is")
-    return f"{said}; from the {FIRST_JUDGED} run on {they} judged" if judged else said
+    return f"{said}; {they} judged from the {FIRST_JUDGED} run on" if judged else said
 
 
 def _all_verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:

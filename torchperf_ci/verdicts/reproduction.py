@@ -65,14 +65,14 @@ def words_by_flag(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def setup_needed(torch: str) -> tuple[Piece, ...]:
-    """The prerequisites of the commands: ``in a clone, with PyTorch 2.13.0 in the Python that is active``."""
+    """The prerequisites of the commands: ``in a clone, with PyTorch 2.13.0 in the active Python``."""
     if not torch:
         return ("in a clone of the repository",)
     version = torch.partition("+")[0]
     is_release = RELEASE.fullmatch(version)
     shown = version if is_release else short(torch, _VERSION_LENGTH)
     install = (" (", Code(f"pip install torch=={version}"), ")") if is_release else ()
-    return (f"in a clone of the repository, with PyTorch {shown} in the Python that is active", *install)
+    return (f"in a clone of the repository, with PyTorch {shown} in the active Python", *install)
 
 
 _FILES = ("suite", "config", "wheels")

@@ -75,9 +75,9 @@ _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
 _LOUD: tuple[VerdictGroup, ...] = ("regressed", "broken", "candidate", "improved", "fixed")
 _QUIET: tuple[VerdictGroup, ...] = ("unjudged", "missing", "new", "not-affected")
 _STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
-    "regressed": ("measure the worst on your machine", " If it is meant to be slower, say why."),
+    "regressed": ("reproduce the worst one on your machine", " If the change is intended, say why."),
     "broken": ("run it by itself and read its error", ""),
-    "candidate": ("measure it again, which tells whether the change is real", ""),
+    "candidate": ("measure it again to see whether the change is real", ""),
 }
 _OUTPUTS: Mapping[str, VerdictGroup] = {
     "regressed": "regressed",
@@ -219,7 +219,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
     quiet = [one for group in _QUIET for one in groups[group] if not is_only_new(one, judgement)]
     suites = [_suite_text(suite) for suite in judgement.suites]
     little, new = shortfall(judgement), new_series(judgement)
-    takes = f"To judge the rest it takes {what_it_takes(judgement)}." if little else ""
+    takes = f"Judging the rest takes {what_it_takes(judgement)}." if little else ""
     sides = {"base": judgement.base, "head": judgement.head}
     above = (
         " → ".join(short(side, _SENTENCE_LENGTH) for side in sides.values()) if any(sides.values()) else ""
@@ -284,9 +284,10 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
             return [Paragraph((Bold("Next step:"), f" {what}", *there, f".{then}")), Commands(lines)]
     if little := [judgement for judgement in judgements if shortfall(judgement)]:
         rest = "; ".join(dict.fromkeys(map(what_it_takes, little)))
-        return [Paragraph((Bold("Next step:"), f" give it what it takes to judge the rest: {rest}."))]
+        return [Paragraph((Bold("Next step:"), f" to judge the rest, provide {rest}."))]
     if sign(judgements) == GREEN and any(verdict.verdict == "noisy" for verdict in groups["unjudged"]):
-        none = "none; “detectable” is the change that would have been seen, and torchperf doctor says what disturbs."
+        seen = "“detectable” is the smallest change that would have been seen"
+        none = f"none; {seen}, and torchperf doctor shows what adds noise."
         return [Paragraph((Bold("Next step:"), f" {none}"))]
     return []
 

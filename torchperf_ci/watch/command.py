@@ -103,7 +103,7 @@ def _show_draft(tonight: NightToPublish) -> None:
         with actions.literal(sys.stdout):
             sys.stdout.write(f"{written.title}\n\n{written.body}")
             sys.stdout.flush()
-    say("no issue is touched: this is a dry run")
+    say("no issue was changed: this is a dry run")
 
 
 def _tell_published(done: PublishedIssues) -> None:
@@ -121,7 +121,7 @@ def _tell_published(done: PublishedIssues) -> None:
     for note in (*done.settled, *done.notes):
         say(note)
     if done.failed:
-        msg = f"not told: {'; '.join(done.failed)}"
+        msg = f"not published:  {'; '.join(done.failed)}"
         raise NotDeliveredError(msg)
 
 
@@ -132,14 +132,16 @@ SHOWN_RUNS = 10
 def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Document:
     """Return the issue's text: the verdict, the next step and the newest runs. It depends on nothing else."""
     why = f": {status.why}. Meanwhile nothing is measured, and a regression goes unseen."
-    renewed = "torchperf renews this text, and closes the issue as soon as a scheduled run has done its work."
+    renewed = (
+        "torchperf updates this text, and closes the issue as soon as a scheduled run has delivered results."
+    )
     return Document(
         nightly_title(schedule),
         [
             Paragraph((Bold(_HEADLINES[status.state]), " ", Link(Code(schedule.file), schedule.url), why)),
             Paragraph((Bold("Next step:"), " ", *_next_step(schedule, status.state))),
             Table(
-                [Column("began"), Column("run"), Column("ended as")],
+                [Column("began"), Column("run"), Column("result")],
                 [
                     (to_the_minute(run.began), Link(str(run.number), run.url), _ended(run))
                     for run in schedule.runs[:SHOWN_RUNS]
@@ -158,7 +160,7 @@ def nightly_title(schedule: WorkflowSchedule) -> str:
 _HEADLINES: Mapping[ScheduleState, str] = {
     "absent": "The benchmarks did not run.",
     "failing": "The benchmarks fail.",
-    "disabled": "The benchmarks are switched off.",
+    "disabled": "The benchmarks are disabled.",
 }
 
 
@@ -167,14 +169,14 @@ def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece,
     if state == "disabled":
         return (*to_the_workflow, " and choose ", Bold("Enable workflow"), ", or bring its file back.")
     if state == "failing":
-        no_runner = (
-            "Where no runner took a job, GitHub gave it up after a day: look whether the runner is online."
-        )
+        no_runner = "If no runner picked up a job, GitHub canceled it after a day: check whether the runner is online."
         again = Bold("Re-run failed jobs")
-        return ("open the newest run below; ", again, f" counts as a new one. {no_runner}")
-    late = "GitHub may begin a schedule late or leave a time out when much is asked: choose another minute than 0."
-    read = "A schedule is read from the default branch only, and ends with the membership of whoever wrote its last "
-    return (*to_the_workflow, f" and start it by hand. {late} {read}", Code("cron"), " line.")
+        return ("open the newest run below; ", again, f" counts as a new run. {no_runner}")
+    late = "Under high load, GitHub may start a scheduled run late or skip it: choose a minute other than 0."
+    read = (
+        "GitHub reads the schedule from the default branch only, and stops it when whoever last edited its "
+    )
+    return (*to_the_workflow, f" and start it by hand. {late} {read}", Code("cron"), " line leaves.")
 
 
 def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:
@@ -184,4 +186,4 @@ def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Wo
 
 
 def _ended(run: ScheduledRun) -> str:
-    return (f"{run.ended}, with verdicts" if run.judged else run.ended) or "goes on"
+    return (f"{run.ended}, with verdicts" if run.judged else run.ended) or "in progress"

@@ -22,10 +22,10 @@ ScheduleState = Literal["ran", "absent", "failing", "disabled", "unknown"]
 """It worked in time; it did not start; it started and failed; it is disabled; it is too early to tell."""
 
 _DISABLED = {
-    "disabled_inactivity": "GitHub has switched it off, because nothing was committed for 60 days",
-    "disabled_manually": "somebody has switched it off",
-    "disabled_fork": "it is switched off, because this repository is a fork",
-    "deleted": "its file is not on the default branch any more",
+    "disabled_inactivity": "GitHub disabled it because nothing was committed for 60 days",
+    "disabled_manually": "somebody disabled it",
+    "disabled_fork": "it is disabled because this repository is a fork",
+    "deleted": "its file is no longer on the default branch",
 }
 
 
@@ -82,21 +82,21 @@ def check_schedule(schedule: WorkflowSchedule, now: datetime, within: timedelta)
     recent = [run for run in schedule.runs if run.began >= now - within]
     for run in recent:
         if run.worked:
-            return ScheduleStatus("ran", f"run {run.number} of {to_the_minute(run.began)} did its work")
+            return ScheduleStatus("ran", f"run {run.number} of {to_the_minute(run.began)} delivered results")
     failed = [run for run in recent if run.ended]
     if failed:
         return ScheduleStatus("failing", _failed_in_a_row(schedule))
     if recent:
         return ScheduleStatus(
-            "unknown", f"run {recent[0].number} of {to_the_minute(recent[0].began)} goes on"
+            "unknown", f"run {recent[0].number} of {to_the_minute(recent[0].began)} is in progress"
         )
     if schedule.created >= now - within:
-        return ScheduleStatus("unknown", f"it is there since {to_the_minute(schedule.created)} only")
+        return ScheduleStatus("unknown", f"it has only existed since {to_the_minute(schedule.created)}")
     if schedule.runs:
         return ScheduleStatus(
-            "absent", f"its schedule has begun no run since {to_the_minute(schedule.runs[0].began)}"
+            "absent", f"its schedule has started no run since {to_the_minute(schedule.runs[0].began)}"
         )
-    return ScheduleStatus("absent", "its schedule has never begun a run")
+    return ScheduleStatus("absent", "its schedule has never started a run")
 
 
 def to_the_minute(moment: datetime) -> str:

@@ -69,7 +69,9 @@ class ComparedSeries:
 
 
 _NORMAL = NormalDist()
-_TOO_FEW = f"fewer than {MIN_HISTORY} runs on this machine up to the older one tell no noise"
+_TOO_FEW = (
+    f"fewer than {MIN_HISTORY} runs on this machine up to the older one are too few to estimate the noise"
+)
 RELEVANCE = ("beyond noise", "not comparable", "noise unknown", "within noise")
 
 

@@ -20,7 +20,7 @@ page("compare", "Compare", async (state) => {
 function newest(index) {
   const pairs = index.comparisons.map((ids) => ids.map((id) => index.runById.get(id))).sort((left, right) => right[1].time - left[1].time);
   if (!pairs.length) return h("p", {}, "Choose two runs on the same kind of machine.");
-  return table("newest", "The newest runs, each with the one before it", [
+  return table("newest", "The newest runs, each with the previous one", [
     { head: "new", short: true, value: ([, head]) => minute(head.time), cell: ([base, head]) => link("compare", { base: base.id, head: head.id }, minute(head.time)) },
     { head: "commits", short: true, value: ([base, head]) => `${short(base.commit)}..${short(head.commit)}` },
     { head: "benchmark", value: ([, head]) => head.benchmark },
@@ -56,7 +56,7 @@ async function comparison(index, base, head, state, choose) {
     h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
-    table("compare", all ? "All series" : "What is not within its noise", columns(rows), rows),
+    table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
   ];
@@ -78,7 +78,7 @@ function sentence(rows) {
   const unknown = count((row) => row.word === "noise unknown");
   const beyond = [worse && `${worse} worse`, better && `${better} better`, changed && `${changed} changed`].filter(Boolean).join(", ");
   return [
-    beyond ? `Beyond noise: ${beyond} of ${plural(rows.length, "series", "series")}` : `Nothing of ${plural(rows.length, "series", "series")} is beyond its noise`,
+    beyond ? `Beyond noise: ${beyond} of ${plural(rows.length, "series", "series")}` : `None of ${plural(rows.length, "series", "series")} is beyond its noise`,
     other && `${other} cannot be compared`, unknown && `the noise of ${unknown} is unknown`,
   ].filter(Boolean).join("; ");
 }

@@ -14,7 +14,7 @@ page("", "Overview", async () => {
   return [
     h("h1", { class: causes.length ? "bad" : "good" }, overview.sentence),
     h("p", { class: "quiet" }, `Newest result: ${minute(overview.time)} UTC.`),
-    causes.length ? table("open", "Open regressions by what is behind them", CAUSES, causes, 5) : null,
+    causes.length ? table("open", "Open regressions by cause", CAUSES, causes, 5) : null,
     h("h2", {}, "Machines"),
     h("div", { class: "cards" }, ...overview.groups.map(card)),
     ...(others.length ? [h("h2", {}, causes.length ? "Other culprits, the newest" : "Newest culprits"), h("ul", {}, ...others.map((culprit) => h("li", {}, evidence(culprit))))] : []),
@@ -49,7 +49,7 @@ function card(group) {
   return h("section", { class: "card" },
     h("h3", {}, machineName(run)),
     h("p", { class: "quiet" }, run.benchmark),
-    drawing ?? h("p", { class: "quiet" }, "No trend of latencies yet: it begins with the second day."),
+    drawing ?? h("p", { class: "quiet" }, "No latency trend yet: it starts on the second day."),
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))
@@ -58,7 +58,7 @@ function card(group) {
       row("Cases", ...cases(group.counts)),
       group.not_run ? row("Did not run", link("run", { id: run.id }, badge("warning", plural(group.not_run, "case")))) : null,
       group.differs.length ? row("Machine", badge("warning", group.differs.join("; "))) : null),
-    h("p", {}, group.previous ? [link("compare", { base: group.previous.id, head: run.id }, "Compare with the run before"), " · "] : "",
+    h("p", {}, group.previous ? [link("compare", { base: group.previous.id, head: run.id }, "Compare with the previous run"), " · "] : "",
       link("series", { q: run.arch || run.device }, plural(group.series, "series", "series")),
       drawing ? [h("span", { class: "tool" }, " · "), h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
 }

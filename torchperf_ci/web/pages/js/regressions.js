@@ -25,7 +25,7 @@ const CULPRITS = [
   { head: "author", hidden: true, value: (row) => row.author },
   { head: "what got slower", prose: true, value: (row) => row.series.join("; "), cell: (row) => [row.series.join("; "), h("small", {}, row.machine)] },
   { head: "machine", hidden: true, value: (row) => row.machine },
-  { head: "what moved inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
+  { head: "what changed inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
   { head: "command", tool: true, rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
 ];
 

@@ -34,9 +34,9 @@ async function oneRun(id) {
   return [
     h("h1", {}, sentence(counts, missing.length)),
     h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${commitName(run)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
-      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the run before") : "There is no run before it", " · ",
-      h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "All of it as JSON")),
-    differs.length ? h("p", {}, badge("warning", `The machine differs from the run before: ${differs.join("; ")}`)) : null,
+      previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the previous run") : "There is no earlier run", " · ",
+      h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "Download as JSON")),
+    differs.length ? h("p", {}, badge("warning", `The machine differs from the previous run: ${differs.join("; ")}`)) : null,
     ...notes.map((note) => h("p", { class: "note" }, note)),
     failed.length ? table("failed", `${plural(failed.length, "case")} without a result`, [
       { head: "case", value: (one) => seriesName(one.name) },
@@ -44,7 +44,7 @@ async function oneRun(id) {
       { head: "reason", prose: true, value: (one) => one.reason },
       again,
     ], failed) : null,
-    missing.length ? table("not-run", `${plural(missing.length, "case")} of the run before that did not run`, [
+    missing.length ? table("not-run", `${plural(missing.length, "case")} of the previous run that did not run`, [
       { head: "case", value: (one) => seriesName(one.name) }, again,
     ], missing.map((name) => ({ name }))) : null,
     table("measured", "What was measured", [...VALUES, again], measured(document, numbered(index, run))),

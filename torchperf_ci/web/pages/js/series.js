@@ -20,7 +20,7 @@ page("series", "Series", async (state) => {
   return [
     h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
     chosen.length === 1 ? h("p", { class: "quiet" }, `${chosen[0].benchmark} on ${machineName(chosen[0])}`) : null,
-    unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} of this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
+    unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} in this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
     ...(chosen.length ? await shown(chosen, state, index.all, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
   ];
 });
@@ -109,7 +109,7 @@ function about(row) {
   const newest = row.points[row.points.length - 1];
   return [
     level ? [row.later ? `on ${day(row.of.last)}` : "now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
-    ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this time"],
+    ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest change seen", share(row.detectable)],
     ["runs", String(row.points.length)],
@@ -120,7 +120,7 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
-  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to tell its noise, so no change would be judged yet.");
+  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
   return h("p", { class: "quiet" }, "Each point is a run with the extremes of its repetitions, each line a level. ",
     h("span", { class: "band" }), " is its noise, two standard deviations; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " what would be seen within two runs, mostly; "], `${share(row.min_effect)} is the smallest change that matters.`);
 }
@@ -132,7 +132,7 @@ function machines(row) {
 
 function changes(rows) {
   const all = rows.flatMap((row) => row.changes.map((entry) => ({ ...entry, row }))).sort((a, b) => b.time - a.time);
-  if (!all.length) return h("p", {}, "No change of level in this time.");
+  if (!all.length) return h("p", {}, "No change of level in this period.");
   return table("changes", plural(all.length, "change of level", "changes of level"), [
     { head: "since", short: true, value: (entry) => day(entry.time) },
     { head: "what", value: (entry) => entry.word, cell: (entry) => badge({ regressed: "bad", improved: "good" }[entry.word] ?? "warning", entry.recovered ? `${entry.word}, recovered ${day(entry.recovered)}` : entry.word) },
