@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How many commits of PyTorch's history `torchperf compare --affected` can bound, and what it leaves out then.
+"""Count the commits of PyTorch for which `torchperf compare --affected` can skip workloads, and how many it skips.
 
     python benchmarks/affected_pytorch.py pytorch operators.json [--commits 400] [--unbuilt cuda cudnn miopen hip mps]
 
-The clone needs its history. operators.json has by workload the operators that its steps run; of an environment with the
-suite's models: python benchmarks/affected_pytorch.py --operators operators.json [--python PYTHON]
+The clone needs its history. operators.json maps each workload to the operators that its steps run. To write it, with
+PYTHON of an environment with the suite's models:
+
+    python benchmarks/affected_pytorch.py --operators operators.json [--python PYTHON]
 """
 
 from __future__ import annotations

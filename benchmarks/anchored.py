@@ -1,10 +1,10 @@
-"""Anchored against absolute series: how steady are they over nights in which nothing changes, and who cries wolf?
+"""Compare anchored with absolute series over nights without changes: their noise and their false alarms.
 
     python benchmarks/anchored.py [NIGHTS [PROCESSES]]
 
-A night is a real ``torchperf run --anchor`` with the same torch on both sides, one process and one pair a case where
-nothing else is said. From the tenth night on, the gate that ``torchperf check`` uses judges each night against those
-before it; as nothing has changed, whatever it calls slower or faster is false.
+A night is a real ``torchperf run --anchor`` with the same torch on both sides, by default with one process and one pair
+per case. From the tenth night on, the gate of ``torchperf check`` judges each night against those before it; as nothing
+has changed, every slowdown or speedup that it reports is false.
 """
 
 from __future__ import annotations

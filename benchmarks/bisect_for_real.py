@@ -1,12 +1,13 @@
-"""Does `torchperf bisect` name the right commit of a real repository, on this machine?
+"""Measure how often `torchperf bisect` names the right commit of a real repository on this machine.
 
     python benchmarks/bisect_for_real.py [TRIALS] [--first TRIAL]
 
-Each trial makes the repository of `demo/` with 70 commits: one anywhere makes a benchmark slower by 5 to 50%, in a way
-that is drawn as well, and each of the others but the last is broken with a probability of 10%. Then it runs the command
-as people do. All is drawn by the trial's number, so a long series can be taken in parts.
+Each trial creates the repository of `demo/` with 70 commits: a random one makes a benchmark slower by 5 to 50%, in a
+random way, and each of the others but the last is broken with a probability of 10%. Then it runs the command as users
+do. The trial's number seeds all draws, so a long series of trials can be run in parts.
 
-Right is one culprit: the planted commit, with nothing but broken ones next to it. Wrong is any name without it.
+A result is right if it is one culprit: the planted commit, possibly with adjacent broken ones. It is wrong if it names
+commits without the planted one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Does `torchperf bisect` name the right commit, how often a wrong one, and what does it cost, beside its peers?
+"""Compare `torchperf bisect` with its peers in simulated ranges: how often it is right or wrong, and what it costs.
 
     python benchmarks/bisection.py [TRIALS] [--only METHOD ...] [--cells N:CV:EFFECT ...]
 
-In a simulated range of 70 or 500 commits one commit, anywhere, makes a benchmark slower by 3, 7 or 15%; runs have a CV
-of 1, 3 or 5%; a tenth of the commits cannot be built. `bisection_world.py` says what a run and a pair are,
-`bisection_peers.py` what each peer does, and `bisection_bound.py` what the bound is. All methods meet the same ranges.
+In a simulated range of 70 or 500 commits a random commit makes a benchmark slower by 3, 7 or 15%; runs have a CV of 1,
+3 or 5%; a tenth of the commits cannot be built. `bisection_world.py` defines runs and pairs, `bisection_peers.py` the
+peers, and `bisection_bound.py` the theoretical bound. All methods search the same ranges.
 
-Right is the culprit and nothing else; or a set of at most 5 commits with the culprit in it, of which all but the last
-cannot be built. Wrong is any name beside it. In the second table nothing is slower and every name is wrong; in the
-ranges of the third more happens, and right is to name all that makes them slower to the end.
+A result is right if it is the culprit and nothing else, or a set of at most 5 commits with the culprit in it, of which
+all but the last cannot be built. Any other name is wrong. In the second table nothing is slower, so every name is
+wrong; the ranges of the third have several changes, and a result is right if it names all commits whose slowdown lasts
+to the end.
 """
 
 from __future__ import annotations

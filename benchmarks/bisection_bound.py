@@ -1,4 +1,4 @@
-"""How few runs could do: the bound of information theory on search, and that of Wald on proof."""
+"""Lower bounds on the number of runs of a bisection: information theory's for the search, and Wald's for the proof."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Does `torchperf bisect` name nobody without proof where machines and builds are as real ones are?
+"""Measure how often `torchperf bisect` names a wrong commit on machines and builds with the flaws of real ones.
 
     python benchmarks/bisection_cruel.py [TRIALS] [--held-out] [--only WORD ...]
 
-Each row is a world that is unlike the clean one of `bisection.py` in one respect (`bisection_world.py` says in which).
-The half of the rows that `--held-out` asks for has parameters of its own, which were fixed before anything was
-developed against the other half.
+Each row is a world that differs from the clean one of `bisection.py` in one respect (see `bisection_world.py`). The
+rows of `--held-out` have parameters of their own, which were fixed before anything was developed against the others.
 
-Right and wrong are as in `bisection.py`. *Claims* are the steps that were held for culprits with a probability of 95%
-or more before it was set out to prove them: how many there were, and which share was right. *Names* are what was proven
-of these. *Sets* are the credible sets of 95% that were left where a culprit was not named, and how many hold one.
+Right and wrong are defined as in `bisection.py`. *Claims* are the steps that had a posterior of 95% or more of being a
+culprit before the proof began: their number, and the share that was right. *Names* are the claims that were proven.
+*Sets* are the 95% credible sets that remained where no culprit was named, and how many of them contain one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `torchperf bisect` does, but for its asking a simulated range; all costs are told in runs."""
+"""Run the search of `torchperf bisect` on a simulated range; all costs are in runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How others bisect: each rule as its authors describe it. Where they leave something open, it gets the better.
+"""The bisection rules of other tools, as their authors describe them; unspecified details are chosen in their favor.
 
-None says what to do about a commit that cannot be built: all take the next one here, as `git bisect skip` does.
+None specifies what to do with a commit that cannot be built: here all take the next one, as `git bisect skip` does.
 """
 
 from __future__ import annotations

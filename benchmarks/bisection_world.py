@@ -1,4 +1,4 @@
-"""A simulated range of commits, some of which make a benchmark slower, and what it costs to look into it."""
+"""A simulated range of commits, some of which make a benchmark slower, and the cost of builds and runs in it."""
 
 from __future__ import annotations
 

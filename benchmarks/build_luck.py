@@ -1,4 +1,4 @@
-"""What history says of luck of wheels, on simulated histories: is τ in the interval, and is luck taken for a change?
+"""Test on simulated histories whether τ lies in its estimated interval, and whether build luck is taken for a change.
 
 python benchmarks/build_luck.py [--held-out]
 """

@@ -1,4 +1,4 @@
-"""How good are the change points of `torchperf history`, on marked real series and on simulated ones, beside its peers?
+"""Compare the change points of `torchperf history` with those of its peers, on labeled real and on simulated series.
 
 python benchmarks/changepoints.py SERIES --otava PYTHON
 python benchmarks/changepoints.py --worlds --otava PYTHON

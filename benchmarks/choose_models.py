@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Choose the suite `models` by what was measured, and write its table, torchperf_ci/suite/chosen_models.tsv.
+"""Choose the suite `models` from measured coverage, and write its table, torchperf_ci/suite/chosen_models.tsv.
 
     torchperf suite coverage --json --python models/bin/python > coverage.json
     python benchmarks/choose_models.py coverage.json
     python docs/generate.py
 
-The models that need PyTorch alone come first. A model whose step takes longer than two seconds is left out. Prints how
-much a night covers that ends early.
+The models that need only PyTorch come first. A model whose step takes longer than two seconds is left out. Prints how
+much is covered by a night that ends early.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Simulated series as continuous integration really has them: levels that come and go beside changes that stay.
+"""Simulated series like those of real continuous integration, with levels that come and go and changes that stay.
 
-Each series has a noise of its own (CV 0.3–20%, normal or with a tail, with or without a memory), and some of what no
-change of the code explains: two to four modes that it flickers between, of which the rarer ones last for 1 to 30
-runs, spikes, bursts of several runs, stairs of small steps, machines whose offset lasts for a session. Real changes of
-2 to 50% lie in between, a third of which are taken back.
+Each series has its own noise (CV 0.3–20%, normal or heavy-tailed, with or without autocorrelation), and some behavior
+that no change of the code explains: flicker between two to four modes, of which the rarer ones last for 1 to 30 runs,
+spikes, bursts of several runs, stairs of small steps, machines whose offset lasts for a session. Real changes of 2 to
+50% lie in between, a third of which are reverted.
 """
 
 from __future__ import annotations

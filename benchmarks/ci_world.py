@@ -1,9 +1,9 @@
-"""Series like those of real continuous integration, with the changes that a person who looks at the plot would mark.
+"""Simulated series like those of real continuous integration, with the changes that a human would mark in the plot.
 
 Levels come, go and come back; values flicker between two to four modes; noise has heavy tails, spikes, bursts of
-outliers, memory, days that share an offset, a size that changes with the level, and a coarse grid; steady series
-wander and drift. There are two worlds, whose distributions differ: detectors may be developed on one; the other is
-looked at when one is done.
+outliers, autocorrelation, days that share an offset, a scale that depends on the level, and a coarse grid; steady
+series wander and drift. There are two worlds with different distributions: one to develop detectors on, and one that is
+held out for the final evaluation.
 """
 
 from __future__ import annotations

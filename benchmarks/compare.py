@@ -1,11 +1,11 @@
-"""A real 3% slowdown of real torch code: how often is it found, how often one that is not there, and in how long?
+"""Measure how often, and how soon, `torchperf compare` finds a real 3% slowdown of torch code, and its false alarms.
 
     python benchmarks/compare.py [REPEATS]
 
-One comparison a repeat, of two cases: the head of one repeats 3% of its work, that of the other is equal to its base.
-``compare`` judges both as ``torchperf compare`` does, its control included. In turn with it, ``10 medians, 7%`` is the
-fixed plan of many projects: the medians of ten fresh processes a side, and a regression where head's median of them is
-7% above base's.
+Each repeat compares two cases: the head of one repeats 3% of its work, that of the other is equal to its base.
+``compare`` judges both as ``torchperf compare`` does, including its control pairs. Alternating with it, ``10 medians,
+7%`` is the fixed plan of many projects: medians of ten fresh processes per side, and a regression if head's median of
+them is 7% above base's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Is `compare` right, and how soon, where machines favour whichever process begins, have modes, remember or drift?
+"""Measure errors and duration of `compare` on simulated machines with order effects, modes, autocorrelation or drift.
 
     python benchmarks/compare_simulated.py [TRIALS] [--held-out] [--only WORD ...]
 
-One comparison a trial: all of what `compare` does with the pairs of its cases and with base against itself, until it is
-settled or a minute a case is over, of which a pair takes a second. Only the pairs are simulated. The worlds that
-`--held-out` asks for were fixed before anything was tried on the others, and run once.
+Each trial is one comparison: everything that `compare` does with the pairs of its cases and with base against itself,
+until all cases are settled or the time is up: a minute per case, of which a pair takes a second. Only the pairs are
+simulated. The worlds of `--held-out` were fixed before anything was tried on the others, and run once.
 """
 
 from __future__ import annotations

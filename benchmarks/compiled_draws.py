@@ -1,11 +1,11 @@
-"""Two equal builds whose compiler chose between variants by timing: how often is one of them called slower?
+"""Measure how often one of two equal builds is called slower because its compiler autotunes between variants.
 
     python benchmarks/compiled_draws.py [COMPARISONS]
     python benchmarks/compiled_draws.py --real [PYTHON]
 
-Simulated: either side's winner is off by a normal error of 0, 1 or 3%. Until it was drawn by pair, both sides drew once
-and kept it for all pairs. ``--real`` measures tests/support/autotuned_suite.py, whose two variants differ by 10%, both
-ways: with winners that stay, and with winners that are drawn anew.
+In the simulation, each side's winner is off by a normal error of 0, 1 or 3%, drawn either once per side for all pairs,
+as was done formerly, or anew for each pair. ``--real`` measures tests/support/autotuned_suite.py, whose two variants
+differ by 10%, both ways.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What does ±1% cost, and what does a fixed number of iterations really give?
+"""Measure what an accuracy of ±1% costs, and which accuracy a fixed number of iterations really gives.
 
     python benchmarks/cost.py
 
-In a warmed-up process: the seconds and samples until our rule knows the median to ±1% (or gives up after 20 s), beside
-ten steps and the half-width of *their* median's interval.
+In a warmed-up process, it takes the seconds and samples until our rule knows the median to ±1% (or gives up after
+20 s), and for comparison the half-width of the median's interval after ten steps.
 """
 
 from __future__ import annotations

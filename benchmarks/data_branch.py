@@ -1,4 +1,4 @@
-"""What do three years of nights on a data branch cost: to clone, to add one more, to take in, to judge?
+"""Measure the cost of three years of nights on a data branch: to clone it, add a night, ingest it, and judge it.
 
 python benchmarks/data_branch.py [NIGHTS]
 """

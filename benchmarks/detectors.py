@@ -1,4 +1,4 @@
-"""Other ways to find changes in a series: rules in use elsewhere, and apache-otava in an environment of its own."""
+"""Other change detectors for comparison: rules in use elsewhere, and apache-otava in an environment of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long do the documents of a large store take, from `torchperf serve`, and how large is a site of it?
+"""Measure how long `torchperf serve` takes for the documents of a large store, and how large a site of it is.
 
 python benchmarks/documents.py [--rows 10000000] [--machines 10] [--store FOLDER]
 """

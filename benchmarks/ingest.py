@@ -1,4 +1,4 @@
-"""How much slower than the engine alone are records taken out of S3, when each must be kept exactly once?
+"""Measure how much slower an exactly-once ingest from S3 is than the engine's own import.
 
 python benchmarks/ingest.py
 """

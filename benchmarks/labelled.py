@@ -1,4 +1,4 @@
-"""Real series whose changes people have marked: SAP's performance-regression-data-set and Talos series of Mozilla."""
+"""Real series with human labels of their changes: SAP's performance-regression-data-set and Mozilla's Talos series."""
 
 from __future__ import annotations
 

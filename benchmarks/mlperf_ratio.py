@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How much more of PyTorch a suite uses than the models that stand for MLPerf: the ratio of the TorchBench paper (§2).
+"""Compute how much more of PyTorch a suite uses than models that stand for MLPerf, as in the TorchBench paper (§2).
 
     torchperf suite coverage --suite models --json --python models/bin/python > coverage.json
     python benchmarks/mlperf_ratio.py coverage.json
 
-The paper says 2.3 and not how. This is the method of TorchBench's own script, `userbenchmark/api-coverage`: distinct
-functions of `torch.overrides.get_testing_overrides()` that Python calls around a step; of the models of either side
-together. MLPerf's own code is not run: models of the suite of the same kind stand for it.
+The paper says 2.3, but not how it was computed. This is the method of TorchBench's script `userbenchmark/api-coverage`:
+the number of distinct functions of `torch.overrides.get_testing_overrides()` that Python calls around a step, over all
+models of each side. MLPerf's own code is not run: similar models of the suite stand for it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""A simulated nightly: how many false alarms a month, and how soon are true regressions found, by which rule?
+"""Simulate a nightly: false alarms per month, and how soon true regressions are found, for several rules.
 
     python benchmarks/nightly.py [SERIES] [MONTHS]
 
-Each series has a noise of its own (CV 0.5–10%), one run in ten from a heavy tail, a spike in one run of 200, and the
-offset of the machine that it shares with a fifth of the others. A run is the median of three processes, which share
-half of its variance and all of a spike. After 45 nights of the past, 30 are judged. In them nothing changes, and every
-alarm is false; then the last three are taken again with steps in one series of ten.
+Each series has its own noise (CV 0.5–10%), one run in ten from a heavy tail, a spike in one run of 200, and the offset
+of a machine that it shares with a fifth of the others. A run is the median of three processes, which share half of its
+variance and all of a spike. After a past of 45 nights, 30 nights are judged, in which nothing changes and every alarm
+is false; then the last three are simulated again with steps in one series of ten.
 
-``candidates`` and ``proven`` are those of `torchperf check`, which also takes one run for a proof where all its
-processes agree; ``measured again`` are the candidates that the test of `torchperf compare` confirms, with simulated
-pairs that spread by 1.2% and have a heavy tail, too. The others are those of the field: against the night before
-(TorchBench), and against the median of ten, at two bad nights in a row (the benchmark infrastructure's daily report).
+``candidates`` and ``proven`` are those of `torchperf check`, which also accepts one run as proof if all its processes
+agree; ``measured again`` are the candidates that the test of `torchperf compare` confirms, with simulated pairs that
+spread by 1.2% and are heavy-tailed, too. The other rules are in use elsewhere: comparison with the night before
+(TorchBench), and with the median of ten, alarming at two bad nights in a row (the benchmark infrastructure's daily
+report).
 """
 
 from __future__ import annotations

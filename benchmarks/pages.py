@@ -1,13 +1,13 @@
-"""When are pages drawn, ours and those of asv and github-action-benchmark, of the same numbers?
+"""Measure when pages are drawn: ours, and those of asv and github-action-benchmark for the same numbers.
 
     pip install asv                      # in an environment of its own
     npm install --prefix PACKAGES chart.js@2.9.2 jquery@3.3.1 flot@0.8.3 flot-orderbars@1.0.0 \
         stupid-table-plugin@1.1.3 blueimp-md5@2.19.0 bootstrap@3.1.1
     python benchmarks/pages.py PACKAGES --asv PATH_OF_ASV --peer INDEX_HTML [--series 100 1000]
 
-PACKAGES are what the peers' pages load from hosts on the net; here they lie beside the pages: no network is asked.
+PACKAGES are what the peers' pages load from the internet; here they are served beside the pages, so no network is used.
 INDEX_HTML is the page that github-action-benchmark writes. Last come our pages of 10,000 series, each of which has
-regressed. Takes Debian's chromium.
+regressed. Needs Debian's chromium.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Slowdowns that people really make, as commits of a repository: how large is each, and does ``compare`` name it?
+"""Measure typical slowdowns, planted as commits of a repository: how large each is, and whether ``compare`` names it.
 
     python benchmarks/planted_slowdowns.py PYTHON
 
-``PYTHON`` has torch. The commits are those of tests/support/slowdowns.py, and one that slows nothing down is among
-them.
+``PYTHON`` is an interpreter with torch. The commits are those of tests/support/slowdowns.py, including one that slows
+nothing down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long do questions take, asked of the results as they lie there and of the tables that answer?
+"""Measure how long queries take on the results themselves and on the tables derived from them.
 
 python benchmarks/query.py [--rows 10000000]
 """

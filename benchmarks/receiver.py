@@ -1,4 +1,4 @@
-"""How many requests a second does the receiver keep, and how long do 32 clients at a time wait?
+"""Measure how many requests per second the receiver stores, and how long 32 concurrent clients wait.
 
 python benchmarks/receiver.py
 """

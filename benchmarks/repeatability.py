@@ -1,4 +1,4 @@
-"""A/A: how far do repeated measurements of the same thing lie apart, by three methods, taken in turn?
+"""A/A test: the spread of repeated measurements of the same code by three methods, taken in turn.
 
     python benchmarks/repeatability.py [REPEATS]
 

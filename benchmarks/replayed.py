@@ -1,11 +1,11 @@
-"""`torchperf check` replayed, run by run, over series whose levels come and go: what is proven, and what of it is true?
+"""Replay `torchperf check` run by run over series whose levels come and go, and count true and false proofs.
 
     python benchmarks/replayed.py [--series 12] [--seed 1] [--held-out] [--alone]
 
-``ci_series.py`` makes the series. All that have got so far are judged together at each run, or each ``--alone``. A
+``ci_series.py`` generates the series. At each run, all series that reach it are judged together, or each ``--alone``. A
 proof is true if a real change in its direction began in one of the newest twelve runs, else false; so the first visit
-to a level is false as well, though nothing in the past could tell. Of the real changes those of 3% or more are counted.
-The rules were developed on other parameters than ``--held-out`` has.
+to a level counts as false, although nothing in the past could show it. Of the real changes, those of 3% or more count.
+``--held-out`` uses other parameters than those on which the rules were developed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every benchmark prints: the machine, the date, and one Markdown table."""
+"""The output format of all benchmarks: the machine, the date, and one Markdown table."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long the actions take to set up: without a cache, from one, a second time in the job, and as pip alone does it.
+"""Measure how long the actions' setup takes: without cache, from a cache, repeated in the job, and with plain pip.
 
     python benchmarks/setup_time.py [ROUNDS]
 
-Needs a package index, bash, and a Python that ``actions/setup/find_python.sh`` finds. Prints medians in seconds by the
-clock, and of the CPU. A folder stands for what the runner's cache restores, which itself takes a second for 65 MB.
+Needs a package index, bash, and a Python that ``actions/setup/find_python.sh`` finds. Prints medians of wall-clock and
+CPU seconds. A folder stands for the runner's cache, which in reality takes a second to restore 65 MB.
 """
 
 from __future__ import annotations

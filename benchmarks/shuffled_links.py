@@ -1,12 +1,12 @@
-"""A real C++ extension whose speed depends on the order in which it is linked: what does `torchperf bisect` make of it?
+"""Test `torchperf bisect` on a real C++ extension whose speed depends on the order in which it is linked.
 
     python benchmarks/shuffled_links.py offsets [DRAWS] [--out FILE]
     python benchmarks/shuffled_links.py bisect [TRIALS] [--first TRIAL] [--without]
 
-``offsets`` makes one commit again and again, each time linked in another order, and compares each build with the first
-one, and the first one with itself. ``bisect`` makes a repository of 24 commits, each of which adds code that nobody
-calls, so that all that follows lies elsewhere; one of them makes 5% more iterations, or none does (``--without``).
-Then it runs the command as people do. All is drawn by the trial's number, so a long series can be taken in parts.
+``offsets`` builds one commit repeatedly, each time linked in another order, and compares each build with the first one,
+and the first one with itself. ``bisect`` creates a repository of 24 commits, each of which adds code that is never
+called, which moves the code after it; one of them makes 5% more iterations, or none does (``--without``). Then it runs
+the command as users do. The trial's number seeds all draws, so a long series of trials can be run in parts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How many series a second are judged, and segmented? Beside apache-otava, on the same data, taking turns.
+"""Measure how many series per second are judged and segmented, alternating with apache-otava on the same data.
 
-Seconds are those of the CPU: what else the machine does counts less.
+Times are CPU seconds, which depend less on other load of the machine.
 
 python benchmarks/speed.py --otava PYTHON
 """

@@ -1,8 +1,8 @@
-"""Where do the seconds go before anything is measured?
+"""Measure where the startup time of the commands goes, before anything is measured.
 
 python benchmarks/startup.py [CHECKOUT]
 
-With another checkout of torchperf, say of an earlier commit, the commands of both are started in turn.
+With another checkout of torchperf, such as an earlier commit, the commands of both are started in turn.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How far is a number from what an accelerator keeps up, by the rules of a CPU and by its own?
+"""Compare measured times with an accelerator's sustained speed, for the sampling rules of CPUs and of accelerators.
 
     python benchmarks/sustained.py
 
-The sampling rules themselves run on a clock of their own, on which a step takes what a real H100 took when its power
-limit gripped: once by its step times (``sustained.json``), once by the SM clock that NVML told (see the tests).
-Apple's GPUs are a model: steps of equal length, and 0.3 ms more whenever somebody waits for the device.
+The real sampling rules run on a simulated clock, on which a step takes as long as on a real H100 at its power limit:
+once from recorded step times (``sustained.json``), once from the SM clock that NVML reported (see the tests). Apple's
+GPUs are simulated by steps of equal length, and 0.3 ms more for each wait for the device.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does a model of TorchBench cost in torchperf's harness what its own `invoke()` costs in a plain loop?
+"""Check that a TorchBench model takes as long in torchperf's harness as its own `invoke()` does in a plain loop.
 
     python benchmarks/torchbench_ratio.py benchmark MODEL ... --python models/bin/python [--processes 3]
 
-Each process, of one thread, builds the model twice, as torchperf's workers do and as TorchBench does, and takes both in
-turn, A B B A, in blocks of some .3 CPU seconds (`time.process_time`). Prints the median ratio of the blocks of all
-processes, and the medians of the processes beside it: what differs between those is where in memory the two lie.
+Each process, with one thread, builds the model twice, as torchperf's workers do and as TorchBench does, and measures
+both in turn, A B B A, in blocks of about 0.3 CPU seconds (`time.process_time`). Prints the median ratio of the blocks
+of all processes, and the medians of single processes, which differ because of where the two models lie in memory.
 """
 
 from __future__ import annotations

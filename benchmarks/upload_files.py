@@ -1,4 +1,4 @@
-"""How much faster than one after the other are 1,000 small files kept?
+"""Measure how much faster 1,000 small files are uploaded concurrently than one after the other.
 
 python benchmarks/upload_files.py
 """

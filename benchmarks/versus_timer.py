@@ -1,4 +1,4 @@
-"""Does our sampling agree with ``torch.utils.benchmark.Timer.blocked_autorange``? Alternating, in one process.
+"""Compare our sampling with ``torch.utils.benchmark.Timer.blocked_autorange``, alternating in one process.
 
 python benchmarks/versus_timer.py
 """
