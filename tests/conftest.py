@@ -1,4 +1,4 @@
-"""What several rooms test against: an environment under test, the database engine, servers, Pythons, where files go."""
+"""Fixtures of several folders: an environment under test, the database engine, servers, Pythons, and directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the module writes, read back as the runner reads it."""
+"""The output for GitHub Actions, read back as the runner reads it."""
 
 from __future__ import annotations
 

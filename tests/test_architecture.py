@@ -1,4 +1,4 @@
-"""Who may import whom (CONTRIBUTING.md), read from the source."""
+"""The import rules of CONTRIBUTING.md, checked on the source."""
 
 from __future__ import annotations
 

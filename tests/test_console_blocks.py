@@ -1,4 +1,4 @@
-"""What the first pages tell a newcomer to type, typed: every console block of README and of the tutorial.
+"""Every console block of the README and of the tutorial is run as written.
 
 A page is one shell script, in a home of its own. What stands in for the world outside: the commit of this checkout for
 the repository on GitHub, a bare repository for the user's own, and the PyTorch of the tests for a download. A command

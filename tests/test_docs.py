@@ -1,4 +1,4 @@
-"""What holds for every page: its links lead somewhere, the index has it, and it opens with an example."""
+"""Rules for all pages of the documentation: valid links, an entry in the index, and an example at the top."""
 
 from __future__ import annotations
 

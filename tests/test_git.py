@@ -1,4 +1,4 @@
-"""A checkout whose own configuration names programs: none of them runs; what its user's names does."""
+"""Programs named in a checkout's own git configuration do not run; those in the user's configuration do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No text that git's messages, commands or places are told in holds a credential."""
+"""No text about git's messages, commands or remotes contains a credential."""
 
 from __future__ import annotations
 

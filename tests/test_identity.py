@@ -1,4 +1,4 @@
-"""What a record is told of its commit and its run before anybody uploads it."""
+"""The commit and the run that a record gets before it is uploaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: one line, the exit code that shells know, and the call that goes on."""
+"""Ctrl-C and SIGTERM at any moment: one line, the usual exit code, and the command that resumes."""
 
 from __future__ import annotations
 

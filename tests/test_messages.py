@@ -1,4 +1,4 @@
-"""What messages tell people to do can be done."""
+"""The advice in messages can be followed."""
 
 from __future__ import annotations
 

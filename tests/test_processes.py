@@ -1,4 +1,4 @@
-"""Nothing that was started stays: not after its end, and not after a kill of whoever started it."""
+"""Started processes do not stay behind, neither after their end nor after their parent was killed."""
 
 from __future__ import annotations
 

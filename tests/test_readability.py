@@ -1,4 +1,4 @@
-"""Rules that keep the package easy to enter: short files and functions, few folders, a name for one thing only."""
+"""Rules that keep the package readable: short files and functions, few folders, unique names."""
 
 from __future__ import annotations
 

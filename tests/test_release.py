@@ -1,4 +1,4 @@
-"""What a release is made of: its notes, its files, and the order of its jobs."""
+"""The parts of a release: its notes, its files, and the order of its jobs."""
 
 from __future__ import annotations
 

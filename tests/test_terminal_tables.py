@@ -1,4 +1,4 @@
-"""The tables of every verb at the widths of terminals, with values as they are found: nothing in them is cut."""
+"""The tables of every command at common terminal widths, with realistic values: nothing is cut off."""
 
 from __future__ import annotations
 

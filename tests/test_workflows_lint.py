@@ -1,4 +1,4 @@
-"""Every workflow, action and shell script of the project under the linters of the trade, without a finding."""
+"""Linters find nothing in any workflow, action or shell script of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of ``caller/bisects.yml`` did, and what a cancelled one leaves."""
+"""The results of the steps of ``caller/bisects.yml``, and what a canceled one leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The template for a search on demand, as a user has it who went through the lines marked "edit"."""
+"""The template for a bisection on demand, after a user has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of ``caller/checks.yml`` did."""
+"""The results of the steps of ``caller/checks.yml``."""
 
 from __future__ import annotations
 

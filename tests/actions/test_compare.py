@@ -1,4 +1,4 @@
-"""What the steps of ``caller/compares.yml`` did."""
+"""The results of the steps of ``caller/compares.yml``."""
 
 from __future__ import annotations
 

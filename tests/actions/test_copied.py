@@ -1,4 +1,4 @@
-"""The workflows of the documentation, run from the text that people copy: in a library's repository, as it says."""
+"""The workflows of the documentation, copied from its text and run in a library's repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The template of the dashboard, as a user has it who went through the lines marked "edit"."""
+"""The template of the dashboard, after a user has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

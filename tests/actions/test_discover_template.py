@@ -1,4 +1,4 @@
-"""The template that keeps the suite current, as a user has it who went through the lines marked "edit"."""
+"""The template that keeps the suite current, after a user has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the actions install: it fits what the project asks for, on each Python and system, and has its hashes."""
+"""The lock file that the actions install: it fits the project's requirements on each Python and system, with hashes."""
 
 from __future__ import annotations
 

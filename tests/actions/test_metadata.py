@@ -1,4 +1,4 @@
-"""What the actions' files say of themselves: complete, alike, and true of the commands that they call."""
+"""The metadata of the actions: complete, consistent, and in agreement with the commands that they call."""
 
 from __future__ import annotations
 

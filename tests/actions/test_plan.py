@@ -1,4 +1,4 @@
-"""What the jobs of ``caller/plans.yml`` did: a job that plans, and the jobs that it planned."""
+"""The results of the jobs of ``caller/plans.yml``: one that plans, and those that it planned."""
 
 from __future__ import annotations
 

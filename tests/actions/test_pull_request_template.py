@@ -1,4 +1,4 @@
-"""What the template for pull requests takes for the merge base, in real histories."""
+"""The merge base that the template for pull requests finds in real histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The templates for pull requests, as a user has them who went through the lines marked "edit"."""
+"""The templates for pull requests, after a user has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

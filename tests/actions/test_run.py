@@ -1,4 +1,4 @@
-"""What the jobs of ``caller/benchmarks.yml`` did."""
+"""The results of the jobs of ``caller/benchmarks.yml``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell scripts alone, where something is missing."""
+"""The shell scripts by themselves, when something that they need is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of ``caller/uploads.yml`` did, with real targets."""
+"""The results of the steps of ``caller/uploads.yml``, with real targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The template for a harness of one's own, as a user has it who went through the lines marked "edit"."""
+"""The template for users with their own harness, after one has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The template of the watchdog, as a user has it who went through the lines marked "edit"."""
+"""The template of the watchdog, after a user has adapted the lines marked "edit"."""
 
 from __future__ import annotations
 

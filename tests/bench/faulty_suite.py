@@ -1,4 +1,4 @@
-"""Workloads that go wrong in every way that a worker must survive or end with a word."""
+"""Workloads that fail in every way that a worker must survive, or end with a status."""
 
 from __future__ import annotations
 

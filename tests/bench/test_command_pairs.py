@@ -1,4 +1,4 @@
-"""Commands of two builds in turn; the worktree of a build holds what its command prints."""
+"""Pairs of user commands of two builds; the worktree of each build contains what its command prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment under test has torch and nothing else; what is measured there is taken by the real database."""
+"""An environment under test with nothing but torch, whose records the real database accepts."""
 
 from __future__ import annotations
 

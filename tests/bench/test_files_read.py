@@ -1,4 +1,4 @@
-"""Whichever way a file of a repository is reached, the trace has it, or says that it cannot know."""
+"""The trace contains every file of a repository that was read, however it was reached, or says that it cannot know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators a step runs: whoever calls them, on whichever thread."""
+"""The trace contains the operators that a step runs, whatever calls them, on any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real workers that are started before their turn."""
+"""Real workers that are started before they are needed."""
 
 from __future__ import annotations
 

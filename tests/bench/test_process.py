@@ -1,4 +1,4 @@
-"""A worker may do what it likes: the parent gets one outcome, in time, and nothing stays behind."""
+"""Whatever a worker does, the parent gets one outcome in time, and no process stays behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What luck decides of a process is drawn anew for each, and nothing is compiled again for that."""
+"""Random properties of a process are drawn anew for each, without compiling anything again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of real code, and of changes to it that are known."""
+"""Profiles of real code, and of known changes to it."""
 
 from __future__ import annotations
 

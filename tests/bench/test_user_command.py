@@ -1,4 +1,4 @@
-"""Real shells: what they are told, what becomes of what they print, and that nothing of them stays."""
+"""User commands in real shells: their environment, their output, and that none of their processes stays behind."""
 
 from __future__ import annotations
 

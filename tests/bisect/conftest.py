@@ -1,4 +1,4 @@
-"""Histories that are made commit by commit, and bisected by calling the command."""
+"""Git histories made commit by commit, and bisected by calling the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--batch-size auto`` is found once, by the good build, and is the same for every later job."""
+"""``--batch-size auto`` is determined once, with the good build, and reused by every later job."""
 
 from __future__ import annotations
 

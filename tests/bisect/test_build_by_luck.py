@@ -1,4 +1,4 @@
-"""A bad commit whose first build is slow by luck: real builds, real processes, nothing that any commit has done."""
+"""A bad commit whose first build is slow by luck, although no commit caused it, with real builds and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From verdicts: what got worse is measured by real torch processes, over the range that they name."""
+"""Bisection from verdicts: real torch processes measure what got worse over the range that the verdicts name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as people call it: real git, worktrees, environments and processes; what is measured prints a number."""
+"""The command as users call it, with real git, worktrees, environments and processes that print a number."""
 
 from __future__ import annotations
 

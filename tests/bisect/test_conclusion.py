@@ -1,4 +1,4 @@
-"""What is told of a search that has ended, and of how much it is sure."""
+"""The conclusion of a finished search, and how certain it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles that are made up, of builds that are folders: what is taken of which, what is kept, and what is told."""
+"""Profiles of culprits, with made-up builds: which builds are profiled, what is kept, and what is reported."""
 
 from __future__ import annotations
 

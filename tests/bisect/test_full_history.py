@@ -1,4 +1,4 @@
-"""Within the merges of a line: whether it is one of the commits that a guilty merge brought in."""
+"""The search within merges: whether the culprit is one of the commits that a guilty merge brought in."""
 
 from __future__ import annotations
 

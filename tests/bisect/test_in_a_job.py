@@ -1,4 +1,4 @@
-"""In a job of GitHub Actions: what commits say of themselves stays text in the log and on the page of the run."""
+"""In a GitHub Actions job, texts from commits remain mere text in the log and the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bisections that a signal ends, and the calls that go on from there; of the user's checkout nothing is touched."""
+"""Bisections that a signal interrupts, and the calls that resume them; the user's checkout is not touched."""
 
 from __future__ import annotations
 

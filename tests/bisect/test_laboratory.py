@@ -1,4 +1,4 @@
-"""Real processes on builds whose folders are written by hand; each is a commit at its position."""
+"""Measurements by real processes on handwritten builds, one folder per commit of the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dated wheels of a package that is called torch, and the repository that they were built from."""
+"""Bisection of dated wheels of a package named torch, and of the repository from which they were built."""
 
 from __future__ import annotations
 

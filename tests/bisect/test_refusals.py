@@ -1,4 +1,4 @@
-"""What cannot be right is told at once, before anything is built, with what to do."""
+"""Invalid input is refused at once, before anything is built, with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop with a real state file; what is built and measured are numbers."""
+"""The search loop with a real state file and simulated builds and measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repository that bisections are tried on is what it says: they could not be right about another one."""
+"""The test repository for bisections has the slowdowns that it claims, so that results can be checked against them."""
 
 from __future__ import annotations
 

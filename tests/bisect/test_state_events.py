@@ -1,4 +1,4 @@
-"""A state file out of a cache in which something is wrong: the search goes on or starts anew, and never breaks."""
+"""With a damaged state file from a cache, the search continues or starts anew, and never crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A past, and new runs to hold against it."""
+"""A past, and new runs to judge by it."""
 
 from __future__ import annotations
 

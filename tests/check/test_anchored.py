@@ -1,4 +1,4 @@
-"""An anchored series speaks for those of its case."""
+"""An anchored series decides for the other series of its case."""
 
 from __future__ import annotations
 

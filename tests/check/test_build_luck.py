@@ -1,4 +1,4 @@
-"""Where another wheel looks slower, it is told whether luck of builds makes as much."""
+"""When another wheel looks slower, the report says whether build luck alone could explain it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What new records are held against: a branch, a directory, a store, and of these what was before."""
+"""The past that new records are judged by: a branch, a directory or a store, up to the new records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of each kind of series, whatever may have happened to it."""
+"""The verdict on each kind of series, whatever has happened to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases and pairs that nobody had to measure."""
+"""Made-up cases and pairs."""
 
 from __future__ import annotations
 

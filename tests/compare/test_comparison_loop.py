@@ -1,4 +1,4 @@
-"""Who gets the next pair, and when it ends; pairs come from a script."""
+"""Which case gets the next pair, and when the loop ends; the pairs are scripted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real slowdown of real torch code, as a commit of a real repository: it is named, and nothing else is.
+"""A real slowdown of torch code, as a commit of a repository, is reported, and nothing else is.
 
 It copies memory. tests/bisect/test_by_verdicts.py has one that takes long on the host, and
 benchmarks/planted_slowdowns.py has them all.

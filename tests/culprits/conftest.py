@@ -1,4 +1,4 @@
-"""Locations of every kind, and a job to tell them in."""
+"""Bisections of every kind, and a job that reports them."""
 
 from __future__ import annotations
 

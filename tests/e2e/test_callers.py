@@ -1,4 +1,4 @@
-"""What GitHub would refuse before a night begins, and ``act`` does not look at."""
+"""Errors in workflows that GitHub would refuse, but ``act`` does not check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole road, night after night: from the plan to the issue, and what becomes of that."""
+"""The whole pipeline over several nights: from the plan to the issue and its later life."""
 
 from __future__ import annotations
 

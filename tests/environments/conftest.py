@@ -1,4 +1,4 @@
-"""The repository that builds are made of, and a server of wheels."""
+"""The repository from which builds are made, and a server of wheels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two builds of one commit, and whether anybody would notice if nothing did."""
+"""What differs between two builds of one commit, and that it would be noticed if nothing did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer's file may hold, and what is said of one that holds something else."""
+"""The CSV files that are accepted, and the errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of many changes, and of names that are no ordinary names."""
+"""The terminal output for many changes, and for unusual names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wherever a directory of records is taken, the results of other tools are."""
+"""Commands that accept a directory of records also accept the results of other tools."""
 
 from __future__ import annotations
 

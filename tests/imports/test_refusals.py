@@ -1,4 +1,4 @@
-"""What is no result is refused with its place and its reason, and its neighbours go on."""
+"""Invalid results are refused with their location and the reason, and those beside them are kept."""
 
 from __future__ import annotations
 

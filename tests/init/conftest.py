@@ -1,4 +1,4 @@
-"""Repositories that are set up."""
+"""Repositories to set up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the workflows take torchperf from, by what pip has noted of this installation (PEP 610)."""
+"""The source from which workflows install torchperf, by pip's record of this installation (PEP 610)."""
 
 from __future__ import annotations
 

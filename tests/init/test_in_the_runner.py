@@ -1,4 +1,4 @@
-"""What ``torchperf init`` has written runs as it stands: a night, and a pull request, measured with the real torch."""
+"""The files of ``torchperf init`` work unchanged: a night and a pull request, measured with the real torch."""
 
 from __future__ import annotations
 

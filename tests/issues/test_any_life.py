@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: no cause has two open issues, and none is opened for what an open one holds."""
+"""In any order of events, no cause has two open issues, and none is opened for what an open one covers."""
 
 from __future__ import annotations
 

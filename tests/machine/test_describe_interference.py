@@ -1,4 +1,4 @@
-"""When a machine counts as disturbed while it measured, and in which words."""
+"""When a machine counts as disturbed during a measurement, and how that is described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU shows at work: by the readings of a real H100 under a load that its power limit holds down."""
+"""The sampling of a busy GPU, with readings of a real H100 under a load limited by power."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``docs/runners.md`` says of the five kinds of runners: its configuration, its scripts, the doctor's verdicts."""
+"""``docs/runners.md`` is true of the five kinds of runners: its configuration, scripts and verdicts of the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kind of place promises alike."""
+"""The contract that all kinds of places share."""
 
 from __future__ import annotations
 

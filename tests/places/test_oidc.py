@@ -1,4 +1,4 @@
-"""Credentials from the job's own identity: a real STS, which trusts an issuer of our own."""
+"""Credentials from the job's own identity, by a real STS that trusts an issuer of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is old on a data branch becomes one object a month, and nothing is lost or there twice, whatever happens."""
+"""Old files on a data branch are packed by month, and nothing is lost or duplicated, whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bucket: against SeaweedFS, and where a real server would rarely say it, against a script."""
+"""Buckets, against SeaweedFS, and for rare responses against a scripted server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last runs have cost, out of a real store."""
+"""The costs of the last runs, from a real store."""
 
 from __future__ import annotations
 

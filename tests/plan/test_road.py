@@ -1,4 +1,4 @@
-"""From a real run over the store to the shards of the next one."""
+"""From a real run through the store to the shards of the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No job around the receiver tells it anything."""
+"""Hides the environment of a surrounding job from the receiver."""
 
 from __future__ import annotations
 

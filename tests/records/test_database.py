@@ -1,4 +1,4 @@
-"""What the schema refuses or reports, held against the real engine."""
+"""What the schema refuses or reports, compared with the real engine."""
 
 from __future__ import annotations
 

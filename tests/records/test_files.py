@@ -1,4 +1,4 @@
-"""Regular files are read, and nothing else; a file is replaced whole."""
+"""Only regular files are read, and files are replaced atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast yes of the reader, held against the general engine on thousands of spoiled records."""
+"""The reader's fast path for valid records, compared with the general validator on thousands of spoiled records."""
 
 from __future__ import annotations
 

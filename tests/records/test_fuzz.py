@@ -1,4 +1,4 @@
-"""Files that nobody would think of."""
+"""Random files that no handwritten test would contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that would take all memory or all day, and numbers beyond what anything holds."""
+"""Files that would exhaust memory or time, and numbers out of range."""
 
 from __future__ import annotations
 

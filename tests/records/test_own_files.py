@@ -1,4 +1,4 @@
-"""What torchperf's commands write for each other is no record to any of them, and no bad one either."""
+"""Files that torchperf's commands write for each other are taken neither for records nor for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each command in a comment, a summary and an issue is taken out of it and run in a fresh clone, by a shell."""
+"""Each command in a comment, a summary and an issue is run by a shell in a fresh clone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No report holds what nobody sees: controls, ESC, turns of the direction, what has no width."""
+"""No report contains invisible characters: control codes, ESC, bidirectional overrides, zero-width characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same records as files and in the real engine must give the same points."""
+"""The same records give the same points from files and from the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes are found in series of each kind, and what is said of them."""
+"""The changes found in each kind of series, and how they are described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bits of one reading."""
+"""The information of one reading, in bits."""
 
 from __future__ import annotations
 

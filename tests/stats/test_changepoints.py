@@ -1,4 +1,4 @@
-"""Change points: how often where nothing changed, what is found, and every odd series with its outcome."""
+"""Change points: the rate of false ones, which changes are found, and the results for unusual series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to read next: against what readings that are made up do tell, and where the answer is plain."""
+"""The choice of the next reading, compared with the information of simulated readings, and in obvious cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums over all paths, against each path by itself."""
+"""The sums over all paths, compared with an enumeration of the paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pairs remember of each other, found again in series that were made to."""
+"""The autocorrelation of pairs, recovered from simulated series."""
 
 from __future__ import annotations
 

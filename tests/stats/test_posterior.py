@@ -1,4 +1,4 @@
-"""Who did it: what every posterior must satisfy, and that it is right as often as it says."""
+"""The posterior of the culprit: properties that always hold, and its calibration."""
 
 from __future__ import annotations
 

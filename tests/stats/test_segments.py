@@ -1,4 +1,4 @@
-"""Levels among other levels: what was found must not be lost again, and what only looks like one is none."""
+"""Levels among other levels: true ones are kept, and apparent ones are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence is counted once, however many metrics repeat it."""
+"""Evidence counts once, however many metrics repeat it."""
 
 from __future__ import annotations
 

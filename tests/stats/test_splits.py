@@ -1,4 +1,4 @@
-"""Evidence for two levels, against what the page on segmentation computes by hand and against the plain formula."""
+"""The evidence for two levels, compared with the hand computation in the documentation and with the plain formula."""
 
 from __future__ import annotations
 

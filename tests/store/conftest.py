@@ -1,4 +1,4 @@
-"""An embedded store of one's own, and objects in a real bucket."""
+"""An embedded store for each test, and objects in a real bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that answer follow from the results, whatever is in them and whatever happened on the way."""
+"""The derived tables agree with the results, whatever these contain and whatever interrupted the work."""
 
 from __future__ import annotations
 

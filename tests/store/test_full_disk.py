@@ -1,4 +1,4 @@
-"""A disk that is full: an ingest says so and leaves nothing half done. A limit for the size of files stands for it."""
+"""On a full disk, simulated by a limit on file sizes, an ingest reports that and leaves nothing half done."""
 
 from __future__ import annotations
 

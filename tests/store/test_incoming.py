@@ -1,4 +1,4 @@
-"""Several ingests at the same time: whoever comes first is kept whole, and the others are told."""
+"""Concurrent ingests: the first is kept whole, and the others report what they met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of every source are in the store exactly once, and what is no record is kept with its reasons."""
+"""Objects of every source are stored exactly once, and invalid records are kept with the reasons."""
 
 from __future__ import annotations
 

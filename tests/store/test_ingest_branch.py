@@ -1,4 +1,4 @@
-"""A data branch is taken in exactly once, whether its files are packed or not, and only what is new is read."""
+"""A data branch is ingested exactly once, whether its files are packed or not, and only new ones are read."""
 
 from __future__ import annotations
 

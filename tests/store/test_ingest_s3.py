@@ -1,4 +1,4 @@
-"""What the engine reads out of S3 by itself is what our own reader would have read."""
+"""The engine reads from S3 what our own reader would have read."""
 
 from __future__ import annotations
 

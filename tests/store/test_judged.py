@@ -1,4 +1,4 @@
-"""Verdicts, culprits and commits beside the results: each content once, and every text as it was."""
+"""Verdicts, culprits and commits are kept beside the results, each content once and verbatim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ingest that is killed at any moment, and run again: each record is in the store exactly once."""
+"""After an ingest was killed at any moment and run again, each record is in the store exactly once."""
 
 from __future__ import annotations
 

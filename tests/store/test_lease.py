@@ -1,4 +1,4 @@
-"""Many processes at one embedded store: each has it for a while, and none is told to come back later."""
+"""Many processes share one embedded store: each gets it for a while, and none is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread for the whole room: its tensors are too small for more."""
+"""One thread for all tests of this folder, whose tensors are too small for more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue: suites, providers that are missing, and users' files, good and bad."""
+"""The registry: suites, missing providers, and users' files, valid and invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchperf check`` as people call it, records for it, and what it wrote."""
+"""Run ``torchperf check`` as users do, on records made for it, and read what it wrote."""
 
 from __future__ import annotations
 

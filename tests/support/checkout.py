@@ -1,4 +1,4 @@
-"""A user's repository, of which every trace that is left behind is seen."""
+"""A user's repository in which every change that a command leaves behind is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian's chromium, which asks nobody anything."""
+"""Debian's chromium without network access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a place holds."""
+"""The complete contents of a place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people copy: templates, and workflows and parts of them out of pages, with as little as possible replaced."""
+"""Templates and workflows of the documentation as users copy them, with as little as possible replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nights on two machines, of which all is known: a step, a failure, a case that is gone, another driver."""
+"""Nights on two machines with known contents: a step, a failure, a missing case, and a new driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issues without GitHub: what is planned is done at once, as the real ones do it."""
+"""Issues without GitHub: planned actions are applied at once, with the same effect."""
 
 from __future__ import annotations
 

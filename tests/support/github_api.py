@@ -1,4 +1,4 @@
-"""A GitHub with state, as far as torchperf asks; its description checks each request and each answer."""
+"""A stateful GitHub API as far as torchperf uses it; GitHub's OpenAPI description checks each request and response."""
 
 from __future__ import annotations
 

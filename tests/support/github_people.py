@@ -1,4 +1,4 @@
-"""Who may what, who committed what, and what ran when, in the GitHub of the tests."""
+"""Permissions, commits and workflow runs in the GitHub of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that wants to be more than text, as strangers write it into names, subjects and branches."""
+"""Texts with markup and commands, as attackers may put them into names, subjects and branches."""
 
 from __future__ import annotations
 

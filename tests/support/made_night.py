@@ -1,4 +1,4 @@
-"""A night as it is found on a machine: regressed series with their history, and the bisection of their range."""
+"""The files of a made-up night: regressed series with their history, and the bisection of their range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nights find: verdicts and bisections of a few series, made by hand."""
+"""Handmade results of nights: verdicts and bisections of a few series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A past for a repository that has only measured once."""
+"""Makes a past for a repository that has only measured once."""
 
 from __future__ import annotations
 

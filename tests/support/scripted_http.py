@@ -1,4 +1,4 @@
-"""A server that answers what it is told to: for what a real one says too rarely to wait for."""
+"""A server with scripted responses, for those that real servers give too rarely."""
 
 from __future__ import annotations
 

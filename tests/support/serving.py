@@ -1,4 +1,4 @@
-"""Have a server answer while a test goes on."""
+"""Run a server in the background of a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Have an application answer while a test goes on."""
+"""Serve an application in the background of a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A range of commits that are nothing but numbers, built and measured in no time."""
+"""A simulated range of commits, which takes no time to build and measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program writes to a terminal."""
+"""Captures what a program writes to a terminal."""
 
 from __future__ import annotations
 

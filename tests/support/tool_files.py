@@ -1,4 +1,4 @@
-"""Files that benchmark tools have written, and what they become."""
+"""Files written by benchmark tools, and the records that they become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchperf upload`` as people call it, and what is kept then."""
+"""Run ``torchperf upload`` as users do, and read what it kept."""
 
 from __future__ import annotations
 

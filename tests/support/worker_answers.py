@@ -1,4 +1,4 @@
-"""What a worker has answered, from what it would send."""
+"""Make the parsed answers of a worker from plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linters of the trade for workflows and actions."""
+"""The common linters for workflows and actions."""
 
 from __future__ import annotations
 

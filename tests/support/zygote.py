@@ -1,4 +1,4 @@
-"""Runs ``torchperf`` in processes of its own that are there at once: forks of one which has everything imported.
+"""Runs ``torchperf`` in separate processes that start at once, as forks of one that has imported everything.
 
 A kill at a random moment then meets the command at work, and not Python starting up.
 """

@@ -1,4 +1,4 @@
-"""What of a directory is no good record, and what becomes of the rest."""
+"""Directories with invalid records, and what happens to the valid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts and culprits beside the records are kept below ``judged/``, each content once, and a store has them."""
+"""Verdicts and culprits are uploaded below ``judged/``, each content once, and can be ingested into a store."""
 
 from __future__ import annotations
 

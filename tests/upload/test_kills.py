@@ -1,4 +1,4 @@
-"""An uploader that is killed at any moment, and resumed: each record is exactly once where it is kept."""
+"""After an upload was killed at any moment and resumed, each record is kept exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several uploads of different content under one key one wins; the places' own tests have the same for them."""
+"""Of concurrent uploads of different content under one key, one wins; the places' own tests check the same for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No credential is in anything that an upload prints, keeps or sends as a key."""
+"""An upload never prints or keeps a credential, nor sends one as a key."""
 
 from __future__ import annotations
 

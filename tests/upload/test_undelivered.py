@@ -1,4 +1,4 @@
-"""What could not be sent: it is kept, told, and sent again."""
+"""Records that could not be sent are kept, reported, and sent again."""
 
 from __future__ import annotations
 

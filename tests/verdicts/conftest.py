@@ -1,4 +1,4 @@
-"""A judgement with a verdict of every kind, and a job to tell it in."""
+"""A judgement with a verdict of every kind, and a job that reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass needs enough that was judged."""
+"""A pass requires that enough series were judged."""
 
 from __future__ import annotations
 

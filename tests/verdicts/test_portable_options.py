@@ -1,4 +1,4 @@
-"""Words that mean the same in a clone: no path of the machine that measured is left in them."""
+"""Options for other machines contain no path of the one that measured."""
 
 from __future__ import annotations
 

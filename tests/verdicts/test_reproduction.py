@@ -1,4 +1,4 @@
-"""Lines for a shell: to paste as they stand."""
+"""Commands that reproduce a verdict, ready to paste into a shell."""
 
 from __future__ import annotations
 

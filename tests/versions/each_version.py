@@ -1,4 +1,4 @@
-"""Each torch that is promised, as the build under test, as one of two that are compared, and as an anchor.
+"""Each supported torch version as the build under test, as one of two compared builds, and as an anchor.
 
 Not part of ``make test``: ``make versions`` makes the environments, and gives their Pythons in ``TORCHPERF_VERSIONS``.
 """

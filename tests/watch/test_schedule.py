@@ -1,4 +1,4 @@
-"""From the list of runs to what is to be said of it."""
+"""The watchdog's finding from a list of workflow runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a store that changes while people look."""
+"""Answers from a store that changes while it is served."""
 
 from __future__ import annotations
 

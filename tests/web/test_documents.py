@@ -1,4 +1,4 @@
-"""Documents of a real store: what they say of nights of which all is known."""
+"""Documents of a real store, checked against nights with known contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of ten thousand series and as many changes of level: documents made directly, on the pages of a real site."""
+"""The pages with ten thousand series and as many changes of level, from generated documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the static site in a real browser: what they show, that they last, that nothing gets in or out."""
+"""The pages of the static site in a real browser: their contents, robustness, and isolation from other sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server for real: the same bytes as the site, the wiki's query, and whatever clients do wrong."""
+"""The real server: the same bytes as the site, the query API, and client errors."""
 
 from __future__ import annotations
 

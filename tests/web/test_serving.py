@@ -1,4 +1,4 @@
-"""The server around the answers: slow clients, uploads beside the pages, a proxy's path, a store that goes away."""
+"""The server's robustness: slow clients, uploads, a proxy's path, and a store that becomes unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of values: short, and to whoever reads them on a page the same numbers as before."""
+"""Columns of short numbers, which the pages show like the full ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step uses, and what there is to use."""
+"""The API functions that a step uses, and those that exist."""
 
 from __future__ import annotations
 

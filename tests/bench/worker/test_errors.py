@@ -1,4 +1,4 @@
-"""A status word for what torch really raises, and for what only looks like it."""
+"""The status of exceptions that torch really raises, and of others that only look like them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FLOPs against numbers computed by hand, and the same on every device."""
+"""FLOPs are those computed by hand, and the same on every device."""
 
 from __future__ import annotations
 

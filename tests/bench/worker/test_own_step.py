@@ -1,4 +1,4 @@
-"""A whole step of the workload's own: placed, compiled in place, marked, counted, and compared with the eager one."""
+"""A workload's own whole step: placed, compiled in place, marked, counted, and compared with the eager one."""
 
 from __future__ import annotations
 

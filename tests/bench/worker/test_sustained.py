@@ -1,4 +1,4 @@
-"""The sampling rules on accelerators whose clock lies: by heat, by power, by the events, by the wait for them."""
+"""The sampling rules on accelerators with misleading timings, due to heat, power limits, events or waiting for them."""
 
 from __future__ import annotations
 

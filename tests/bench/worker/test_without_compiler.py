@@ -1,4 +1,4 @@
-"""Looking at operators does not import torch's compiler, which would double what a worker takes to start."""
+"""Tracing operators does not import torch's compiler, which would double the startup time of a worker."""
 
 from __future__ import annotations
 

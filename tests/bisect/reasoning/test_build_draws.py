@@ -1,4 +1,4 @@
-"""Whole searches where builds of one and the same code differ by luck."""
+"""Complete searches where builds of the same code differ by luck."""
 
 from __future__ import annotations
 

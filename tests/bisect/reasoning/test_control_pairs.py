@@ -1,4 +1,4 @@
-"""What a machine that remembers may have made is proof of nothing."""
+"""A difference that an autocorrelated machine may have caused is no proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which builds are there, and which commits nothing can be measured on."""
+"""Which builds exist, and which commits cannot be measured."""
 
 from __future__ import annotations
 

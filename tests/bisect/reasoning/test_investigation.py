@@ -1,4 +1,4 @@
-"""What to do next, on ranges whose culprits are known: each is bisected from its beginning to its end."""
+"""The choice of the next step, in complete bisections of ranges with known culprits."""
 
 from __future__ import annotations
 

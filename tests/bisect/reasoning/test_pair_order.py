@@ -1,4 +1,4 @@
-"""What favours whichever build begins a pair favours neither: they begin in turn."""
+"""Builds take turns in beginning a pair, so that an order effect favors neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pairs of two commits say of each, with builds that have luck and without."""
+"""Proofs from pairs of two commits, with and without build luck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odds after fresh pairs that did not prove what was claimed."""
+"""The odds of a claim after fresh pairs that did not prove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands before the toolkit's own package of that name wherever PYTHONPATH counts."""
+"""Shadows the toolkit's dependency of the same name if PYTHONPATH leaks into the toolkit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package under test is measured with."""
+"""The workloads that measure the package under test."""
 
 from __future__ import annotations
 

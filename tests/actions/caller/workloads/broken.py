@@ -1,4 +1,4 @@
-"""A suite of which one half fails."""
+"""A suite in which half of the workloads fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the library's pull requests are measured with."""
+"""The suite that measures the library's pull requests."""
 
 from __future__ import annotations
 

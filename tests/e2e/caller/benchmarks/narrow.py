@@ -1,4 +1,4 @@
-"""One narrow layer over many rows: a step that grows with their square stands out."""
+"""One narrow layer over many rows, so that a step of quadratic cost stands out."""
 
 from __future__ import annotations
 
