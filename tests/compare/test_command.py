@@ -237,7 +237,7 @@ def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(
         (["--base", "nonsense", "--head", "nonsense"], "'nonsense' is not a file that can be run"),
         (
             ["--base", "/bin/false", "--head", "/bin/false"],
-            "--base /bin/false: the worker exited with code 1",
+            "--head /bin/false: the worker exited with code 1",
         ),
         (["--base", "x", "--head", "x", "--min-effect", "3"], "--min-effect cannot be '3'"),
     ],
