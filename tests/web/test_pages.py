@@ -228,7 +228,7 @@ def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
 
 def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:
     page = watched.open("regressions/?device=cuda&year=1999")
-    assert "Without year = 1999 there are some" in page.locator("main").inner_text()
+    assert "Without the filter year = 1999, some do." in page.locator("main").inner_text()
     unknown = watched.open("series/?s=0000000000")
     assert "1 series in this address is not in the store" in unknown.locator(".problem").inner_text()
 

@@ -16,8 +16,8 @@ const dash = (place) => DASHES[Math.floor(place / COLOURS) % DASHES.length];
 
 /** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
 export function chart(rows, relative, title) {
-  const said = h("p", { class: "said", "aria-live": "polite" }, "Point at a run, or walk the runs by arrow keys; drag to look closer, double-click for all.");
-  const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys walk its points; the table below has them all.` });
+  const said = h("p", { class: "said", "aria-live": "polite" }, "Hover over a run, or step through the runs with the arrow keys; drag to zoom in, double-click to zoom out.");
+  const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? 1 / (row.levels[0]?.value || firstValue(row) || 1) : 1 }));
   whenSeen(frame, () => drawn(frame, said, scaled, relative));

@@ -47,7 +47,7 @@ async function comparison(index, base, head, state, choose) {
       h("button", { type: "button", onclick: () => setState({ base: head.id, head: base.id }) }, "Swap")),
     choose,
   ];
-  if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site holds comparisons of the newest runs with the one before them. torchperf serve compares any two runs of one kind of machine.")];
+  if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site has comparisons of the newest runs with the previous ones. torchperf serve compares any two runs of one kind of machine.")];
   const compared = rowsOf(document.rows, numbered(index, head));
   const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;

@@ -24,7 +24,7 @@ export function finder({ id, label, items, item, nouns, query = "", hint = "" })
 function summary(shown, total, exact, [noun, nouns]) {
   const first = total > shown ? `; the first ${shown}` : "";
   if (exact) return `${plural(total, noun, nouns)} ${total === 1 ? "matches" : "match"}${first}.`;
-  return total ? `No ${noun} matches all of these words. The nearest ${shown}:` : `No ${noun} matches, nor is one near.`;
+  return total ? `No ${noun} matches all of these words. The nearest ${shown}:` : `No ${noun} matches, not even roughly.`;
 }
 
 /** Finds the items whose text contains every word of the query; if there are none, those with most words, and `exact` is false. */

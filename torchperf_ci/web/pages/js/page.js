@@ -81,7 +81,7 @@ const LABELS = { arch: "hardware" };
 export function nothingYet() {
   return [
     h("h1", {}, "There are no results yet"),
-    h("p", {}, "Measure something, ingest it, and look again:"),
+    h("p", {}, "Measure something, ingest the records, and reload this page:"),
     command("torchperf run --suite quick --out records"),
     command("torchperf ingest records"),
     command("torchperf serve"),

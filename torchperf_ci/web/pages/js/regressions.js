@@ -67,5 +67,5 @@ function none(all, picks, state) {
   if (!all.length) return "No series has changed its level yet.";
   const given = Object.entries(picks).filter(([name]) => state[name]);
   const loose = given.find(([name]) => all.some((row) => given.every(([other, pick]) => other === name || pick(row) === state[other])));
-  return loose ? `No change matches. Without ${loose[0]} = ${state[loose[0]]} there are some.` : "No change matches these filters.";
+  return loose ? `No change matches. Without the filter ${loose[0]} = ${state[loose[0]]}, some do.` : "No change matches these filters.";
 }

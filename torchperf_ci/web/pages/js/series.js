@@ -111,7 +111,7 @@ function about(row) {
     level ? [row.later ? `on ${day(row.of.last)}` : "now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
     ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
-    row.detectable === null ? null : ["smallest change seen", share(row.detectable)],
+    row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
     ["runs", String(row.points.length)],
   ];
 }
@@ -121,8 +121,8 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
   if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
-  return h("p", { class: "quiet" }, "Each point is a run with the extremes of its repetitions, each line a level. ",
-    h("span", { class: "band" }), " is its noise, two standard deviations; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " what would be seen within two runs, mostly; "], `${share(row.min_effect)} is the smallest change that matters.`);
+  return h("p", { class: "quiet" }, "Each point is a run with the range of its repetitions; the lines are levels. ",
+    h("span", { class: "band" }), " is the noise, two standard deviations either way; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " holds changes that two runs usually do not reveal; "], `${share(row.min_effect)} is the smallest change that matters.`);
 }
 
 function machines(row) {
