@@ -199,7 +199,7 @@ def test_a_command_that_fails_does_so_at_a_position(
 def test_a_good_commit_on_which_nothing_runs_is_the_users_to_change(a_laboratory) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "exit 3", "echo 1")
     with pytest.raises(
-        WorkloadsFailedError, match=r"does not run on 0000000000 change 0, .*code 3\nstart the range"
+        WorkloadsFailedError, match=r"does not run on 0000000000 change 0, .*code 3\nchoose a --good"
     ):
         lab.measure(PlannedPair("command", 0, 1, "confirm"))
 
