@@ -47,9 +47,11 @@ _STORE = Text(r"^(chdb|clickhouse)://", "chdb://PATH or clickhouse://USER@HOST/D
 class Runner:
     """A kind of machine."""
 
-    labels: tuple[str, ...] = key(Many(Text()), (), "What `runs-on` asks for; left out, the runner's name.")
-    device: str = key(Choice(DEVICES), "auto", "The device to measure on. ROCm answers as `cuda`.")
-    tune: bool = key(Switch(), False, "Quieten the machine as far as it allows, and restore it afterwards.")
+    labels: tuple[str, ...] = key(Many(Text()), (), "Labels for `runs-on`; if omitted, the runner's name.")
+    device: str = key(Choice(DEVICES), "auto", "The device to measure on; `cuda` for ROCm, too.")
+    tune: bool = key(
+        Switch(), False, "Reduce noise on the machine as far as permitted, and restore it afterward."
+    )
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,11 @@ class Suite:
     )
     modes: tuple[str, ...] = key(Many(Choice(MODES)), ("inference",), "`inference`, `training` or both.")
     dtypes: tuple[str, ...] = key(Many(Choice(DTYPES)), ("fp32",), "The dtypes to run in.")
-    backends: tuple[str, ...] = key(Many(Choice(BACKENDS)), ("eager",), "What executes the model.")
-    runners: tuple[str, ...] = key(Many(Text()), (), "Names from `runners`; left out, all of them.")
-    shards: int = key(Whole(1), 1, "Into how many jobs the work of a runner is split.")
+    backends: tuple[str, ...] = key(
+        Many(Choice(BACKENDS)), ("eager",), "The backends that execute the model."
+    )
+    runners: tuple[str, ...] = key(Many(Text()), (), "Names from `runners`; if omitted, all of them.")
+    shards: int = key(Whole(1), 1, "The number of jobs that the work of a runner is split into.")
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,9 @@ class Rule:
     direction: str = key(
         Choice((UP, DOWN)),
         "",
-        "Which way is better; needed for a metric that torchperf does not measure itself.",
+        "Which direction is better; required for a metric that torchperf does not measure itself.",
     )
-    min_effect: float = key(Share(), MIN_EFFECT, "The smallest relative change that matters, such as `3%`.")
+    min_effect: float = key(Share(), MIN_EFFECT, "Smallest relative change that matters, such as `3%`.")
 
 
 @dataclass(frozen=True)
@@ -99,17 +103,21 @@ class Upload:
 class Issues:
     """How issues are opened for confirmed regressions."""
 
-    repo: str | None = key(_REPOSITORY, None, "The repository to open them in; left out, the job's own.")
-    labels: tuple[str, ...] = key(Many(Text()), (), "The labels that they get, beside `torchperf`.")
-    max_per_night: int = key(Whole(0), 5, "How many may be opened in one night; the summary lists the rest.")
+    repo: str | None = key(_REPOSITORY, None, "The repository to open them in; if omitted, the job's own.")
+    labels: tuple[str, ...] = key(Many(Text()), (), "Labels for the issues, in addition to `torchperf`.")
+    max_per_night: int = key(Whole(0), 5, "The maximum to open in one night; the summary lists the rest.")
     recovered_nights: int = key(
-        Whole(1), 3, "After how many nights in a row with everything back an issue is closed."
+        Whole(1),
+        3,
+        "The number of consecutive nights with everything recovered after which an issue is closed.",
     )
     broken_nights: int = key(
-        Whole(1), 3, "How many runs in a row a benchmark must fail before there is an issue."
+        Whole(1), 3, "The number of consecutive runs that a benchmark must fail before an issue is opened."
     )
     mention_authors: bool = key(
-        Switch(), False, "Notify the author of a culprit; else only the name is told."
+        Switch(),
+        False,
+        "Mention the author of a culprit, which notifies them; otherwise only the name is shown.",
     )
 
 
@@ -124,14 +132,16 @@ class Config:
 
     version: int = key(Constant(1), 1, "The version of this format.")
     name: str = key(Text(), "torchperf", "The benchmark's name: `benchmark.name` of the records.")
-    runners: Mapping[str, Runner] = key(Named(Section(Runner)), dict, "Where: one entry a kind of machine.")
+    runners: Mapping[str, Runner] = key(
+        Named(Section(Runner)), dict, "Where to measure: one entry per kind of machine."
+    )
     suites: Mapping[str, Suite] = key(
-        Named(Section(Suite)), dict, "What: which workloads, how, on which runners."
+        Named(Section(Suite)), dict, "What to measure: which workloads, how and on which runners."
     )
     policy: Mapping[str, Rule] = key(
         Named(Section(Rule)),
         default_policy,
-        "When a change matters, by metric; the rest keeps its default.",
+        "When a change matters, by metric; other metrics keep their defaults.",
     )
     upload: Upload = key(  # noqa: RUF009 - a dataclasses.field
         Section(Upload), Upload, "Where the records go: one of `to`, `lambda` and `branch`."
@@ -140,7 +150,7 @@ class Config:
         _STORE, "chdb://.torchperf/store", "Where history is kept: a directory, or a ClickHouse server."
     )
     issues: Issues = key(  # noqa: RUF009 - a dataclasses.field
-        Section(Issues), Issues, "The issues that are opened for confirmed regressions."
+        Section(Issues), Issues, "Issues that are opened for confirmed regressions."
     )
 
 

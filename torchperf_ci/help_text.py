@@ -8,13 +8,13 @@ from textwrap import fill
 EPILOG = """\
 exit codes:
   0   done, nothing wrong
-  1   a regression is confirmed; of doctor --strict, a check does not pass
-  2   the call or the configuration is wrong
-  3   some workloads or records failed or were refused, or init left files that were there; the rest is done and kept
-  4   not delivered: spooled, and can be resumed
+  1   a regression is confirmed; with doctor --strict, a check did not pass
+  2   usage or configuration error
+  3   some workloads or records failed or were refused, or init skipped existing files; the rest is done and kept
+  4   not delivered; spooled, and can be resumed
   5   inconclusive
-  70  a bug of torchperf
-  130 stopped by Ctrl-C, 143 by SIGTERM: what is kept, and the call that goes on, are printed
+  70  a bug in torchperf
+  130 stopped by Ctrl-C, 143 by SIGTERM; prints what is kept and the command that continues
 """
 
 

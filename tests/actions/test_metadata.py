@@ -72,18 +72,21 @@ DEFAULTS_OF_A_JOB = {
     (PLAN, "out"): "a new one in the runner's temporary folder",
     (RUN, "python"): "the job's python, else its python3",
     (RUN, "out"): "a new one in the runner's temporary folder",
-    (UPLOAD, "benchmark-results-dir"): "none, which only resume allows",
-    (UPLOAD, "to"): "the config's upload; where there is no config, the bucket of the PyTorch benchmark "
-    "infrastructure, s3://ossci-benchmarks",
-    (UPLOAD, "role"): "the config's, else the credentials that the job has",
+    (UPLOAD, "benchmark-results-dir"): "none, allowed only with resume",
+    (
+        UPLOAD,
+        "to",
+    ): "the config's upload; without a config, the bucket of the PyTorch benchmark infrastructure, "
+    "s3://ossci-benchmarks",
+    (UPLOAD, "role"): "the config's, else the job's own credentials",
     (UPLOAD, "spool"): "one in the runner's temporary folder",
     (UPLOAD, "if-no-files-found"): "warn",
     (UPLOAD, "on-failure"): "warn-invalid",
     (UPLOAD, "dry-run"): "true",
-    (CHECK, "dir"): "none, which only sensitivity and calibrate allow",
+    (CHECK, "dir"): "none, allowed only with sensitivity or calibrate",
     (CHECK, "out"): "a new one in the runner's temporary folder",
-    (COMPARE, "base"): "none, but there must be one",
-    (COMPARE, "head"): "none, but there must be one",
+    (COMPARE, "base"): "none; it is required",
+    (COMPARE, "head"): "none; it is required",
     (COMPARE, "repo"): 'the working directory, "."',
     (COMPARE, "python"): "the job's python, else its python3",
     (COMPARE, "out"): "a new one in the runner's temporary folder",
@@ -93,10 +96,10 @@ DEFAULTS_OF_A_JOB = {
     (BISECT, "python"): "the job's python, else its python3",
     (BISECT, "state"): "torchperf-bisect/state.jsonl in the runner's temporary folder",
     (BISECT, "out"): "a new one in the runner's temporary folder",
-    (REPORT, "pull-request"): "the job's, also where workflow_run runs it after the one that measured",
-    (REPORT, "head-sha"): "the job's, or that of the run that measured",
-    (REPORT, "head-repository"): "the job's, or that of the run that measured",
-    (REPORT, "head-branch"): "the job's, or that of the run that measured",
+    (REPORT, "pull-request"): "the job's, also in a workflow_run after the run that measured",
+    (REPORT, "head-sha"): "the job's, or the measuring run's",
+    (REPORT, "head-repository"): "the job's, or the measuring run's",
+    (REPORT, "head-branch"): "the job's, or the measuring run's",
 }
 
 

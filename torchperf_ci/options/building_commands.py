@@ -40,29 +40,29 @@ from torchperf_ci.options.option import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RANGE = "among which commits"
+RANGE = "commit range"
 BUILDS = "builds"
 _A_BUILD = "a Python, a wheel (FILE.whl or NAME==VERSION), a revision of --repo, or a directory of records"
 
 REVISIONS_PYTHON = Option(
     PYTHON.flag,
-    "Python that revisions run on, imported from a worktree, and that environments for wheels are made with",
+    "Python that runs revisions imported from a worktree, and that creates the environments for wheels",
     metavar="PATH",
     otherwise=PYTHON.otherwise,
 )
 BUILD = Option(
     "--build",
-    "Shell line that installs a revision: it runs in a worktree, with a fresh virtual environment active; {sha}, "
-    "{worktree} and {env}, or $SHA, $WORKTREE and $ENV, name the three",
+    "Shell command that installs a revision, run in a worktree with a fresh virtual environment active; {sha}, "
+    "{worktree} and {env}, or $SHA, $WORKTREE and $ENV, stand for the commit, the worktree and the environment",
     metavar="CMD",
-    otherwise="revisions are imported as they are",
+    otherwise="revisions are imported as is",
 )
 BUILD_TIMEOUT = Option(
-    "--build-timeout", "Most seconds that a build may take", positive, metavar="SECONDS", default="7200"
+    "--build-timeout", "Maximum seconds for a build", positive, metavar="SECONDS", default="7200"
 )
 MIN_EFFECT = Option(
     "--min-effect",
-    "The smallest relative change that matters",
+    "Smallest relative change that matters",
     share,
     metavar="X",
     otherwise="the policy's, else 0.03",
@@ -73,10 +73,14 @@ MIN_EFFECT = Option(
 class CompareOptions:
     """The options of ``torchperf compare``."""
 
-    base: str | None = option("--base", f"What to compare with: {_A_BUILD}", metavar="BUILD", heading=BUILDS)
-    head: str | None = option("--head", "What is to be judged: as for --base", metavar="BUILD")
+    base: str | None = option(
+        "--base", f"Build to compare against: {_A_BUILD}", metavar="BUILD", heading=BUILDS
+    )
+    head: str | None = option(
+        "--head", "Build to judge, in any of the forms that --base takes", metavar="BUILD"
+    )
     repo: str = option(
-        "--repo", "Checkout of the repository that revisions are of", metavar="DIR", default="."
+        "--repo", "Checkout of the repository that contains the revisions", metavar="DIR", default="."
     )
     python: str | None = shared(REVISIONS_PYTHON)
     build: str | None = shared(BUILD)
@@ -91,8 +95,8 @@ class CompareOptions:
     shard: tuple[int, int] | None = shared(SHARD)
     affected: bool = option(
         "--affected",
-        "Leave out the workloads that read none of the files that two commits differ in; where that is not known, all "
-        "are measured",
+        "Skip workloads that read none of the files that differ between the two commits; if that is unknown, measure "
+        "all",
         truth,
     )
     config: str | None = shared(CONFIG)
@@ -101,17 +105,17 @@ class CompareOptions:
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     budget: float | None = option(
         "--budget",
-        "Most seconds of measuring: what is not clear by then stays open",
+        "Maximum seconds of measuring; whatever is unclear by then stays undecided",
         positive,
         metavar="SECONDS",
-        otherwise="600, or 60 a case where that is more",
+        otherwise="600, or 60 per case if that is more",
     )
     timeout: float = shared(TIMEOUT)
     out: str = option(
-        "--out", "File for the verdicts", metavar="FILE", default="verdicts.json", heading=OUTCOME
+        "--out", "File to write the verdicts to", metavar="FILE", default="verdicts.json", heading=OUTCOME
     )
     json: bool = shared(JSON)
-    on_failure: str = failure_option("head is worse, or nobody can tell")
+    on_failure: str = failure_option("head is worse or the result is inconclusive")
 
 
 BUILDERS = ("worktree", "command", "wheel", "nightly")
@@ -123,35 +127,38 @@ class BisectOptions:
 
     good: str | None = option(
         "--good",
-        "Commit, branch or tag that is known to be fast; with --builder nightly a date",
+        "Commit, branch or tag known to be fast; with --builder nightly, a date",
         metavar="SHA",
-        otherwise="what the verdicts say",
+        otherwise="the one in the verdicts",
         heading=RANGE,
     )
     bad: str | None = option(
         "--bad",
-        "Commit, branch or tag that got slower; with --builder nightly a date",
+        "Commit, branch or tag known to be slow; with --builder nightly, a date",
         metavar="SHA",
-        otherwise="what the verdicts say",
+        otherwise="the one in the verdicts",
     )
     verdicts: str | None = option(
-        "--verdicts", "File of verdicts: what got worse is measured, over the range it names", metavar="FILE"
+        "--verdicts",
+        "Verdicts file: bisect what got worse, over the commit range in the file",
+        metavar="FILE",
     )
     repo: str = option(
-        "--repo", "Checkout whose commits are the suspects, with their history", metavar="DIR", default="."
+        "--repo", "Checkout to search for the culprit, with its history", metavar="DIR", default="."
     )
     paths: Sequence[str] = option(
         "--paths",
-        "Files, directories or globs that make a commit which changes them ten times as suspect; none is ruled out",
+        "Files, directories or globs: a commit that changes any of them is ten times as suspect; no commit is ruled "
+        "out",
         metavar="PATH",
         many=True,
     )
     full_history: bool = option(
-        "--full-history", "Where the culprit is a merge, go on among the commits that it brought in", truth
+        "--full-history", "If the culprit is a merge, continue among the commits that it merged", truth
     )
     builder: str | None = option(
         "--builder",
-        "How a commit becomes an environment: worktree (its files, imported as they are), command (--build), wheel or "
+        "How to turn a commit into an environment: worktree (import its files as is), command (--build), wheel or "
         "nightly (--wheels)",
         metavar="|".join(BUILDERS),
         otherwise="command with --build, else worktree",
@@ -162,14 +169,14 @@ class BisectOptions:
     build_timeout: float = shared(BUILD_TIMEOUT)
     wheels: str | None = option(
         "--wheels",
-        "Where wheels are: of commits a directory, or a URL, path or requirement with {sha} or {short_sha} in it; of "
-        "nightlies a directory or the URL of an index",
+        "Where to find wheels: for commits, a directory, or a URL, path or requirement that contains {sha} or "
+        "{short_sha}; for nightlies, a directory or the URL of an index",
         metavar="WHERE",
     )
     python: str | None = shared(REVISIONS_PYTHON)
     workload: Sequence[str] = option(
         "--workload",
-        "Workloads to measure, by names or globs; those of --suite",
+        "Workloads of --suite to measure: names or globs",
         metavar="NAME",
         many=True,
         heading=WHAT,
@@ -181,13 +188,13 @@ class BisectOptions:
     batch_size: int | None = shared(BATCH_SIZE)
     command: str | None = option(
         "--command",
-        "Shell line to measure instead: it prints a number in its last line, or v3 records; {sha}, {worktree} and "
-        "{python}, or $SHA, $WORKTREE and $PYTHON, name the build",
+        "Shell command to measure instead, which prints a number on its last line, or v3 records; {sha}, {worktree} "
+        "and {python}, or $SHA, $WORKTREE and $PYTHON, identify the build",
         metavar="CMD",
     )
     metric: str | None = option(
         "--metric",
-        f"What to look at: {', '.join(PAIRED)}, or one that --command prints",
+        f"Metric to bisect: {', '.join(PAIRED)}, or one that --command prints",
         metavar="NAME",
         otherwise=f"{LATENCY}, or all that the command prints",
     )
@@ -196,32 +203,32 @@ class BisectOptions:
     threads: int | None = shared(THREADS)
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     max_builds: int | None = option(
-        "--max-builds", "Most builds in all", positive_int, metavar="N", otherwise="no limit"
+        "--max-builds", "Maximum number of builds in total", positive_int, metavar="N", otherwise="no limit"
     )
     max_runs: int | None = option(
         "--max-runs",
-        "Most pairs of processes to measure in all",
+        "Maximum number of process pairs to measure in total",
         positive_int,
         metavar="N",
         otherwise="no limit",
     )
     deadline: float | None = option(
         "--deadline",
-        "Most seconds that this call may take: the next one with the same --state goes on",
+        "Maximum seconds for this run; the next one with the same --state continues",
         positive,
         metavar="SECONDS",
         otherwise="no limit",
     )
     timeout: float = shared(TIMEOUT)
     out: str = option(
-        "--out", "File for what was found", metavar="FILE", default="culprits.json", heading=OUTCOME
+        "--out", "File to write the result to", metavar="FILE", default="culprits.json", heading=OUTCOME
     )
     state: str | None = option(
         "--state",
-        "File in which every step is kept: an interrupted bisection goes on from there",
+        "File that records every step, so that an interrupted bisection can continue",
         metavar="FILE",
         otherwise="the name of --out, with .state.jsonl",
     )
-    dry_run: bool = option("--dry-run", "Show the plan, and stop", truth)
+    dry_run: bool = option("--dry-run", "Show the plan and exit", truth)
     json: bool = shared(JSON)
-    on_failure: str = failure_option("nothing could be concluded")
+    on_failure: str = failure_option("the bisection is inconclusive")

@@ -34,21 +34,23 @@ class CheckOptions:
     """The options of ``torchperf check``."""
 
     new_dir: str | None = option(
-        "NEW_DIR", "New records: a directory, or one file; several runs are all new", metavar="NEW_DIR"
+        "NEW_DIR",
+        "New records: a directory or a file; if it holds several runs, all count as new",
+        metavar="NEW_DIR",
     )
     expect: Sequence[str] = option(
         "--expect",
-        "Jobs that should have measured, by their names in `torchperf plan`: where NEW_DIR/torchperf-records-NAME "
-        "holds no record, a note says so",
+        "Jobs expected to have measured, by their names in `torchperf plan`; a note appears if "
+        "NEW_DIR/torchperf-records-NAME holds no records",
         metavar="NAME",
         many=True,
     )
     against: str | None = option(
         "--against",
-        "The past: store, wherever uploads keep records (branch:NAME[@REMOTE], s3://BUCKET[/PREFIX], a directory, "
-        "chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
+        "History to judge against: store, any upload target that can be read (branch:NAME[@REMOTE], "
+        "s3://BUCKET[/PREFIX], a directory, chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
         metavar="store|PLACE|FILE",
-        otherwise="store where one is named, else the config's upload if it can be read, else store",
+        otherwise="store if one is configured, else the config's upload if it can be read, else store",
     )
     format: str | None = shared(FORMAT)
     store: str | None = shared(STORE)
@@ -56,36 +58,39 @@ class CheckOptions:
         "--role",
         "ARN of the role to assume with the job's OIDC token, to read a bucket",
         metavar="ARN",
-        otherwise="the config's, else the credentials that are there",
+        otherwise="the config's, else the available credentials",
     )
     region: str | None = shared(REGION)
     policy: str | None = option(
         "--policy",
-        "The project's file, whose policy says when a change matters",
+        "Project configuration file, whose policy says when a change matters",
         metavar="FILE",
-        otherwise="torchperf.yml, if it is there",
+        otherwise="torchperf.yml, if it exists",
         aliases=("--config",),
     )
     branch: str | None = option(
         "--branch",
-        "The branch of the past",
+        "Branch of the history",
         metavar="NAME",
-        otherwise="in a store what the job's pull request goes to, else the records' own, else the job's; else all",
+        otherwise="in a store, the base branch of the job's pull request, else the records' branch, else the job's; "
+        "otherwise all",
     )
     repo_name: str | None = option(
         "--repo-name",
-        "owner/name that was measured, where the records do not say",
+        "owner/name that was measured, if the records do not say",
         metavar="REPO",
-        otherwise="the one that the past has",
+        otherwise="the one in the history",
     )
-    out: str = option("--out", "File for the verdicts", metavar="FILE", default="verdicts.json")
-    on_failure: str = failure_option("something regressed, or records were refused")
+    out: str = option("--out", "File to write the verdicts to", metavar="FILE", default="verdicts.json")
+    on_failure: str = failure_option("something regressed or records were refused")
     sensitivity: bool = option(
-        "--sensitivity", "Judge nothing: show how small a change the gate would see in the past", truth
+        "--sensitivity",
+        "Do not judge; show how small a change the gate would have detected in the past",
+        truth,
     )
     calibrate: bool = option(
         "--calibrate",
-        "Judge nothing: show how many false alarms the gate would have given in the past",
+        "Do not judge; show how many false alarms the gate would have raised in the past",
         truth,
     )
     json: bool = shared(JSON)
@@ -96,15 +101,13 @@ class BaselineUpdateOptions:
     """The options of ``torchperf baseline update``."""
 
     dir: str | None = option(
-        "DIR", "Records to make the baseline of: several runs, which tell what is noise", metavar="DIR"
+        "DIR", "Records to make the baseline from: several runs, which show the noise", metavar="DIR"
     )
     format: str | None = shared(FORMAT)
-    reason: str | None = option(
-        "--reason", "Why the baseline is renewed; it is kept in the file", metavar="TEXT"
-    )
+    reason: str | None = option("--reason", "Why the baseline is updated; stored in the file", metavar="TEXT")
     baseline: str = option(
         "--baseline",
-        "The file, which keeps the baselines of other fingerprints",
+        "Baseline file; its baselines for other fingerprints are kept",
         metavar="FILE",
         default="baseline.json",
     )
@@ -116,31 +119,31 @@ class HistoryOptions:
 
     store: str | None = shared(STORE)
     records: str | None = option(
-        "--records", "Directory or file of records, instead of a store", metavar="PATH"
+        "--records", "Directory or file of records to read instead of a store", metavar="PATH"
     )
     format: str | None = shared(FORMAT)
     csv: Sequence[str] = option(
         "--csv",
-        "Files with two columns, index,value, oldest first: one series each, instead of a store",
+        "Files to read instead of a store, one series each: two columns, index,value, oldest first",
         metavar="FILE",
         many=True,
     )
     config: str | None = shared(CONFIG)
     min_effect: float = option(
-        "--min-effect", "The smallest relative change that is one", share, metavar="X", default="0.01"
+        "--min-effect", "Smallest relative change that counts as a change", share, metavar="X", default="0.01"
     )
     direction: str = option(
         "--direction",
-        "Which way is better in the files of --csv; both: unknown",
+        "Which direction is better in the --csv files; both if unknown",
         metavar="up|down|both",
         default="both",
         choices=("up", "down", "both"),
     )
     branch: str | None = option(
-        "--branch", "Only what is of this branch, or does not say", metavar="NAME", otherwise="all"
+        "--branch", "Only results of this branch, or without a branch", metavar="NAME", otherwise="all"
     )
     since: int | None = option(
-        "--since", "Changes from this time on: Unix seconds, or a date in UTC", moment, metavar="TIME"
+        "--since", "Only changes since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
     )
     json: bool = shared(JSON)
 
@@ -152,19 +155,19 @@ class PlanOptions:
     config: str | None = shared(CONFIG)
     costs: str | None = option(
         "--costs",
-        "Write to this file what each case has cost in the last runs, for `torchperf run --costs`",
+        "File to write each case's cost in recent runs to, for `torchperf run --costs`",
         metavar="FILE",
     )
     store: str | None = shared(STORE)
     verdicts: Sequence[str] = option(
         "--verdicts",
-        "Files of verdicts: plan the bisections of what regressed, not what is measured",
+        "Verdicts files: plan bisections of what regressed, instead of measurements",
         metavar="FILE",
         many=True,
     )
     records: str | None = option(
         "--records",
-        "Directory with a folder torchperf-records-NAME of records for each job NAME that has measured",
+        "Directory with a folder torchperf-records-NAME for the records of each measuring job NAME",
         metavar="DIR",
     )
     budget: float = option(
@@ -176,7 +179,7 @@ class PlanOptions:
     )
     out: str = option(
         "--out",
-        "Directory for a file of verdicts for each bisection",
+        "Directory to write one verdicts file per bisection to",
         metavar="DIR",
         default="torchperf-bisections",
     )
@@ -194,33 +197,31 @@ class ReportOptions:
     """The options of ``torchperf report``."""
 
     verdicts: Sequence[str] = option(
-        "--verdicts", "Files of verdicts, from check or compare", metavar="FILE", many=True
+        "--verdicts", "Verdicts files from check or compare", metavar="FILE", many=True
     )
-    culprits: Sequence[str] = option(
-        "--culprits", "Files of culprits, from bisect", metavar="FILE", many=True
-    )
+    culprits: Sequence[str] = option("--culprits", "Culprits files from bisect", metavar="FILE", many=True)
     to: str = option(
         "--to",
-        "summary (of the job; elsewhere it is printed), comment (one on the pull request, updated), issues (one a "
-        "cause, opened, updated and closed), or a directory for report.md and report.html",
+        "summary (the job's; printed outside a job), comment (one on the pull request, kept up to date), issues (one "
+        "per cause, opened, updated and closed), or a directory for report.md and report.html",
         metavar="summary|comment|issues|DIR",
         default="summary",
     )
     unjudged: bool = option(
         "--unjudged",
-        "Nothing was judged: an earlier comment says so from now on, and none is made",
+        "Nothing was judged: update an existing comment to say so, but do not create one",
         truth,
     )
     config: str | None = shared(CONFIG)
     repo: str | None = option(
         "--repo",
-        "owner/name whose pull request or issues these are",
+        "owner/name that has the pull request or issues",
         metavar="REPO",
         otherwise="the config's issues.repo for issues, else the job's repository",
     )
     night: str | None = option(
         "--night",
-        "The night that is reported: issues count nights, and the same one again changes nothing",
+        "Night to report: issues count nights, and reporting the same night again changes nothing",
         night,
         metavar="DATE",
         otherwise="today, in UTC",
@@ -230,27 +231,27 @@ class ReportOptions:
     )
     head_sha: str | None = option(
         "--head-sha",
-        "Commit that was measured: only a pull request whose head it still is gets the comment",
+        "Commit that was measured; only a pull request that still has it as its head gets the comment",
         full_sha,
         metavar="SHA",
         otherwise="the job's",
     )
     head_repository: str | None = option(
-        "--head-repository", "owner/name that this commit is in", metavar="REPO", otherwise="the job's"
+        "--head-repository", "owner/name that contains this commit", metavar="REPO", otherwise="the job's"
     )
     head_branch: str | None = option(
-        "--head-branch", "Branch that this commit is on", metavar="NAME", otherwise="the job's"
+        "--head-branch", "Branch that contains this commit", metavar="NAME", otherwise="the job's"
     )
     dry_run: bool = option(
-        "--dry-run", "Write the comment or the issues to --out, and ask GitHub nothing", truth
+        "--dry-run", "Write the comment or issues to --out without contacting GitHub", truth
     )
     out: str = option(
         "--out",
-        "Where comment.md or issue-*.md are written in a dry run, and where there is no GITHUB_TOKEN",
+        "Directory to write comment.md or issue-*.md to in a dry run or without a GITHUB_TOKEN",
         metavar="DIR",
         default="torchperf-report",
     )
-    on_failure: str = failure_option("GitHub could not be told")
+    on_failure: str = failure_option("the report could not be sent to GitHub")
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -270,22 +271,22 @@ class WatchOptions:
 
     workflow: str = option(
         "--workflow",
-        "File in .github/workflows whose schedule is watched",
+        "Workflow file in .github/workflows whose schedule to watch",
         metavar="FILE",
         default="nightly.yml",
     )
     within: timedelta = option(
         "--within",
-        "How long ago a run that worked may have begun: the schedule's interval and some hours of patience",
+        "Maximum time since the last successful run started: the schedule's interval plus a few hours of slack",
         duration,
         metavar="TIME",
         default="36h",
     )
-    branch: str | None = option("--branch", "Only its runs on this branch", metavar="NAME", otherwise="all")
+    branch: str | None = option("--branch", "Only runs on this branch", metavar="NAME", otherwise="all")
     repo: str | None = option(
         "--repo",
-        "owner/name of the workflow and of the issue",
+        "owner/name that has the workflow and the issue",
         metavar="REPO",
         otherwise="the job's repository",
     )
-    dry_run: bool = option("--dry-run", "Ask GitHub, print the issue, and change nothing", truth)
+    dry_run: bool = option("--dry-run", "Query GitHub and print the issue, but change nothing", truth)

@@ -31,10 +31,10 @@ class UploadOptions:
 
     dir: str | None = option(
         "DIR",
-        "Directory whose *.json and *.json.gz files hold the records, or results of another tool; or one such file",
+        "Directory whose *.json and *.json.gz files hold records or another tool's results, or one such file",
         metavar="DIR",
     )
-    benchmark_results: str | None = option("--benchmark-results", "The same as DIR", metavar="DIR")
+    benchmark_results: str | None = option("--benchmark-results", "Same as DIR", metavar="DIR")
     format: str | None = shared(FORMAT)
     config: str | None = shared(CONFIG)
     to: str | None = option(
@@ -46,12 +46,14 @@ class UploadOptions:
     )
     benchmark_name: str | None = option(
         "--benchmark-name",
-        "name of the records, and benchmark.name of those that have one",
+        "name for the records, and benchmark.name for those that have one",
         metavar="NAME",
-        otherwise="the job's name, and each its own",
+        otherwise="the job's name, and each record's own benchmark.name",
     )
     repo: str | None = option(
-        "--repo", "Checkout that was measured; it tells repository, branch, commit and date", metavar="DIR"
+        "--repo",
+        "Checkout that was measured; provides the repository, branch, commit and date",
+        metavar="DIR",
     )
     repo_name: str | None = option(
         "--repo-name", "owner/name that was measured", metavar="REPO", otherwise="the job's repository"
@@ -63,23 +65,23 @@ class UploadOptions:
         "--head-sha", "Commit that was measured", metavar="SHA", otherwise="the job's"
     )
     workflow_id: int | None = option(
-        "--workflow-id", "Run of the workflow", positive_int, metavar="N", otherwise="the job's"
+        "--workflow-id", "ID of the workflow run", positive_int, metavar="N", otherwise="the job's"
     )
     run_attempt: int | None = option(
-        "--run-attempt", "Attempt of that run", positive_int, metavar="N", otherwise="the job's"
+        "--run-attempt", "Attempt number of that run", positive_int, metavar="N", otherwise="the job's"
     )
     job_id: int | None = option(
-        "--job-id", "Job of that run", positive_int, metavar="N", otherwise="what GitHub's API says"
+        "--job-id", "ID of the job in that run", positive_int, metavar="N", otherwise="from GitHub's API"
     )
     device_name: str | None = option(
         "--device-name",
-        "Device kind of records that have no runners: cuda, rocm, cpu, …",
+        "Device kind for records without runners: cuda, rocm, cpu, …",
         metavar="NAME",
         otherwise="this machine's",
     )
     device_type: str | None = option(
         "--device-type",
-        "Hardware of records that have no runners, for example 'NVIDIA H100 80GB HBM3'",
+        "Hardware for records without runners, for example 'NVIDIA H100 80GB HBM3'",
         metavar="TYPE",
         otherwise="this machine's",
         aliases=("--device",),
@@ -87,56 +89,62 @@ class UploadOptions:
     model: str | None = option("--model", "Suffix of the key at an upload API", metavar="NAME")
     role: str | None = option("--role", "ARN of the role to assume with the job's OIDC token", metavar="ARN")
     role_session_name: str = option(
-        "--role-session-name", "What the session is called", metavar="NAME", default="torchperf"
+        "--role-session-name", "Name of the role session", metavar="NAME", default="torchperf"
     )
     role_duration: int = option(
-        "--role-duration", "Seconds that it lasts", positive_int, metavar="SECONDS", default="3600"
+        "--role-duration",
+        "Seconds that the role session lasts",
+        positive_int,
+        metavar="SECONDS",
+        default="3600",
     )
     region: str | None = shared(REGION)
-    endpoint: str | None = option("--endpoint", "URL of an S3 that is not that of AWS", metavar="URL")
+    endpoint: str | None = option(
+        "--endpoint", "URL of an S3-compatible service other than AWS", metavar="URL"
+    )
     deadline: float = option(
-        "--deadline", "Most seconds to try to deliver", positive, metavar="SECONDS", default="300"
+        "--deadline", "Maximum seconds to keep trying to deliver", positive, metavar="SECONDS", default="300"
     )
     spool: str | None = option(
         "--spool",
-        "Directory that keeps what is not delivered yet, and what was refused",
+        "Directory for records that are not delivered yet or were refused",
         metavar="DIR",
-        otherwise=".torchperf/spool; in a job below $RUNNER_TEMP",
+        otherwise=".torchperf/spool; in a job, one under $RUNNER_TEMP",
     )
     if_no_files_found: str = option(
         "--if-no-files-found",
-        "Where there is no record to upload, or no DIR",
+        "What to do if there is no DIR or no record to upload",
         metavar="error|warn|ignore",
         default="error",
         choices=("error", "warn", "ignore"),
     )
     on_failure: str | None = option(
         "--on-failure",
-        "What fails the command: error, whatever is not kept; warn-invalid, the same but for invalid records; "
+        "What fails the command: error, any record not stored; warn-invalid, the same except for invalid records; "
         "warn, nothing",
         metavar="error|warn-invalid|warn",
-        otherwise="error; of a dry run warn-invalid",
+        otherwise="error; in a dry run, warn-invalid",
         choices=("error", "warn-invalid", "warn"),
     )
     resume: bool = option(
-        "--resume", "First send what an earlier upload to the same target has left in the spool", truth
+        "--resume", "First send what an earlier upload to the same target left in the spool", truth
     )
-    dry_run: bool = option("--dry-run", "Show what would be sent where, and stop", truth)
+    dry_run: bool = option("--dry-run", "Show what would be sent where, and exit", truth)
     json: bool = shared(JSON)
 
 
 _BIND = Option(
     "--bind",
-    "Where to listen, without TLS: a proxy adds that; port 0 is any free one",
+    "Address to listen on, without TLS, which a proxy can add; port 0 picks any free port",
     address,
     metavar="HOST:PORT",
     default="127.0.0.1:8080",
 )
 _TRUSTED_PROXY = Option(
     "--trusted-proxy",
-    "Address of a proxy that is believed which client, and whether TLS, it forwards",
+    "Address of a proxy to trust about the client's address and whether it used TLS",
     metavar="ADDRESS",
-    otherwise="none is",
+    otherwise="none",
 )
 
 
@@ -146,7 +154,7 @@ class ReceiveOptions:
 
     bind: tuple[str, int] = shared(_BIND)
     to: str | None = option(
-        "--to", "Where to keep what is received: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET"
+        "--to", "Where to store uploads: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET"
     )
     trusted_proxy: str | None = shared(_TRUSTED_PROXY)
 
@@ -165,16 +173,16 @@ class IngestOptions:
     format: str | None = shared(FORMAT)
     git: str | None = option(
         "--git",
-        "A clone, whose commits' subjects, authors and dates are kept beside the results",
+        "Clone whose commit subjects, authors and dates are stored with the results",
         metavar="PATH",
     )
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
     if_no_files_found: str | None = option(
         "--if-no-files-found",
-        "Where a SRC holds no record, or is not there",
+        "What to do if a SRC holds no records or does not exist",
         metavar="error|warn|ignore",
-        otherwise="error; warn of a branch, a bucket and the config's upload, which may be new",
+        otherwise="error; warn for a branch, a bucket and the config's upload, which may be new",
         choices=("error", "warn", "ignore"),
     )
 
@@ -198,15 +206,15 @@ class QueryOptions:
     repo: str | None = option("--repo", "owner/name that was measured", metavar="REPO")
     benchmark: str | None = option("--benchmark", "benchmark.name of the records", metavar="NAME")
     start: int | None = option(
-        "--start", "From this time on: Unix seconds, or a date in UTC", moment, metavar="TIME"
+        "--start", "Only results since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
     )
-    stop: int | None = option("--stop", "Before this time", moment, metavar="TIME")
+    stop: int | None = option("--stop", "Only results before this time", moment, metavar="TIME")
     models: Sequence[str] = option("--models", "Only these models", metavar="NAME", many=True)
     metrics: Sequence[str] = option("--metrics", "Only these metrics", metavar="NAME", many=True)
     device: str | None = option("--device", "Only this kind of device: cuda, cpu, …", metavar="NAME")
-    arch: str | None = option("--arch", "Only hardware whose name holds this text", metavar="TEXT")
+    arch: str | None = option("--arch", "Only hardware whose name contains this text", metavar="TEXT")
     branch: str | None = option("--branch", "Only this branch, with or without refs/heads/", metavar="NAME")
-    commit: str | None = option("--commit", "Only commits that begin with this", metavar="SHA")
+    commit: str | None = option("--commit", "Only commits whose SHA begins with this", metavar="SHA")
     format: str = option(
         "--format",
         "table, json, jsoneachrow, csv or parquet",
@@ -222,7 +230,7 @@ class SiteOptions:
 
     dir: str = option(
         "DIR",
-        "Directory for the pages and their data, which is brought up to date",
+        "Directory for the pages and their data, which is updated",
         metavar="DIR",
         default="site",
     )
@@ -238,11 +246,11 @@ class ServeOptions:
     store: str | None = shared(STORE)
     bind: tuple[str, int] = shared(replace(_BIND, default="127.0.0.1:8000"))
     root_path: str | None = option(
-        "--root-path", "The path below which a proxy offers it, such as /perf", metavar="PATH"
+        "--root-path", "Path under which a proxy serves it, such as /perf", metavar="PATH"
     )
     trusted_proxy: str | None = shared(_TRUSTED_PROXY)
     to: str | None = option(
         "--to",
-        "Take uploads as well, at /upload, and keep them in s3://BUCKET[/PREFIX] or a directory",
+        "Also accept uploads, at /upload, and store them in s3://BUCKET[/PREFIX] or a directory",
         metavar="TARGET",
     )

@@ -36,16 +36,16 @@ def device(value: str) -> str:
 
 
 # Headings in the commands' help.
-WHAT = "what is measured"
-WHERE = "where"
-HOW_LONG = "how precisely, and for how long"
+WHAT = "what to measure"
+WHERE = "where to measure"
+HOW_LONG = "precision and time limits"
 RECORDS = "records"
-OUTCOME = "outcome"
+OUTCOME = "output"
 
 SUITES = ("quick", "core", "models", "operators", "transformers", "all")
 """The built-in suites. ``torchperf_ci.suite.registry`` lists them too but runs only in the environment under test."""
 _SUITES = (
-    f"{', '.join(SUITES)}, a suite of the config, a Python file of workloads, or torchbench:DIR, a checkout of "
+    f"{', '.join(SUITES)}, a suite from the config, a Python file of workloads, or torchbench:DIR for a checkout of "
     "TorchBench"
 )
 SUITE = Option(
@@ -58,7 +58,10 @@ SUITE = Option(
 FILTER = Option("--filter", "Only workloads whose name matches one of these globs", metavar="GLOB", many=True)
 DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", otherwise="auto")
 PYTHON = Option(
-    "--python", "Python of the environment under test: it has torch", metavar="PATH", otherwise="this one"
+    "--python",
+    "Python of the environment under test, which has torch",
+    metavar="PATH",
+    otherwise="the one that runs torchperf",
 )
 MODE = Option(
     "--mode", "inference, training", metavar="MODE", otherwise="inference", choices=MODES, many=True
@@ -76,21 +79,19 @@ BACKEND = Option(
 )
 BATCH_SIZE = Option(
     "--batch-size",
-    "Samples a step; auto doubles until throughput stops growing or memory ends",
+    "Samples per step; auto doubles until throughput stops growing or memory runs out",
     batch_size,
     metavar="N|auto",
     otherwise="each workload's own",
 )
 TIMEOUT = Option(
     "--timeout",
-    "Most seconds of a process's first step, and of the rest",
+    "Maximum seconds for a process's first step, and again for the rest",
     positive,
     metavar="SECONDS",
     default="300",
 )
-THREADS = Option(
-    "--threads", "Threads that torch computes with on the CPU", positive_int, metavar="N", otherwise="1"
-)
+THREADS = Option("--threads", "Number of CPU threads for torch", positive_int, metavar="N", otherwise="1")
 SHARD = Option("--shard", "Measure the I-th of N equal parts of the cases", shard, metavar="I/N")
 
 
@@ -107,27 +108,29 @@ class RunOptions:
     shard: tuple[int, int] | None = shared(SHARD)
     costs: str | None = option(
         "--costs",
-        "File from `torchperf plan --costs`, the same for all shards: they take equally long then",
+        "File from `torchperf plan --costs`, the same for all shards, so that they take equally long",
         metavar="FILE",
-        otherwise="none: all shards have equally many cases",
+        otherwise="none; all shards have the same number of cases",
     )
     config: str | None = shared(CONFIG)
     device: str | None = shared(DEVICE, WHERE)
     python: str | None = shared(PYTHON)
     anchor: str | None = option(
         "--anchor",
-        "Python with a torch that stays the same, such as the last release: measured against it as well, in pairs",
+        "Python with a fixed torch, such as the last release; each case is also measured against it, in pairs",
         metavar="PATH",
         otherwise="none",
     )
     threads: int | None = shared(THREADS)
     no_pin: bool = option(
-        "--no-pin", "Leave workers where the system puts them, for workloads with threads of their own", truth
+        "--no-pin", "Do not pin workers to CPUs, for workloads with threads of their own", truth
     )
-    tune: bool = option("--tune", "Quieten the machine as far as allowed, and restore it afterwards", truth)
+    tune: bool = option(
+        "--tune", "Reduce noise on the machine as far as permitted, and restore it afterward", truth
+    )
     processes: int = option(
         "--processes",
-        "Fresh worker processes a case, and pairs with the anchor",
+        "Fresh worker processes per case, and pairs with the anchor",
         positive_int,
         metavar="N",
         default="3",
@@ -141,14 +144,14 @@ class RunOptions:
         default="0.01",
     )
     budget: float = option(
-        "--budget", "Most seconds of sampling a process", positive, metavar="SECONDS", default="3"
+        "--budget", "Maximum seconds of sampling per process", positive, metavar="SECONDS", default="3"
     )
     timeout: float = shared(TIMEOUT)
     out: str | None = option(
         "--out",
-        "Directory for the records, one file a case",
+        "Directory for the records, one file per case",
         metavar="DIR",
-        otherwise="torchperf-records, after that torchperf-records-2 and so on; with --resume the last one",
+        otherwise="torchperf-records, then torchperf-records-2 and so on; with --resume, the last one",
         heading=RECORDS,
     )
     resume: bool = option("--resume", "Continue the interrupted run in --out", truth)
@@ -157,11 +160,11 @@ class RunOptions:
     )
     repo: str | None = option(
         "--repo",
-        "Checkout that is measured; it tells repository, branch and commit",
+        "Checkout that is measured; provides the repository, branch and commit",
         metavar="DIR",
         otherwise="what the job runs on",
     )
-    dry_run: bool = option("--dry-run", "Show what would be measured, and stop", truth, heading=OUTCOME)
+    dry_run: bool = option("--dry-run", "Show what would be measured, and exit", truth, heading=OUTCOME)
     json: bool = shared(JSON)
     on_failure: str = failure_option("workloads failed")
 
@@ -177,7 +180,8 @@ class ListOptions:
     python: str | None = shared(PYTHON)
     torchbench: str | None = option(
         "--torchbench",
-        "Show instead where the models of TorchBench's paper are to be had: here, in this checkout of it, or not",
+        "Show instead whether each model of the TorchBench paper is available here, in this TorchBench checkout, or "
+        "not at all",
         metavar="DIR",
     )
     json: bool = shared(JSON)
@@ -192,7 +196,7 @@ class CoverageOptions:
     filter: Sequence[str] = shared(FILTER)
     candidate: Sequence[str] = option(
         "--candidate",
-        "Workloads to judge by what they would add to the suite: names, globs, suites or Python files",
+        "Workloads to rate by what they would add to the suite: names, globs, suites or Python files",
         metavar="NAME",
         many=True,
     )
@@ -207,15 +211,15 @@ class DiscoverOptions:
     """The options of ``torchperf suite discover``."""
 
     config: str | None = shared(CONFIG)
-    suite: Sequence[str] = shared(replace(SUITE, help=f"What there is: {_SUITES}", otherwise="models"))
+    suite: Sequence[str] = shared(replace(SUITE, help=f"Existing suite: {_SUITES}", otherwise="models"))
     filter: Sequence[str] = shared(
-        replace(FILTER, help="Only architectures whose workload's name would match one of these globs")
+        replace(FILTER, help="Only architectures whose workload name would match one of these globs")
     )
     python: str | None = shared(PYTHON)
     timeout: float = shared(TIMEOUT)
     out: str = option(
         "--out",
-        "Python file for the workloads, a suite; what it has stays",
+        "Python file to write the workloads to, as a suite; what it already has is kept",
         metavar="FILE",
         default="discovered.py",
     )

@@ -199,7 +199,7 @@ def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str
 
 def failure_option(warn: str) -> Any:
     """Return a field for ``--on-failure``; ``warn`` describes the failures for which the exit code is then still 0."""
-    about = f"warn: exit with 0 even where {warn}"
+    about = f"warn: exit with 0 even if {warn}"
     choices = ("error", "warn")
     return option("--on-failure", about, metavar="|".join(choices), default="error", choices=choices)
 
@@ -242,21 +242,23 @@ def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[s
     return command(**{name: value for name, value in values.items() if value is not None})
 
 
-CONFIG = Option("--config", "The project's file", metavar="FILE", otherwise="torchperf.yml, if it is there")
+CONFIG = Option(
+    "--config", "Project configuration file", metavar="FILE", otherwise="torchperf.yml, if it exists"
+)
 JSON = Option("--json", "Print JSON instead of a table", truth)
 FORMAT = Option(
     "--format",
-    "Which way is better in results in github-action-benchmark's own format; every other tool's are told by what they "
-    "hold",
+    "Which direction is better in results in github-action-benchmark's own format; other tools' formats are "
+    "recognized by their content",
     metavar="customSmallerIsBetter|customBiggerIsBetter",
-    otherwise="none, and such results are refused",
+    otherwise="none; such results are refused",
     choices=("customSmallerIsBetter", "customBiggerIsBetter"),
 )
 REGION = Option("--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings")
 STORE = Option(
     "--store",
-    "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true], whose password is in the "
-    "environment: TORCHPERF_STORE_PASSWORD",
+    "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]; the password is read from the "
+    "environment variable TORCHPERF_STORE_PASSWORD",
     metavar="DSN",
     otherwise="the config's store, else chdb://.torchperf/store",
 )

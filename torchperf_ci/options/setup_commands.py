@@ -21,12 +21,12 @@ class InitOptions:
 
     uses: str | None = option(
         "--uses",
-        "Where the workflows take torchperf's actions from",
+        "Repository and ref of torchperf's actions in the workflows",
         action_reference,
         metavar="OWNER/NAME@REF",
-        otherwise="the commit on GitHub that this torchperf was installed from, else OWNER/torchperf-ci@v1",
+        otherwise="the GitHub commit that this torchperf was installed from, else OWNER/torchperf-ci@v1",
     )
-    dry_run: bool = option("--dry-run", "Print the files, and write nothing", truth)
+    dry_run: bool = option("--dry-run", "Print the files without writing them", truth)
 
 
 @dataclass(frozen=True)
