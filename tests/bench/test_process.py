@@ -127,16 +127,21 @@ def test_a_look_that_fails_loses_only_itself(outcome_of: Measure) -> None:
     assert outcome.missing == {"flops": "failed: ValueError: not while operators are counted"}
 
 
+def leave_no_time_for(hurried: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's time is up when this verb is asked."""
+    ask = Inquiry.ask
+
+    def hurry(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
+        self._left = 0.0 if verb == hurried else self._left
+        return ask(self, verb, kind, **arguments)
+
+    monkeypatch.setattr(Inquiry, "ask", hurry)
+
+
 def test_a_look_that_has_no_time_left_costs_no_number(
     outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Inquiry.ask
-
-    def hurried(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
-        self._left = 0.0 if verb == "leak" else self._left
-        return ask(self, verb, kind, **arguments)
-
-    monkeypatch.setattr(Inquiry, "ask", hurried)
+    leave_no_time_for("leak", monkeypatch)
     outcome = outcome_of("fine", first=True)
     assert outcome.status == "pass"
     assert outcome.answers.sample.seconds
@@ -146,13 +151,7 @@ def test_a_look_that_has_no_time_left_costs_no_number(
 def test_a_step_that_is_too_slow_to_warm_up_is_told_the_option(
     outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Inquiry.ask
-
-    def hurried(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
-        self._left = 0.0 if verb == "warm_up" else self._left
-        return ask(self, verb, kind, **arguments)
-
-    monkeypatch.setattr(Inquiry, "ask", hurried)
+    leave_no_time_for("warm_up", monkeypatch)
     outcome = outcome_of("fine")
     assert outcome.status == "timeout"
     told = "warm_up took longer than 0 s: --timeout 60 is for the first step, and again for all the rest"
