@@ -214,6 +214,11 @@ def test_quads_end_where_they_agree_whatever_they_say() -> None:
     assert len(measured_quads(Arm(1.0, 0.0), Arm(1.5, 0.0), steps=1)) == FEWEST_QUADS
 
 
+@pytest.mark.parametrize(("seconds", "quads"), [(4.0, FEWEST_QUADS), (10.0, 2), (25.0, 1)])
+def test_steps_that_take_long_get_fewer_quads(seconds: float, quads: int) -> None:
+    assert len(measured_quads(Arm(seconds, 0.0), Arm(seconds, 0.0), steps=1)) == quads
+
+
 def test_quads_that_spread_are_taken_all() -> None:
     class Restless(Arm):
         def ask(self, verb: str, kind: type[Block], steps: int) -> Block:

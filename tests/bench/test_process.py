@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.process import Inquiry, ProcessOutcome, build, measure, open_worker
+from torchperf_ci.bench.process import (
+    MOST_TIMEOUTS,
+    STEPS_GRANTED,
+    Inquiry,
+    ProcessOutcome,
+    build,
+    measure,
+    open_worker,
+)
 from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.machine.devices import device as device_of
@@ -154,7 +162,7 @@ def test_a_step_that_is_too_slow_to_warm_up_is_told_the_option(
     leave_no_time_for("warm_up", monkeypatch)
     outcome = outcome_of("fine")
     assert outcome.status == "timeout"
-    told = "warm_up took longer than 0 s: --timeout 60 is for the first step, and again for all the rest"
+    told = "warm_up took longer than 0 s: raise --timeout (60 s for the first step, and at least as long for the rest)"
     assert outcome.reason == told
 
 
@@ -193,13 +201,34 @@ def test_compiling_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Compiling:
         def ask(self, verb: str, timeout: float, kind: type) -> None:
             nonlocal clock
-            clock += 9
+            clock += 9 if verb == "build" else 0.6
             granted.append((verb, timeout))
 
     inquiry = Inquiry(Compiling(), timeout=10)
     for verb in ("build", "first_step", "warm_up"):
         inquiry.ask(verb, Done)
     assert granted == [("build", 10), ("first_step", 10), ("warm_up", 1)]
+
+
+@pytest.mark.parametrize(
+    ("first_step", "rest"), [(0.5, 10), (2.0, 2.0 * STEPS_GRANTED), (9.0, 10 * MOST_TIMEOUTS)]
+)
+def test_after_a_long_first_step_the_rest_may_take_longer_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, first_step: float, rest: float
+) -> None:
+    clock, granted = 0.0, []
+    monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)
+
+    class Long:
+        def ask(self, verb: str, timeout: float, kind: type) -> None:
+            nonlocal clock
+            clock += first_step
+            granted.append(timeout)
+
+    inquiry = Inquiry(Long(), timeout=10)
+    for verb in ("first_step", "warm_up", "first_step", "sample"):
+        inquiry.ask(verb, Done)
+    assert granted == [10, rest, 10, rest - first_step]
 
 
 class Readable(Cpu):

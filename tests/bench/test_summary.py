@@ -14,7 +14,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
-from torchperf_ci.bench.summary import disturbance_note, headline, results_as_json, run_document
+from torchperf_ci.bench.summary import disturbance_note, headline, results_as_json, run_document, run_notes
 from torchperf_ci.console import print_document
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency, extra_info_strings
@@ -127,3 +127,12 @@ def test_a_case_that_failed_on_a_busy_machine_says_so() -> None:
 def test_pairs_with_the_anchor_count() -> None:
     pair = Pair((0.0,), 0.1, 0.1, 1, 1, observed={**BUSY, "seconds": "30.000"})
     assert SENTENCE.partition(",")[0] in disturbance_note([CaseResult(CASE, [outcome()], [pair])])
+
+
+def test_what_long_steps_cost_is_said() -> None:
+    long = outcome(25.0)
+    long.answers.sample = replace(long.answers.sample, seconds=(25.0, 25.0))
+    (note,) = run_notes(results([long, long], [outcome()]))
+    assert "a step of a/0" in note
+    assert "25 s: each process took 2 samples instead of at least 5, and the case took 8 s" in note
+    assert note.endswith("raise --budget to 125")

@@ -15,6 +15,7 @@ from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare import comparison_loop
 from torchperf_ci.compare.case_verdicts import decided
+from torchperf_ci.compare.command import _budget_note
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import (
     BudgetAllocation,
@@ -269,3 +270,19 @@ def test_every_pair_is_a_line_for_a_jobs_log(run, script, a_case, capsys) -> Non
     assert lines[0].endswith("0 of 2 settled] made/a inference fp32 eager batch 4: pair 1, +0.0%")
     assert lines[1].endswith("1 of 2 settled] made/b inference fp32 eager batch 4: head failed")
     assert lines[2].endswith("2 of 2 settled] made/a inference fp32 eager batch 4: pair 2, +0.0%, settled")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "advice"), [(350.0, "takes 6 min and a verdict at least 3 pairs: --budget 1440"), (100.0, "")]
+)
+def test_a_budget_too_short_for_the_fewest_pairs_is_told_with_one_that_is_not(
+    run, script, a_case, seconds, advice
+) -> None:
+    script.seconds["made/a"] = seconds
+    comparison = cases(a_case, "a")
+    run(comparison, budget=600, pairs={"made/a": 9})
+    assert comparison.out_of_time
+    note = _budget_note(comparison, 600)
+    assert note.startswith("the budget of 600 s ran out: raise it with --budget, or choose fewer cases")
+    assert advice in note
+    assert ("may be enough" in note) == bool(advice)

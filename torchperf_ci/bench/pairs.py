@@ -48,6 +48,8 @@ changes little within four blocks."""
 QUADS = 10
 """Most quads of a pair; needed if they spread by about 1%, as on a shared machine."""
 FEWEST_QUADS = 3
+LONG_SECONDS = 50.0
+"""After this time no further quad begins, even if there are fewer."""
 IDLE = {"KMP_BLOCKTIME": "1"}
 """Milliseconds that idle threads of Intel's and LLVM's OpenMP spin. The default of 200 is longer than a block, so they
 would disturb the other arm on the same CPUs. It is set for the arms of a pair only."""
@@ -232,7 +234,7 @@ def measured_quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float
     Only their spread decides when to stop, never the size of the difference.
     """
     quads: list[tuple[float, float]] = []
-    while len(quads) < QUADS:
+    while len(quads) < QUADS and 2 * steps * sum(map(sum, quads)) < LONG_SECONDS:
         quads.append(_quad(base, head, steps))
         if len(quads) >= FEWEST_QUADS and _are_alike([math.log(b / a) for a, b in quads]):
             break

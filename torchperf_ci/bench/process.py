@@ -87,19 +87,26 @@ PHASES = {
 """Progress texts for the longer requests."""
 
 
+STEPS_GRANTED = 15
+"""A process may take as long as this many first steps: enough to measure a step of a minute."""
+MOST_TIMEOUTS = 4
+"""The time that a process may take after its first step, at most, in timeouts."""
+
+
 class Inquiry:
     """Sends requests to one worker and keeps its answers.
 
-    The answers may take ``timeout`` seconds in total; the first step, which compiles, has another ``timeout`` seconds.
-    Time between requests does not count, because the other arm of a pair may use it. ``tell`` is called at the
-    beginning of each longer request, with its name in :data:`PHASES`.
+    The answers may take ``timeout`` seconds in total, and more if the first step took long (:data:`STEPS_GRANTED`).
+    The first step, which compiles, has another ``timeout`` seconds. Time between requests does not count, because the
+    other arm of a pair may use it. ``tell`` is called at the beginning of each longer request, with its name in
+    :data:`PHASES`.
     """
 
     def __init__(
         self, worker: Worker, timeout: float, tell: Callable[[str], object] = lambda _phase: None
     ) -> None:
         self._worker, self._tell = worker, tell
-        self._timeout = self._left = timeout
+        self._timeout = self._left = self._granted = timeout
         self.answers = WorkerAnswers()
 
     @property
@@ -117,7 +124,12 @@ class Inquiry:
                 verb, self._timeout if first else max(self._left, 0.0), kind, **arguments
             )
         finally:
-            self._left -= 0.0 if first else time.monotonic() - start
+            took = time.monotonic() - start
+            self._left -= 0.0 if first else took
+        if first:
+            granted = min(STEPS_GRANTED * took, MOST_TIMEOUTS * self._timeout)
+            self._left += max(granted - self._granted, 0.0)
+            self._granted = max(granted, self._granted)
         if hasattr(self.answers, verb):
             setattr(self.answers, verb, answer)
         return answer
@@ -174,7 +186,8 @@ def _reason(failure: WorkerFailure, settings: Settings) -> str:
     if failure.status != "timeout":
         return failure.reason
     return (
-        f"{failure.reason}: --timeout {settings.timeout:g} is for the first step, and again for all the rest"
+        f"{failure.reason}: raise --timeout ({settings.timeout:g} s for the first step, and at least as long for the "
+        "rest)"
     )
 
 

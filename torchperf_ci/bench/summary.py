@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.results import CaseResult, RunSetting, metrics, unmeasured
+from torchperf_ci.bench.worker.protocol import FEWEST_SAMPLES, LONG_STEP
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -20,6 +21,7 @@ from torchperf_ci.document import (
     Table,
     Toned,
     counted,
+    duration,
     facts,
 )
 from torchperf_ci.machine.doctor import verdict
@@ -93,7 +95,39 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
     """Return what a reader must know before trusting the numbers, one sentence each."""
     limited = power_limit_note([result.observed for result in results])
-    return list(filter(None, [disturbance_note(results), limited, *_unsupported_notes(results)]))
+    return list(
+        filter(
+            None,
+            [
+                disturbance_note(results),
+                limited,
+                *_long_step_notes(results),
+                *_unsupported_notes(results),
+            ],
+        )
+    )
+
+
+def _long_step_notes(results: Iterable[CaseResult]) -> list[str]:
+    """Say which cases have so long steps that their processes took fewer samples than usual, and what they cost."""
+    few = [
+        result
+        for result in results
+        if max(result.latencies, default=0.0) >= LONG_STEP
+        and min(len(answer.seconds) for answer in result.samples) < FEWEST_SAMPLES
+    ]
+    if not few:
+        return []
+    longest = max(few, key=lambda result: median(result.latencies))
+    samples = min(len(answer.seconds) for answer in longest.samples)
+    seconds, cost = median(longest.latencies), sum(outcome.seconds for outcome in longest.outcomes)
+    others = f" (and {counted(len(few) - 1, 'other case')} with long steps)" if len(few) > 1 else ""
+    note = (
+        f"a step of {longest.case} takes {duration(seconds)}{others}: each process took {counted(samples, 'sample')} "
+        f"instead of at least {FEWEST_SAMPLES}, and the case took {duration(cost)}. For more samples, raise --budget "
+        f"to {FEWEST_SAMPLES * seconds:.0f}"
+    )
+    return [note]
 
 
 def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from contextlib import ExitStack, closing
@@ -26,6 +27,7 @@ from torchperf_ci.machine.host import machine_text, read_host
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.points import Series
+from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import tell_verdicts
@@ -101,10 +103,21 @@ def _measure_in_rounds(
     except Stopped as stopped:
         comparison.stopped = True
         return ["interrupted from outside: the verdicts rest on what was measured by then"], stopped
-    if comparison.out_of_time:
-        why = f"the budget of {budget:.0f} s ran out: raise it with --budget, or choose fewer cases"
-        return [why], None
-    return [], None
+    return ([_budget_note(comparison, budget)] if comparison.out_of_time else []), None
+
+
+def _budget_note(comparison: Comparison, budget: float) -> str:
+    """Say that the budget ran out and, if it was too short for the fewest pairs, how much would have been enough."""
+    note = f"the budget of {budget:.0f} s ran out: raise it with --budget, or choose fewer cases"
+    slowest = max(comparison.cases, key=lambda compared: compared.seconds)
+    if len(slowest.pairs) >= FEWEST_ALIKE or not slowest.pairs:
+        return note
+    # At most one pair in four is a control.
+    needed = (FEWEST_ALIKE + 1) * sum(compared.seconds for compared in comparison.cases)
+    return (
+        f"{note}. A pair of {slowest.case} takes {duration(slowest.seconds)} and a verdict at least {FEWEST_ALIKE} "
+        f"pairs: --budget {60 * math.ceil(max(needed, budget + 1) / 60)} may be enough"
+    )
 
 
 def _plan_text(cases: Sequence[Case], budget: float) -> str:

@@ -4,6 +4,7 @@ import gc
 import math
 import random
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.bench.worker import timing
+from torchperf_ci.bench.worker.profiling import PEAK_STEPS, peak
+from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.devices.interface import Timing
 
@@ -142,3 +145,33 @@ def test_a_block_is_the_mean_of_its_steps(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda n: 0.1 * (n + 1))
     clock.synchronize = lambda: None
     assert timing.block(clock, clock.step, 3) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(6.0, 8), (10.0, 5), (25.0, 2), (60.0, 1)])
+def test_long_steps_get_fewer_of_them(on: Callable[..., Clockwork], seconds: float, steps: int) -> None:
+    clock = on(lambda _: seconds)
+    warm = timing.warm_up(clock, clock.step, budget=3)
+    assert (warm.steps, warm.inner) == (steps, 1)
+    taken = timing.sample(clock, clock.step, 1, target=0.01, budget=3, expected=seconds).seconds
+    assert taken == (seconds,) * min(steps, timing.WINDOW)
+
+
+def test_a_long_step_is_sampled_more_often_with_a_budget(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda _: 25.0)
+    assert len(timing.sample(clock, clock.step, 1, 0.01, budget=125, expected=25.0).seconds) == timing.WINDOW
+
+
+def test_a_worker_samples_a_step_as_long_as_its_warm_up_found_it(on: Callable[..., Clockwork]) -> None:
+    clock, session = on(lambda _: 25.0), WorkerSession()
+    session._device, session._step = clock, SimpleNamespace(run=clock.step)
+    warm = session.warm_up(budget=3)
+    assert session.sample(warm.inner, 0.01, 3).seconds == (25.0, 25.0)
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(2.0, PEAK_STEPS), (25.0, 1)])
+def test_the_peak_of_a_long_step_takes_one(on: Callable[..., Clockwork], seconds: float, steps: int) -> None:
+    clock = on(lambda _: seconds)
+    clock.synchronize = clock.reset_peak_memory = lambda: None
+    clock.peak_memory = lambda: 1
+    peak(clock, clock.step)
+    assert clock.steps == steps

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 PEAK_STEPS = 3
+PEAK_SECONDS = 10.0
+"""After this time no further step is made for the peak."""
 LEAK_STEPS = 60
 FEWEST_LEAK_STEPS = 20
 
@@ -38,8 +40,11 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
     device.synchronize()
     device.reset_peak_memory()
     host_memory.reset_peak()
+    end = time.perf_counter() + PEAK_SECONDS
     for _ in range(PEAK_STEPS):
         step()
+        if time.perf_counter() >= end:
+            break
     device.synchronize()
     used = device.peak_held_memory() if replayed else device.peak_memory()
     return Peak(used, host_memory.peak(), host_memory.peak_method(), replayed)

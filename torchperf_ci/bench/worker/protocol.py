@@ -97,6 +97,12 @@ class Settling:
     settled: bool
 
 
+FEWEST_SAMPLES = 5
+"""Samples that a process takes at least, unless they would take very long."""
+LONG_STEP = 1.0
+"""Seconds from which on a step is long: the time is checked after each, and there may be fewer samples."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Seconds per step in the order taken, and the relative half-width of the median's 95% interval (None: unknown).

@@ -122,6 +122,7 @@ class WorkerSession:
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
+        self._seconds = 0.0
 
     def ready(self) -> protocol.Done:
         """Return an empty answer, which tells the parent that torch has been imported."""
@@ -171,10 +172,12 @@ class WorkerSession:
         return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
     def warm_up(self, budget: float) -> protocol.WarmUp:
-        return timing.warm_up(self._device, self._step.run, budget)
+        warm = timing.warm_up(self._device, self._step.run, budget)
+        self._seconds = warm.seconds / warm.steps
+        return warm
 
     def sample(self, inner: int, target: float, budget: float) -> protocol.Samples:
-        return timing.sample(self._device, self._step.run, inner, target, budget)
+        return timing.sample(self._device, self._step.run, inner, target, budget, self._seconds)
 
     def block(self, steps: int) -> protocol.Block:
         return protocol.Block(timing.block(self._device, self._step.run, steps))

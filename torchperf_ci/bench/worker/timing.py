@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from torchperf_ci.bench.worker.protocol import Samples, Settling, WarmUp
+from torchperf_ci.bench.worker.protocol import FEWEST_SAMPLES, LONG_STEP, Samples, Settling, WarmUp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,9 @@ MAX_SAMPLES = 5_000
 """More samples are never needed for a precision of 1% and would bloat the record."""
 CHUNK_SECONDS = 0.1
 """Time between two checks of the stopping rule; also the work queued on a device before a synchronization."""
-WINDOW = 5
+WINDOW = FEWEST_SAMPLES
+LONG_SECONDS = 50.0
+"""After this time warm-up and samples end, however few steps they had, unless ``--budget`` is longer."""
 STABLE_WITHIN = 0.01
 Z95 = 1.959963984540054
 
@@ -53,13 +55,16 @@ def median_half_width(values: Sequence[float]) -> float:
 def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
     """Step until a window of samples has a median at most 1% below that of the window before, or time is up."""
     start = time.perf_counter()
-    first = min(device.time_steps(step, 1)[0] for _ in range(3))
+    limit = start + max(budget, LONG_SECONDS)
+    singles = _sample_until(limit, device, step, 1, 3, LONG_STEP)
+    first = min(singles)
     inner = _steps_per_sample(device, first)
     window = max(WINDOW, math.ceil(CHUNK_SECONDS / max(first * inner, device.timing.sample)))
-    steps, before = 3, math.inf
+    steps, before = len(singles), math.inf
     while True:
-        now = median(_sample(device, step, inner, window))
-        steps += inner * window
+        values = _sample_until(limit, device, step, inner, window, first)
+        now = median(values or singles)
+        steps += inner * len(values)
         elapsed = time.perf_counter() - start
         stable = now > before * (1 - STABLE_WITHIN)
         if stable or elapsed >= budget:
@@ -67,24 +72,30 @@ def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
         before = now
 
 
-def sample(device: Device, step: StepFunction, inner: int, target: float, budget: float) -> Samples:
+def sample(
+    device: Device, step: StepFunction, inner: int, target: float, budget: float, expected: float = 0.0
+) -> Samples:
     """Sample until the median is known to ``target`` (relative half-width) or ``budget`` seconds have passed.
+
+    ``expected`` is how many seconds a step took before.
 
     The rule is checked only when the number of samples has grown by half, because frequent checks would make a lucky
     early stop likely, and not before the device has been sampled for its ``timing.total`` seconds.
     """
     values: list[float] = []
     steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
-    least = device.timing.total
+    least, limit = device.timing.total, max(budget, LONG_SECONDS)
     with _collector_off():
         settling = _settle(device, step, inner, budget) if device.timing.load else None
         wall, cpu = time.perf_counter(), time.process_time()
         while half_width > target and len(values) < MAX_SAMPLES:
             chunk = _chunk(values, inner, next_look)
-            values += _sample(device, step, inner, chunk)
-            steps += inner * chunk
+            new = _sample_until(wall + limit, device, step, inner, chunk, expected)
+            values += new
+            steps += inner * len(new)
             elapsed = time.perf_counter() - wall
-            out_of_time = elapsed >= max(budget, least) and len(values) >= WINDOW
+            enough = len(values) >= WINDOW or elapsed >= limit
+            out_of_time = elapsed >= max(budget, least) and enough
             if (len(values) >= next_look and elapsed >= least) or out_of_time:
                 half_width = median_half_width(values)
                 next_look = math.ceil(len(values) * 1.5)
@@ -145,6 +156,18 @@ def _chunk(values: Sequence[float], inner: int, next_look: int) -> int:
 
 def _affordable(seconds_per_sample: float) -> int:
     return max(1, int(CHUNK_SECONDS / seconds_per_sample))
+
+
+def _sample_until(
+    limit: float, device: Device, step: StepFunction, inner: int, count: int, expected: float
+) -> list[float]:
+    """Take ``count`` samples. If a step is ``expected`` to be long, none begins at or after the ``limit``."""
+    if expected < LONG_STEP:
+        return _sample(device, step, inner, count)
+    values: list[float] = []
+    while len(values) < count and time.perf_counter() < limit:
+        values += _sample(device, step, inner, 1)
+    return values
 
 
 def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[float]:
