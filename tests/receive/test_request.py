@@ -385,7 +385,8 @@ def test_nobody_can_forge_a_line_of_the_log(line) -> None:
 def test_the_function_needs_no_more_than_what_the_documentation_has_one_deploy() -> None:
     code = (
         "import json, sys\n"
-        "from torchperf_ci.receive.aws_lambda import handler, open_place\n"
+        "from torchperf_ci.places import open_place\n"
+        "from torchperf_ci.receive.aws_lambda import handler\n"
         "open_place('s3://bucket')\n"
         "for event, status in zip(json.load(sys.stdin), (200, 422), strict=True):\n"
         "    assert handler(event, None)['statusCode'] == status\n"

@@ -41,20 +41,18 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
         keep_judged(store, "b", {"judged/1": culprits_json(found)})
         told = answers.document("regressions.json")
-        assert told.etag != known.etag
+        assert told != known
 
         index = answers.document("index.json")
         store.insert(
             "torchperf_commits", ["commit", "subject"], b'{"commit": "%s", "subject": "Less"}' % (b"31" * 20)
         )
-        assert json.loads(index.content)["subjects"].keys() == {"30" * 20}
-        assert json.loads(answers.document("index.json").content)["subjects"]["31" * 20] == "Less"
+        assert json.loads(index)["subjects"].keys() == {"30" * 20}
+        assert json.loads(answers.document("index.json"))["subjects"]["31" * 20] == "Less"
 
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
-        assert (
-            json.loads(answers.document("overview.json").content)["time"] > json.loads(first.content)["time"]
-        )
+        assert json.loads(answers.document("overview.json"))["time"] > json.loads(first)["time"]
 
 
 def test_only_where_something_is_new_is_judged_again(

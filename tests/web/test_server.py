@@ -131,14 +131,15 @@ def test_the_script_of_the_documentation_asks_this_server(url: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"repo": ""}, "repo is missing"),
+        ({"repo": ""}, "Expected `str` of length >= 1 - at `$.queryVariables.repo`"),
+        ({"repo": None}, "Expected `str`, got `null` - at `$.queryVariables.repo`"),
         ({"stopTime": "2020-01-01"}, "stopTime is not after startTime"),
         ({"startTime": "yesterday"}, "startTime must be a time such as"),
         ({"startTime": "9" * 400, "stopTime": "9" * 401}, "stopTime is not after startTime"),
-        ({"models": "slow"}, "models must be a list"),
-        ({"models": [1]}, "models must be a text"),
-        ({"device": ["cuda"]}, "device must be a text"),
-        ({"modles": []}, "'modles' is no variable; there are repo"),
+        ({"models": "slow"}, "Expected `array | null`, got `str` - at `$.queryVariables.models`"),
+        ({"models": [1]}, "Expected `str`, got `int` - at `$.queryVariables.models[0]`"),
+        ({"device": ["cuda"]}, "Expected `str | null`, got `array` - at `$.queryVariables.device`"),
+        ({"modles": []}, "unknown field `modles` - at `$.queryVariables`"),
     ],
 )
 def test_a_question_that_is_none_is_told(url: str, changes: dict[str, Any], message: str) -> None:

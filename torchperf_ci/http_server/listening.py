@@ -109,6 +109,13 @@ CONNECTIONS = 1024
 FINISH_SECONDS = 60
 """Most seconds at shutdown to finish requests in progress: to receive, store and answer them."""
 
+SAFETY_HEADERS = [
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("content-security-policy", "frame-ancestors 'none'"),
+]
+"""Headers of every response of the application, by which browsers guard its pages."""
+
 _MANY_FILES = 2**20
 
 
@@ -134,6 +141,7 @@ class HttpServer:
             proxy_headers=bool(trusted_proxy),
             forwarded_allow_ips=trusted_proxy,
             server_header=False,
+            headers=SAFETY_HEADERS,
             access_log=False,
             log_config=None,
             log_level="error",

@@ -14,14 +14,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places import open_place
-from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.receive.request import (
-    PUT_SECONDS,
     RefusedRequestError,
     UploadResponse,
-    accepted_credentials,
     keep,
+    opened_for_uploads,
     read_request,
 )
 from torchperf_ci.request_log import log
@@ -44,7 +41,7 @@ def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> U
 def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """Answer a function URL's event (payload format 2.0) with a response of the same format.
 
-    The place comes from ``TORCHPERF_TO``, the credentials from :func:`accepted_credentials`. Raises
+    The place comes from ``TORCHPERF_TO``, the credentials from :func:`opened_for_uploads`. Raises
     :class:`UsageError` without them: this should trigger an alarm on the function's errors, since uploaders cannot
     help.
     """
@@ -69,7 +66,7 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
     if not target:
         msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
         raise UsageError(msg)
-    return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted_credentials(os.environ)
+    return opened_for_uploads(target)
 
 
 def _client(event: LambdaEvent) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -15,9 +14,7 @@ from starlette.routing import Route
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server.json_answers import CaughtBugs, client_of, told_by_starlette
 from torchperf_ci.http_server.listening import HttpServer
-from torchperf_ci.places import open_place
-from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.receive.request import PUT_SECONDS, accepted_credentials
+from torchperf_ci.receive.request import opened_for_uploads
 from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.request_log import log
 
@@ -34,8 +31,7 @@ def receive_command(options: ReceiveOptions) -> int:
     if not options.to:
         msg = "say where to keep what is received: --to s3://BUCKET[/PREFIX] or a directory"
         raise UsageError(msg)
-    accepted = accepted_credentials(os.environ)
-    place = open_place(options.to, PlaceAccess(deadline=PUT_SECONDS))
+    place, accepted = opened_for_uploads(options.to)
     server = HttpServer(receiving_app(UploadReceiver(place, accepted)), options.bind, options.trusted_proxy)
     sys.stderr.write(f"listening on {server.url}, keeping in {place.name}\n")
     sys.stderr.flush()

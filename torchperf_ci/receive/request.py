@@ -6,13 +6,15 @@ import gzip
 import hashlib
 import hmac
 import json
+import os
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
-from torchperf_ci.places.place import MAX_KEY, UploaderCredentials, check_keys
+from torchperf_ci.places import open_place
+from torchperf_ci.places.place import MAX_KEY, PlaceAccess, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import parse_records
 
@@ -30,6 +32,15 @@ def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
         msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
         raise UsageError(msg)
     return UploaderCredentials(username, password)
+
+
+def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:
+    """Return the place where uploads are kept and the credentials that uploaders must send.
+
+    Raises :class:`UsageError` for an invalid target, or if the environment has no credentials.
+    """
+    accepted = accepted_credentials(os.environ)
+    return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted
 
 
 def are_equal(given: tuple[object, object], accepted: tuple[str, str]) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from torchperf_ci.console import say
@@ -13,15 +15,12 @@ from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.http_server.bodies import read_body
 from torchperf_ci.http_server.json_answers import told
 from torchperf_ci.web.documents import UnknownDocumentError
-from torchperf_ci.web.query_api import FORMATS, question_of_body, question_of_parameters
+from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
 
     from torchperf_ci.web.answers import Answers
-    from torchperf_ci.web.middleware import RequestCounts
 
 MOST_BODY = 256 * 1024
 """Most bytes of the body of a query."""
@@ -30,55 +29,36 @@ BODY_SECONDS = 10.0
 
 
 class Endpoints:
-    """The endpoints that query ``answers``, and the metrics of ``counts``."""
+    """The endpoints that query ``answers``. What they raise, :func:`refusal` turns into a response."""
 
-    def __init__(self, answers: Answers, counts: RequestCounts) -> None:
-        self._answers, self._counts = answers, counts
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
 
-    async def document(self, request: Request) -> Response:
+    def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
-
-        def answer() -> Response:
-            found = self._answers.document(request.path_params["path"])
-            headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
-            if found.etag in request.headers.get("if-none-match", ""):
-                return Response(status_code=304, headers=headers)
-            return Response(found.content, media_type="application/json", headers=headers)
-
-        return await _answered(answer)
+        content = self._answers.document(request.path_params["path"])
+        etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
         try:
-            posted = request.method == "POST"
-            body = await read_body(request, MOST_BODY, BODY_SECONDS) if posted else bytearray()
+            body = await read_body(request, MOST_BODY, BODY_SECONDS)
         except asyncio.TimeoutError:
-            return told(408, f"the question took more than {BODY_SECONDS:g} s")
+            raise HTTPException(408, f"the question took more than {BODY_SECONDS:g} s") from None
         if len(body) > MOST_BODY:
-            return told(413, f"the question has more than {MOST_BODY} bytes")
+            raise HTTPException(413, f"the question has more than {MOST_BODY} bytes")
+        question, form = question_of(body, request.query_params.multi_items())
+        found = await run_in_threadpool(self._answers.query, question, form)
+        return Response(found, media_type=MEDIA_TYPES[form])
 
-        def answer() -> Response:
-            asked = (
-                question_of_body(body) if body else question_of_parameters(request.query_params.multi_items())
-            )
-            question, form = asked
-            word, media_type = FORMATS[form]
-            return Response(self._answers.query(question, word), media_type=media_type)
-
-        return await _answered(answer)
-
-    async def ready(self, _: Request) -> Response:
-        """Respond with 200 if the store answers, else with 503."""
-
-        def answer() -> Response:
-            self._answers.ready()
-            return PlainTextResponse("ready\n")
-
-        return await _answered(answer)
-
-    async def metrics(self, _: Request) -> Response:
-        """Respond with metrics for Prometheus."""
-        return PlainTextResponse(self._counts.exposition, media_type="text/plain; version=0.0.4")
+    def ready(self, _: Request) -> Response:
+        """Respond if the store answers."""
+        self._answers.ready()
+        return PlainTextResponse("ready\n")
 
 
 async def healthy(_: Request) -> Response:
@@ -86,14 +66,12 @@ async def healthy(_: Request) -> Response:
     return PlainTextResponse("alive\n")
 
 
-async def _answered(answer: Callable[[], Response]) -> Response:
-    """Return the response of ``answer``, or an error: a sentence for the client, the details in the log."""
-    try:
-        return await run_in_threadpool(answer)
-    except UnknownDocumentError as error:
-        return told(404, str(error))
-    except UsageError as error:
-        return told(400, str(error))
-    except (StoreUnreachableError, StoreError) as error:
-        say(f"the store: {error}")
-        return told(503, "the store does not answer; the server's log says why")
+EXPECTED_ERRORS = (UnknownDocumentError, UsageError, StoreUnreachableError, StoreError)
+
+
+def refusal(_: Request, error: Exception) -> Response:
+    """Return the response to one of :data:`EXPECTED_ERRORS`; what happened to the store goes to the log only."""
+    if isinstance(error, UnknownDocumentError | UsageError):
+        return told(400 if isinstance(error, UsageError) else 404, str(error))
+    say(f"the store: {error}")
+    return told(503, "the store does not answer; the server's log says why")

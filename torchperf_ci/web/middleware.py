@@ -1,4 +1,4 @@
-"""Middleware of the dashboard's server: authentication of readers, request counts, security headers, and a prefix."""
+"""Middleware of the dashboard's server: authentication of readers, request counts, and a prefix."""
 
 from __future__ import annotations
 
@@ -8,37 +8,19 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from torchperf_ci.receive.request import are_equal
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"frame-ancestors 'none'"),
-)
 _ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}
 """First parts of paths that are counted separately; all others are pages."""
-
-
-class SafetyHeaders:
-    """Adds security headers for browsers to every response."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
-            await send(message)
-
-        await self._app(scope, receive, with_headers)
 
 
 class ForReaders:
@@ -72,28 +54,24 @@ class RequestCounts:
     """The number of responses by route and status, and the seconds they took by route."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, int], int] = defaultdict(int)
-        self._seconds: dict[str, float] = defaultdict(float)
+        self.answers: dict[tuple[str, int], int] = defaultdict(int)
+        self.seconds: dict[str, float] = defaultdict(float)
 
-    def add(self, route: str, status: int, seconds: float) -> None:
-        """Count one response."""
-        self._answers[route, status] += 1
-        self._seconds[route] += seconds
-
-    @property
-    def exposition(self) -> str:
-        """The counts in Prometheus's text format."""
-        answers = [
-            f'torchperf_requests_total{{route="{route}",status="{status}"}} {number}'
-            for (route, status), number in self._answers.items()
+    async def metrics(self, _: Request) -> Response:
+        """Respond with the counts in Prometheus's text format."""
+        lines = [
+            "# TYPE torchperf_requests_total counter",
+            *(
+                f'torchperf_requests_total{{route="{route}",status="{status}"}} {number}'
+                for (route, status), number in sorted(self.answers.items())
+            ),
+            "# TYPE torchperf_request_seconds_total counter",
+            *(
+                f'torchperf_request_seconds_total{{route="{route}"}} {total:.6f}'
+                for route, total in sorted(self.seconds.items())
+            ),
         ]
-        seconds = [
-            f'torchperf_request_seconds_total{{route="{route}"}} {total:.6f}'
-            for route, total in self._seconds.items()
-        ]
-        lines = ["# TYPE torchperf_requests_total counter", *sorted(answers)]
-        lines += ["# TYPE torchperf_request_seconds_total counter", *sorted(seconds)]
-        return "\n".join(lines) + "\n"
+        return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
 
 class Counted:
@@ -115,7 +93,8 @@ class Counted:
         finally:
             first = scope["path"].split("/")[1]
             route = first if first in _ROUTES else "pages"
-            self._counts.add(route, status, time.perf_counter() - begin)
+            self._counts.answers[route, status] += 1
+            self._counts.seconds[route] += time.perf_counter() - begin
 
 
 class BelowPath:

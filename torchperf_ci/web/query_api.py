@@ -6,9 +6,9 @@ variables as parameters. An empty value is no filter.
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import moment
@@ -16,101 +16,81 @@ from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.command import StoreQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-FORMATS = {
-    "JSONEachRow": ("jsoneachrow", "application/x-ndjson"),
-    "JSON": ("json", "application/json"),
-    "CSV": ("csv", "text/csv; charset=utf-8"),
-    "Parquet": ("parquet", "application/vnd.apache.parquet"),
+MEDIA_TYPES = {
+    "JSONEachRow": "application/x-ndjson",
+    "JSON": "application/json",
+    "CSV": "text/csv; charset=utf-8",
+    "Parquet": "application/vnd.apache.parquet",
 }
-"""Formats of the API, with the store's name for each and the media type of the answer."""
-REQUIRED = ("repo", "benchmark", "startTime", "stopTime")
-_LISTS = ("models", "metrics")
-_NAMES = ("device", "arch", "branch", "commit")
-_LONGEST = 1000
+"""Media type of the answer in each format of the API."""
+_MOST = 1000
+_Text = Annotated[str, msgspec.Meta(max_length=_MOST)]
+_Given = Annotated[str, msgspec.Meta(min_length=1, max_length=_MOST)]
+_Texts = Annotated[list[_Text], msgspec.Meta(max_length=_MOST)]
 
 
-def question_of_body(body: bytes | bytearray) -> tuple[StoreQuery, str]:
-    """Return the query and the format of a ``POST``. Raises :class:`UsageError`."""
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError):
-        msg = "the body is no JSON"
-        raise UsageError(msg) from None
-    variables = asked.get("queryVariables") if isinstance(asked, dict) else None
-    if not isinstance(asked, dict) or not isinstance(variables, dict):
-        msg = "the body must be a JSON object with queryVariables, which is an object"
-        raise UsageError(msg)
-    return question_of_variables(variables, asked.get("format", "JSONEachRow"))
+class _Variables(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    repo: _Given
+    benchmark: _Given
+    start_time: _Given
+    stop_time: _Given
+    models: _Texts | None = None
+    metrics: _Texts | None = None
+    device: _Text | None = None
+    arch: _Text | None = None
+    branch: _Text | None = None
+    commit: _Text | None = None
 
 
-def question_of_parameters(parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
-    """Return the query and the format of a ``GET``; ``models`` and ``metrics`` may be repeated.
+class _Question(msgspec.Struct, rename="camel"):
+    query_variables: _Variables
+    format: Literal["JSONEachRow", "JSON", "CSV", "Parquet"] = "JSONEachRow"
 
-    Raises :class:`UsageError`.
+
+def question_of(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
+    """Return the query and the format in a body, or in ``parameters`` if the body is empty.
+
+    Raises :class:`UsageError`, which says what is missing, unknown or invalid.
     """
-    single = {name: value for name, value in parameters if name not in _LISTS}
-    several = {name: [value for given, value in parameters if given == name and value] for name in _LISTS}
-    form = single.pop("format", "JSONEachRow")
-    return question_of_variables({**single, **several}, form)
-
-
-def question_of_variables(variables: Mapping[str, object], form: object) -> tuple[StoreQuery, str]:
-    """Return the query in ``variables``. Raises :class:`UsageError` for missing, unknown or invalid ones."""
-    if form not in FORMATS:
-        msg = f"format must be one of {', '.join(FORMATS)}"
-        raise UsageError(msg)
-    unknown = [name for name in variables if name not in (*REQUIRED, *_LISTS, *_NAMES)]
-    if unknown:
-        msg = f"{str(unknown[0])[:50]!r} is no variable; there are {', '.join((*REQUIRED, *_LISTS, *_NAMES))}"
-        raise UsageError(msg)
-    missing = [name for name in REQUIRED if not variables.get(name)]
-    if missing:
-        msg = f"{missing[0]} is missing"
-        raise UsageError(msg)
-    start, stop = _time("startTime", variables), _time("stopTime", variables)
+    try:
+        asked = msgspec.convert(msgspec.json.decode(body) if body else _members(parameters), _Question)
+    except (msgspec.DecodeError, RecursionError) as error:
+        msg = f"the question is invalid: {error}"
+        raise UsageError(msg) from None
+    variables = asked.query_variables
+    start, stop = _time("startTime", variables.start_time), _time("stopTime", variables.stop_time)
     if start >= stop:
         msg = "stopTime is not after startTime"
         raise UsageError(msg)
-    text = partial(_optional, variables)
     question = StoreQuery(
-        repo=text("repo"),
-        benchmark=text("benchmark"),
-        start=start,
-        stop=stop,
-        models=_texts("models", variables.get("models") or []),
-        metrics=_texts("metrics", variables.get("metrics") or []),
-        device=text("device"),
-        arch=text("arch"),
-        branch=text("branch"),
-        commit=text("commit"),
+        variables.repo,
+        variables.benchmark,
+        start,
+        stop,
+        variables.models or (),
+        variables.metrics or (),
+        variables.device or "",
+        variables.arch or "",
+        variables.branch or "",
+        variables.commit or "",
     )
-    return question, str(form)
+    return question, asked.format
 
 
-def _optional(variables: Mapping[str, object], name: str) -> str:
-    return _text(name, variables.get(name) or "")
+def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Return the members of the question that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
+    variables: dict[str, object] = dict(parameters)
+    form = variables.pop("format", "JSONEachRow")
+    for name in variables.keys() & {"models", "metrics"}:
+        variables[name] = [value for given, value in parameters if given == name and value]
+    return {"queryVariables": variables, "format": form}
 
 
-def _time(name: str, variables: Mapping[str, object]) -> int:
-    text = _text(name, variables[name])
+def _time(name: str, text: str) -> int:
     try:
         return min(moment(text), LATEST_SECOND)
     except (ValueError, OverflowError):
         msg = f"{name} must be a time such as 2026-06-06T00:00:00, in UTC"
         raise UsageError(msg) from None
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        msg = f"{name} must be a text of at most {_LONGEST} characters"
-        raise UsageError(msg)
-    return value
-
-
-def _texts(name: str, value: object) -> list[str]:
-    if not isinstance(value, list) or len(value) > _LONGEST:
-        msg = f"{name} must be a list of at most {_LONGEST} texts"
-        raise UsageError(msg)
-    return [_text(name, one) for one in value]

@@ -17,15 +17,13 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server.json_answers import CaughtBugs, told_by_starlette
 from torchperf_ci.http_server.listening import HttpServer
-from torchperf_ci.places import open_place
-from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.receive.request import PUT_SECONDS, accepted_credentials
+from torchperf_ci.receive.request import opened_for_uploads
 from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.documents import collect_garbage_rarely
-from torchperf_ci.web.endpoints import Endpoints, healthy
-from torchperf_ci.web.middleware import BelowPath, Counted, ForReaders, RequestCounts, SafetyHeaders
+from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, healthy, refusal
+from torchperf_ci.web.middleware import BelowPath, Counted, ForReaders, RequestCounts
 from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def serve_command(options: ServeOptions) -> int:
         say(
             f"warning: whoever reaches {host}:{port} reads all results; set {' and '.join(READER)} to ask for a name"
         )
-    uploads = _uploads(options.to) if options.to else None
+    uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     collect_garbage_rarely()
     with open_existing(options.store or settings.store) as store:
         app = make_app(Answers(store, settings), reader, options.root_path or "", uploads)
@@ -68,26 +66,24 @@ def make_app(
     uploads: UploadReceiver | None = None,
 ) -> ASGIApp:
     """Return the application; ``reader`` is the name and password required for reading, if any."""
-    counts = RequestCounts()
-    endpoints = Endpoints(answers, counts)
+    counts, endpoints = RequestCounts(), Endpoints(answers)
     app = Starlette(
         routes=[
             Route("/healthz", healthy),
             Route("/readyz", endpoints.ready),
-            Route("/metrics", endpoints.metrics),
+            Route("/metrics", counts.metrics),
             Route("/data/{path:path}", endpoints.document),
             Route("/run/{name}", endpoints.query, methods=["GET", "POST"]),
             *([Route("/upload", uploads.upload, methods=["POST"])] if uploads else ()),
             Mount("/", StaticFiles(directory=PAGES, html=True)),
         ],
         middleware=[
-            Middleware(SafetyHeaders),
             Middleware(Counted, counts=counts),
             Middleware(CaughtBugs),
             Middleware(ForReaders, reader=reader, but=OPEN),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
-        exception_handlers={HTTPException: told_by_starlette},
+        exception_handlers={HTTPException: told_by_starlette, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
     )
     return BelowPath(app, root_path.rstrip("/"))
 
@@ -99,9 +95,3 @@ def _reader(environ: Mapping[str, str]) -> tuple[str, str] | None:
         msg = f"set both of {' and '.join(READER)}, or none"
         raise UsageError(msg)
     return (name, password) if name else None
-
-
-def _uploads(target: str) -> UploadReceiver:
-    """Return the receiver of uploads. Raises :class:`UsageError` for an invalid target or without any credentials."""
-    accepted = accepted_credentials(os.environ)
-    return UploadReceiver(open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted)

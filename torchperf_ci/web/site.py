@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from torchperf_ci import config
 from torchperf_ci.console import say
@@ -50,7 +50,7 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
             files += 1
             if not target.exists() or target.read_bytes() != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                replace_by(target, partial(_write, content))
+                replace_by(target, methodcaller("write", content))
                 written += 1
         for old in (folder / "data").rglob("*.json"):
             if old not in kept:
@@ -68,7 +68,3 @@ def _contents(documents: Documents) -> Iterator[tuple[str, bytes]]:
     for page in sorted(PAGES.rglob("*")):
         if page.is_file():
             yield str(page.relative_to(PAGES)), page.read_bytes()
-
-
-def _write(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
