@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, direction_of, kind_of, name_and_unit
+from torchperf_ci.metrics import LATENCY, name_and_unit
 from torchperf_ci.series.points import Series, without_restating
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts
@@ -113,7 +113,6 @@ def summary_of_group(
     newest = _newest(catalogue.runs[group], trunk)
     previous = catalogue.before(newest)
     told = run_state(newest, previous, points)
-    regressed = [one.change for one in changes if one.change.word == "regressed"]
     entry = GroupEntry(
         newest,
         previous,
@@ -122,8 +121,8 @@ def summary_of_group(
         told.differs,
         _trend(trunk),
         len(points),
-        sum(change.recovered is None for change in regressed),
-        sum(change.recovered is not None for change in regressed),
+        sum(one.change.is_open for one in changes),
+        sum(one.change.recovered is not None for one in changes),
     )
     return GroupSummary(entry, changes)
 
@@ -147,18 +146,11 @@ def index_document(
             [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *vars(span).values()]
             for series, span in sorted(catalogue.series.items(), key=lambda item: item[0])
         ],
-        "metrics": {
-            metric: {
-                "unit": name_and_unit(metric)[1],
-                "direction": direction_of(metric),
-                "kind": kind_of(metric),
-            }
-            for metric in names["metric"]
-        },
+        "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},
         "runs": sorted(runs, key=lambda run: -run.time),  # keeps the order within each kind of machine
         "comparisons": comparisons,
         "subjects": subjects,
-        "version": 1,
+        "version": 2,
     }
 
 
@@ -174,12 +166,7 @@ def overview_document(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
     )
     newest = max((group.run.end for group in groups), default=0)
-    lasting = [
-        entry
-        for summary in summaries
-        for entry in summary.changes
-        if entry.change.word == "regressed" and entry.change.recovered is None
-    ]
+    lasting = [entry for summary in summaries for entry in summary.changes if entry.change.is_open]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
     return {
         "sentence": _sentence(groups, new),

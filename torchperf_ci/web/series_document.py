@@ -52,6 +52,11 @@ class ChangeEntry:
     first_commit: str
     recovered: int | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a regression that lasts."""
+        return self.word == "regressed" and self.recovered is None
+
 
 def series_document(
     series: Series,
