@@ -16,7 +16,7 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.judged import keep_judged
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.web import documents
+from torchperf_ci.web import answers, documents
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.documents import Documents
 
@@ -33,26 +33,36 @@ if TYPE_CHECKING:
 def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> None:
     shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
     with open_store(f"chdb://{tmp_path}/store") as store:
-        answers = Answers(store, config.find(None))
-        first, known = answers.document("overview.json"), answers.document("regressions.json")
-        assert answers.document("overview.json") is first
+        answering = Answers(store, config.find(None))
+        first, known = answering.document("overview.json"), answering.document("regressions.json")
+        assert answering.document("overview.json") is first
 
         culprit = Culprit("30" * 20, ("30" * 20,), 0.998, Effect(1.08, 1.07, 1.09, 12))
         found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
         keep_judged(store, "b", {"judged/1": culprits_json(found)})
-        told = answers.document("regressions.json")
+        told = answering.document("regressions.json")
         assert told != known
 
-        index = answers.document("index.json")
+        index = answering.document("index.json")
         store.insert(
             "torchperf_commits", ["commit", "subject"], b'{"commit": "%s", "subject": "Less"}' % (b"31" * 20)
         )
         assert json.loads(index)["subjects"].keys() == {"30" * 20}
-        assert json.loads(answers.document("index.json"))["subjects"]["31" * 20] == "Less"
+        assert json.loads(answering.document("index.json"))["subjects"]["31" * 20] == "Less"
 
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
-        assert json.loads(answers.document("overview.json"))["time"] > json.loads(first)["time"]
+        assert json.loads(answering.document("overview.json"))["time"] > json.loads(first)["time"]
+
+
+def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(nights) as store:
+        kept = Answers(store, config.find(None))
+        index, overview = kept.document("index.json"), kept.document("overview.json")
+        assert kept.document("index.json") is index
+        monkeypatch.setattr(answers, "KEPT_BYTES", len(index) + len(overview))
+        kept.document("regressions.json")
+        assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
 
 
 def test_only_where_something_is_new_is_judged_again(
