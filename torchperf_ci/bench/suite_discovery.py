@@ -17,7 +17,7 @@ from torchperf_ci.config import find as find_config
 from torchperf_ci.document import counted
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
-from torchperf_ci.records.files import replace_file
+from torchperf_ci.records.files import check_writable, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +50,7 @@ def discover_command(options: DiscoverOptions) -> int:
     :class:`UsageError` if the file was not written by this command.
     """
     out = Path(options.out)
+    check_writable(out)
     before = _text_of(out)
     config = find_config(options.config)
     suite = [*(options.suite or ["models"]), *([str(out)] if before else [])]

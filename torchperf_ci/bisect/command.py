@@ -16,6 +16,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
+from torchperf_ci.records.files import check_writable
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
 from torchperf_ci.verdicts.verdict import read_verdicts
@@ -81,6 +82,9 @@ def bisect_command(options: BisectOptions) -> int:
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)
     state = Path(options.state or out.with_suffix(".state.jsonl"))
+    if not options.dry_run:
+        check_writable(out)
+        check_writable(state)
     builder = builder_kind(options)
     if options.command:
         check_command(options.command, builder)

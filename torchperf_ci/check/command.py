@@ -27,7 +27,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api
-from torchperf_ci.records.files import ARTIFACT_PREFIX, job_folder
+from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -81,6 +81,7 @@ def check_command(options: CheckOptions) -> int:
     if collected is None:
         msg = "say which records are new: torchperf check DIR"
         raise UsageError(msg)
+    check_writable(Path(options.out))
     try:
         judgement = _judgement(collected, options, settings)
     except PlaceForbiddenError as error:

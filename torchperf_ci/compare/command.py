@@ -26,6 +26,7 @@ from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.host import machine_text, read_host
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.metrics import LATENCY
+from torchperf_ci.records.files import check_writable
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.verdicts.headline import GREEN, sign
@@ -153,6 +154,7 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
     sides = {"base": options.base or "", "head": options.head or ""}
     records = [flag for flag, side in sides.items() if _are_records(side, repo)]
     out, json_output = Path(options.out), options.json
+    check_writable(out)
     policy = ComparisonPolicy(given, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:

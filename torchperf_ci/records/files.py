@@ -12,13 +12,14 @@ import stat
 import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.errors import OutputDirectoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 LINK = "it is a link, not a regular file"
@@ -106,10 +107,29 @@ def replace_file(path: Path, content: str) -> None:
     try:
         replace_by(path, lambda file: file.write(content.encode("utf-8")))
     except OSError as error:
-        message = (
-            f"{path}: cannot be written: {error.strerror}; choose a directory that exists and is writable"
-        )
-        raise OutputDirectoryError(message) from error
+        raise _unwritable(path, error) from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise :class:`OutputDirectoryError` if a later :func:`replace_file` would; nothing is created.
+
+    Call it before whatever takes long. Missing directories count as writable if they can be created.
+    """
+    existing = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
+    why = error.strerror or type(error).__name__
+    return OutputDirectoryError(
+        f"{path}: cannot be written: {why}; choose a directory that exists and is writable"
+    )
 
 
 def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
