@@ -6,6 +6,7 @@ import io
 import itertools
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import hostile
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from torchperf_ci import console
+from torchperf_ci import cli, console
 from torchperf_ci.actions import one_line, printable
 from torchperf_ci.document import (
     Bold,
@@ -35,6 +36,7 @@ from torchperf_ci.document import (
     Table,
     Toned,
     Unbroken,
+    change_text,
     facts,
     text_of,
 )
@@ -354,3 +356,23 @@ def test_without_any_room_there_is_the_title_and_what_programs_read(room: int) -
     assert len(text.encode()) <= room
     assert text.startswith("### “")
     assert "\n\n<!-- memory -->\n\nThere is no room here" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.031, "+3.1%"), (-0.031, "−3.1%"), (-0.0001, "+0.0%"), (0.0, "+0.0%"), (12.5, "+1,250.0%")],
+)
+def test_a_change_has_one_sign_and_it_is_no_hyphen(share: float, text: str) -> None:
+    assert change_text(share) == text
+
+
+def test_no_module_formats_a_sign_for_people_by_itself() -> None:
+    package = Path(cli.__file__).parent
+    for_programs = {"bench/profiles.py"}  # a table of tab-separated values
+    found = [
+        name
+        for path in sorted(package.rglob("*.py"))
+        if (name := path.relative_to(package).as_posix()) not in for_programs
+        and re.search(r":\+,?\.\d[f%eg]", path.read_text("utf-8"))
+    ]
+    assert found == []

@@ -298,6 +298,17 @@ def _text(piece: Piece) -> str:
             return str(piece.text)
 
 
+def signed(number: float, digits: str) -> str:
+    """Format a number with ``+`` or ``−`` before it, ``+`` also for what rounds to 0; ``digits`` is a format spec."""
+    text = format(abs(number), digits)
+    return f"{'−' if number < 0 and text.strip('0.,%') else '+'}{text}"
+
+
+def change_text(share: float) -> str:
+    """Format a relative change, such as ``+3.1%`` for 0.031."""
+    return signed(share, ",.1%")
+
+
 def duration(seconds: float) -> str:
     """Format a duration roughly: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 120:

@@ -48,7 +48,7 @@ def test_a_log_gets_a_line_an_event(out) -> None:
     assert lines(out) == [
         "building 0",
         "[0 pairs, 1 builds] building 0: done in 12 s",
-        "[1 pairs, 1 builds] is it slower? 20 against 0: +7.0%, -1.0%",
+        "[1 pairs, 1 builds] is it slower? 20 against 0: +7.0%, −1.0%",
     ]
 
 

@@ -222,7 +222,7 @@ def test_what_became_better_excuses_nothing_that_is_worse() -> None:
             "noisy",
             "+10.0% in the newest run, within the usual variation of single runs of this series: measure again",
         ),
-        (0.003, 0, 9.5, "noisy", "-5.0% in the newest run, not proven yet: measure again"),
+        (0.003, 0, 9.5, "noisy", "−5.0% in the newest run, not proven yet: measure again"),
     ],
     ids=["noise", "small", "small, perhaps", "within what runs do", "better, perhaps"],
 )

@@ -20,6 +20,7 @@ from torchperf_ci.document import (
     Paragraph,
     Table,
     Toned,
+    change_text,
     counted,
     duration,
     facts,
@@ -232,7 +233,7 @@ def _medians(result: CaseResult, setting: RunSetting) -> dict[str, float]:
 
 
 def _change(ratios: Sequence[float]) -> str:
-    return f"{median(ratios) - 1:+.1%}" if ratios else "not measured"
+    return change_text(median(ratios) - 1) if ratios else "not measured"
 
 
 def _duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
-from torchperf_ci.document import duration
+from torchperf_ci.document import change_text, duration
 from torchperf_ci.machine.host import machine_text, read_host
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _event_text(event: ProgressEvent) -> str:
     """The outcome of an event in a few words."""
     match event:
         case BisectReading():
-            return ", ".join(f"{math.expm1(ratio):+.1%}" for ratio in event.log_ratios.values())
+            return ", ".join(change_text(math.expm1(ratio)) for ratio in event.log_ratios.values())
         case BuildAttempt(repeated=True):
             return f"done in {event.seconds:.0f} s, and the same as before, byte for byte"
         case BuildAttempt(ok=True):

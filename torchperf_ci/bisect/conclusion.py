@@ -22,6 +22,7 @@ from torchperf_ci.culprits.culprit import (
     SkippedCommit,
     Suspect,
 )
+from torchperf_ci.document import change_text
 from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.stats.effect_estimates import paired_effect
@@ -80,7 +81,7 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
 def _explained_by_luck(series: SeriesEvidence) -> str:
     old, new = (math.expm1(median(log_ratios)) for log_ratios in series.first_and_anew)
     return (
-        f"the first builds of bad and good differ by {old:+.1%}, but rebuilds of them by {new:+.1%}: "
+        f"the first builds of bad and good differ by {change_text(old)}, but rebuilds of them by {change_text(new)}: "
         "this is build luck, which no commit caused"
     )
 
@@ -147,7 +148,10 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
 def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
-    change = f"{most.effect.ratio - 1:+.1%} ({most.effect.low - 1:+.1%}…{most.effect.high - 1:+.1%})"
+    low, middle, high = (
+        change_text(end - 1) for end in (most.effect.low, most.effect.ratio, most.effect.high)
+    )
+    change = f"{middle} ({low}…{high})"
     fell = unnamed and most.effect.high < 1
     direction = (
         ". Lower numbers count as better; if that is wrong, name the metric with --metric" if fell else ""

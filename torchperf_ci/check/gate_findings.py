@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, expm1, isnan, log1p
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import counted
+from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import DOWN
 from torchperf_ci.stats.effect import LARGEST
 from torchperf_ci.stats.gate import FALSE_DISCOVERIES
@@ -113,7 +113,7 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
 
 def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
     """Describe a change that would matter but is not proven."""
-    change = f"{share_of_log(judged.change[row]):+.1%}" if rule.kind == "ratio" else "a change"
+    change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
     newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
     if judged.up.candidate[row] or judged.down.candidate[row]:
@@ -146,7 +146,7 @@ def _offset(judged: Judged, row: int) -> str:
     offset = share_of_log(judged.offset[row])
     if abs(offset) < TELLING_OFFSET:
         return ""
-    return f"; {offset:+.1%}, which the whole job shows, is subtracted"
+    return f"; {change_text(offset)}, which the whole job shows, is subtracted"
 
 
 def ratio_of_log(log: float) -> float:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import change_text
 from torchperf_ci.machine.interference import interference_note, power_limit_note
 from torchperf_ci.stats.comparison import PairReading
 from torchperf_ci.stats.effect_estimates import geometric_mean
@@ -110,7 +111,7 @@ SHARE = 1 / 3
 FAR = 5.0
 """A change this many times as large as the control's largest possible error is not caused by the machine."""
 _FEWEST_SHOWN = 2
-"""With at most this many pairs an interval is not shown: it can be as wide as -99%…+11,000%."""
+"""With at most this many pairs an interval is not shown: it can be as wide as −99%…+11,000%."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Control:
         if self.effect is None:
             return "no A/A control: it needs two pairs of base against itself"
         low, middle, high = (
-            f"{value - 1:+.1%}" for value in (self.effect.low, self.effect.ratio, self.effect.high)
+            change_text(value - 1) for value in (self.effect.low, self.effect.ratio, self.effect.high)
         )
         interval = f" ({low}…{high}, 99%)" if self.effect.pairs > _FEWEST_SHOWN else ""
         found = f"{middle}{interval} over {self.effect.pairs} pairs of {self.case}"

@@ -14,6 +14,7 @@ from torchperf_ci.bench.pairs import ArmFailure, PrestartedWorkers, Side, measur
 from torchperf_ci.bench.process import find_batch_size, measure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
+from torchperf_ci.document import change_text
 from torchperf_ci.stats.comparison import CONTROLS_BESIDE, FEWEST_ALIKE, FEWEST_BESIDE
 from torchperf_ci.stats.noise import FLOOR
 from torchperf_ci.stats.sequential_test import boundaries
@@ -94,7 +95,7 @@ def _pair_text(compared: ComparedCase) -> str:
         words = [f"{side} {outcome.status}" for side, outcome in compared.alone.items() if not outcome.passed]
         return f"{compared.case}: {', '.join(words) or 'the pair failed'}"
     number, change = len(compared.pairs), math.expm1(compared.pairs[-1].log_ratio)
-    return f"{compared.case}: pair {number}, {change:+.1%}{', settled' if compared.settled else ''}"
+    return f"{compared.case}: pair {number}, {change_text(change)}{', settled' if compared.settled else ''}"
 
 
 BRIEF_SECONDS = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Table, counted, short
+from torchperf_ci.document import MOST, Column, Table, counted, short, signed
 from torchperf_ci.verdicts.verdict_document import effect_text
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _three_digits(number: float | None) -> str:
 
 
 def _measurement_row(one: PairMeasurement) -> tuple[str, ...]:
-    ratios = ", ".join(f"{series} {ratio:+.4f}" for series, ratio in one.log_ratios.items())
+    ratios = ", ".join(f"{series} {signed(ratio, '.4f')}" for series, ratio in one.log_ratios.items())
     return (
         short(one.purpose, NAME_LENGTH),
         _build_name(one.base, one.draws[0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Folded, Replaceable, Table, Unbroken, short
+from torchperf_ci.document import MOST, Column, Folded, Replaceable, Table, Unbroken, change_text, short
 from torchperf_ci.metrics import is_latency, name_and_unit
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
@@ -43,7 +43,7 @@ def change_in_words(row: IssueRow) -> str:
     """A change, such as ``7.1% slower``, ``peak_memory +7.1%`` or ``graph_breaks 0 → 2``."""
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
-    change = f"{row.effect.ratio - 1:+,.1%}".replace("-", "−")
+    change = change_text(row.effect.ratio - 1)
     is_slower = _is_time(row) and row.effect.ratio > 1
     return f"{change[1:]} slower" if is_slower else f"{_metric_name(row.series)} {change}"
 

@@ -21,6 +21,7 @@ from torchperf_ci.document import (
     Toned,
     facts,
     short,
+    signed,
 )
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.metrics import name_and_unit
@@ -208,8 +209,7 @@ def _number_text(value: float | None) -> str:
 
 def _percent(ratio: float) -> str:
     percent = (ratio - 1) * 100
-    digits = f"{abs(percent):,.1f}" if abs(percent) < 1e15 else f"{abs(percent):.1e}"
-    return f"{'−' if percent < 0 and float(digits.replace(',', '')) else '+'}{digits}"
+    return signed(percent, ",.1f" if abs(percent) < 1e15 else ".1e")
 
 
 def _judgement_blocks(judgement: Judgement) -> list[Block]:

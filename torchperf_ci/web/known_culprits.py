@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from torchperf_ci.culprits.culprit import parse_culprits
+from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
 from torchperf_ci.store.judged import CULPRITS, judged_texts
 
@@ -99,4 +100,4 @@ def bisections_of_store(store: Store) -> Iterator[Bisection]:
 
 def _operator(one: OperatorCost) -> str:
     """Return the change of an operator's time in words, such as ``aten::bmm: +0.371 ms``."""
-    return f"{one.name}: {(one.new_ms or 0.0) - (one.old_ms or 0.0):+.3g} ms"
+    return f"{one.name}: {signed((one.new_ms or 0.0) - (one.old_ms or 0.0), '.3g')} ms"
