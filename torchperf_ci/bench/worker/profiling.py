@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
+from torchperf_ci.bench.worker.torch_environment import running_profiler
 from torchperf_ci.machine.devices import host_memory
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def profile(device: Device, step: Callable[[], object], trace: str) -> list[Prof
     finished. Shapes and stacks are not recorded, because recording takes longer than many operators.
     """
     schedule = torch.profiler.schedule(wait=0, warmup=IDLE_STEPS, active=STEPS, repeat=1)
-    with torch.profiler.profile(activities=_activities(device), schedule=schedule) as profiler:
+    with running_profiler(
+        torch.profiler.profile(activities=_activities(device), schedule=schedule)
+    ) as profiler:
         for _ in range(IDLE_STEPS + STEPS):
             step()
             device.synchronize()

@@ -8,8 +8,8 @@ import os
 import platform
 import re
 import sys
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -19,11 +19,14 @@ from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from torch.utils._python_dispatch import TorchDispatchMode
 
     from torchperf_ci.machine.devices.interface import Device
 
+
+_T = TypeVar("_T")
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "_status_alloc_failed")
 """Parts of out-of-memory messages; the last is from cuBLAS and cuDNN."""
@@ -313,3 +316,21 @@ def without_compiler(mode: type[TorchDispatchMode]) -> Iterator[None]:
         yield
     finally:
         mode.__torch_dispatch__ = wrapped  # type: ignore[method-assign]
+
+
+@contextmanager
+def running_profiler(profiler: AbstractContextManager[_T]) -> Iterator[_T]:
+    """Run torch's profiler for the duration of the block, without importing the compiler.
+
+    When it starts, the profiler asks whether torch has inductor, and torch answers by importing it, which takes longer
+    than a worker's start. If inductor is already imported, nothing changes.
+    """
+    imported_when_asked_for: set[str] = getattr(torch, "_lazy_modules", set())
+    hidden = imported_when_asked_for & {"_inductor"}
+    with ExitStack() as stack:
+        imported_when_asked_for -= hidden
+        try:
+            entered = stack.enter_context(profiler)
+        finally:
+            imported_when_asked_for |= hidden
+        yield entered

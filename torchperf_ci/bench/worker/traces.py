@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchperf_ci.bench.worker.protocol import OperatorsRun
+from torchperf_ci.bench.worker.torch_environment import running_profiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,7 +182,9 @@ def _run_in(step: Callable[[], object]) -> set[str]:
     """Return the operators that ``step`` runs in all threads. Raises if this torch can profile only one thread."""
     config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)  # noqa: SLF001
     activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, experimental_config=config) as profiler:
+    with running_profiler(
+        torch.profiler.profile(activities=activities, experimental_config=config)
+    ) as profiler:
         step()
     events = profiler.profiler.kineto_results.events()
     names = (event.name() for event in events)
