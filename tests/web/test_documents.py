@@ -13,12 +13,15 @@ from jsonschema import Draft202012Validator
 from torchperf_ci import cli
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.places import open_place
+from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.judged import keep_judged
 from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.documents import Documents, UnknownDocumentError
 from torchperf_ci.web.known_culprits import bisections_of_store, proven_culprits
+from torchperf_ci.web.series_document import series_document
 from torchperf_ci.web.site import PAGES, write_site
 
 if TYPE_CHECKING:
@@ -81,6 +84,13 @@ def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None
     assert 0 < slow["noise"] < 0.01
     assert slow["noise"] < slow["detectable"] < 0.08
     assert (slow["direction"], slow["kind"], slow["min_effect"]) == ("down", "ratio", 0.03)
+
+
+def test_a_direction_in_the_records_is_heeded() -> None:
+    name = Series("r", "b", "m", "", "", "", "cuda", "H100", "tokens_lost(1)")
+    run = RunFacts("0" * 10, "1.1", *name.group, "main", "a" * 40, START, START, "")
+    points = [Point(9.0, (9.0,), START, info={"direction": "down"}, run=run.name)]
+    assert series_document(name, points, [run], 2026, {})["direction"] == "down"
 
 
 def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path) -> None:

@@ -19,7 +19,7 @@ from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.points import Point, without_restating
-from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
+from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.store.migrations import open_existing
 
@@ -111,9 +111,7 @@ def _rule_of_series(
     """Return the rule of a series; for a CSV file only the caller knows which direction is better."""
     if isinstance(name, Path):
         return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
-    first = next(iter(numbers(points)), None)
-    rule = rule_of_metric(name.metric, policy, points[-1].target, first, said_direction(points))
-    return suited(rule, points)
+    return rule_of_points(name.metric, points, policy)
 
 
 def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:

@@ -54,6 +54,16 @@ def rule_of_metric(
     return MetricRule(direction, given.min_effect if given else MIN_EFFECT, kind_of(metric))
 
 
+def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
+    """Return the rule of a metric, adapted to the points of a series, oldest first.
+
+    If only a target gives the direction, it is the way from the first value to the target of the newest point.
+    """
+    first = next(iter(numbers(points)), None)
+    target = points[-1].target if points else 0.0
+    return suited(rule_of_metric(metric, policy, target, first, said_direction(points)), points)
+
+
 def said_direction(points: Sequence[Point]) -> str:
     """Return the better direction as given by the newest record of the series; empty if it gives none."""
     said = points[-1].info.get("direction", "") if points else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, name_and_unit
 from torchperf_ci.series.points import Series, without_restating
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.run_documents import run_state
@@ -20,7 +21,6 @@ from torchperf_ci.web.series_document import (
     change_entry,
     of_trunk,
     rounded,
-    rule_of_series,
     with_culprits,
 )
 
@@ -97,7 +97,7 @@ def summary_of_group(
     trunk = {series: of_trunk(row) for series, row in points.items()}
     judged = without_restating(trunk)
     rules: dict[SeriesName, MetricRule] = {
-        series: rule_of_series(series, row, policy) for series, row in judged.items()
+        series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
     }
     histories = segment_all(dict(judged.items()), lambda name, _: rules[name])
     changes = [

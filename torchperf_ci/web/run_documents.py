@@ -13,9 +13,10 @@ import numpy as np
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import differing_facts, restating
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
-from torchperf_ci.web.series_document import rounded, rule_of_series
+from torchperf_ci.web.series_document import rounded
 from torchperf_ci.web.value_columns import (
     SHOWN_DIGITS,
     ranges,
@@ -167,9 +168,8 @@ def _compared(
     pair: _Pair, number: int, noise: float | None, policy: Mapping[str, config.Rule], among: int
 ) -> ComparedSeries:
     series, (before, now) = pair.series, pair.values
-    rule = rule_of_series(
-        series, pair.past.telling if pair.past else [p for p in (pair.old, pair.new) if p], policy
-    )
+    told = pair.past.telling if pair.past else [point for point in (pair.old, pair.new) if point]
+    rule = rule_of_points(series.metric, told, policy)
     why = _why_not_comparable(series, pair.old, pair.new)
     sigma = noise if rule.kind == "ratio" else None
     log_ratio = _log_ratio(before, now) if rule.kind == "ratio" and not why else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.series.level_changes import parts_of
-from torchperf_ci.series.policy import numbers, rule_of_metric, suited
+from torchperf_ci.series.policy import numbers, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -72,7 +72,7 @@ def series_document(
     computed by ``check``; they are None where the past is too short or the metric has no ratios.
     """
     trunk = of_trunk(points)
-    rule = rule_of_series(series, trunk, policy)
+    rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     noise, detectable = sensitivity_of_series(trunk, rule)
     shown = [point for point in points if year_of(point.timestamp) == year]
@@ -110,16 +110,6 @@ def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
     counts = Counter(point.branch for point in points)
     trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
     return [point for point in points if point.branch == trunk]
-
-
-def rule_of_series(series: Series, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
-    """Return the rule that says when a change of the series matters.
-
-    If only a target gives the direction, it is the way from the first value to the target of the newest point.
-    """
-    first = next(iter(numbers(points)), None)
-    target = points[-1].target if points else 0.0
-    return suited(rule_of_metric(series.metric, policy, target, first), points)
 
 
 def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[float | None, float | None]:
