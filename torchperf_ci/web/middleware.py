@@ -6,6 +6,7 @@ import base64
 import binascii
 import time
 from collections import defaultdict
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -50,51 +51,44 @@ def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
     return scheme.lower() == b"basic" and are_equal((name, password), reader)
 
 
-class RequestCounts:
+class RequestTotals:
     """The number of responses by route and status, and the seconds they took by route."""
 
     def __init__(self) -> None:
-        self.answers: dict[tuple[str, int], int] = defaultdict(int)
-        self.seconds: dict[str, float] = defaultdict(float)
+        self._totals: dict[tuple[str, str], float] = defaultdict(float)
+
+    def counting(self, app: ASGIApp) -> ASGIApp:
+        """Return ``app`` as an application whose responses are counted."""
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            begin, status = time.perf_counter(), 0
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                status = message.get("status", status)
+                await send(message)
+
+            try:
+                await app(scope, receive, noted)
+            finally:
+                first = scope["path"].split("/")[1]
+                route = f'route="{first if first in _ROUTES else "pages"}"'
+                self._totals["torchperf_requests_total", f'{route},status="{status}"'] += 1
+                self._totals["torchperf_request_seconds_total", route] += time.perf_counter() - begin
+
+        return counted
 
     async def metrics(self, _: Request) -> Response:
-        """Respond with the counts in Prometheus's text format."""
-        lines = [
-            "# TYPE torchperf_requests_total counter",
-            *(
-                f'torchperf_requests_total{{route="{route}",status="{status}"}} {number}'
-                for (route, status), number in sorted(self.answers.items())
-            ),
-            "# TYPE torchperf_request_seconds_total counter",
-            *(
-                f'torchperf_request_seconds_total{{route="{route}"}} {total:.6f}'
-                for route, total in sorted(self.seconds.items())
-            ),
-        ]
-        return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
+        """Respond with the totals in Prometheus's text format."""
+        text = ""
+        for metric, samples in groupby(sorted(self._totals.items()), key=lambda item: item[0][0]):
+            text += f"# TYPE {metric} counter\n"
+            text += "".join(f"{metric}{{{labels}}} {_decimal(total)}\n" for (_, labels), total in samples)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-class Counted:
-    """Counts responses and seconds by route."""
-
-    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
-        self._app, self._counts = app, counts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begin, status = time.perf_counter(), 0
-
-        async def noted(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noted)
-        finally:
-            first = scope["path"].split("/")[1]
-            route = first if first in _ROUTES else "pages"
-            self._counts.answers[route, status] += 1
-            self._counts.seconds[route] += time.perf_counter() - begin
+def _decimal(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 class BelowPath:

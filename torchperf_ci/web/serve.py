@@ -23,7 +23,7 @@ from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.documents import collect_garbage_rarely
 from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, healthy, refusal
-from torchperf_ci.web.middleware import BelowPath, Counted, ForReaders, RequestCounts
+from torchperf_ci.web.middleware import BelowPath, ForReaders, RequestTotals
 from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
@@ -66,19 +66,19 @@ def make_app(
     uploads: UploadReceiver | None = None,
 ) -> ASGIApp:
     """Return the application; ``reader`` is the name and password required for reading, if any."""
-    counts, endpoints = RequestCounts(), Endpoints(answers)
+    totals, endpoints = RequestTotals(), Endpoints(answers)
     app = Starlette(
         routes=[
             Route("/healthz", healthy),
             Route("/readyz", endpoints.ready),
-            Route("/metrics", counts.metrics),
+            Route("/metrics", totals.metrics),
             Route("/data/{path:path}", endpoints.document),
             Route("/run/{name}", endpoints.query, methods=["GET", "POST"]),
             *([Route("/upload", uploads.upload, methods=["POST"])] if uploads else ()),
             Mount("/", StaticFiles(directory=PAGES, html=True)),
         ],
         middleware=[
-            Middleware(Counted, counts=counts),
+            Middleware(totals.counting),
             Middleware(CaughtBugs),
             Middleware(ForReaders, reader=reader, but=OPEN),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
