@@ -43,7 +43,7 @@ def documents() -> dict[str, bytes]:
         Series("octo/models", "nightly", f"model-{number:04}", mode, "bf16", "inductor", "cuda", arch, metric)
         for arch, number, mode, metric in product(MACHINES, range(MODELS), ("inference", "training"), METRICS)
     ]
-    span = SeriesSpan(START, START + NIGHTS * DAY, NIGHTS)
+    span = SeriesSpan(START, START + NIGHTS * DAY)
     summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
     return {
         "index.json": as_json(index_document(StoreCatalogue(dict.fromkeys(series, span), runs), [], {})),

@@ -42,11 +42,10 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class SeriesSpan:
-    """The times of the first and the last result of a series, and the number of its results."""
+    """The times of the first and the last result of a series."""
 
     first: int
     last: int
-    points: int
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,8 @@ def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalo
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
         machines = machines_of_group(store, group)
     series = [
-        (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), points))
-        for *names, first, last, points in spans
+        (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND)))
+        for *names, first, last in spans
     ]
     return GroupCatalogue(series, _runs(group, runs, server), machines)
 

@@ -69,11 +69,10 @@ def documents_of_store(store: Store, settings: config.Config) -> Documents:
 
 
 class UnknownDocumentError(TorchperfError):
-    """There is no document with this path."""
+    """There is no document with this path, or no series or run that it names."""
 
-
-class _MissingError(Exception):
-    """The series or run that a path names does not exist."""
+    def __init__(self) -> None:
+        super().__init__("there is no such document; index.json lists what there is")
 
 
 class Documents:
@@ -91,11 +90,7 @@ class Documents:
 
     def document(self, path: str) -> bytes:
         """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
-        try:
-            return as_json(self._made(path))
-        except _MissingError:
-            msg = f"{path}: there is no such document; index.json lists what there is"
-            raise UnknownDocumentError(msg) from None
+        return as_json(self._made(path))
 
     def _made(self, path: str) -> object:
         if path in _WHOLE:
@@ -106,7 +101,7 @@ class Documents:
             return self._run(match[1])
         if match := _COMPARE.fullmatch(path):
             return self._compare(match[1], match[2])
-        raise _MissingError
+        raise UnknownDocumentError
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
         """Yield all documents with their paths; the points of each kind of machine are read only once."""
@@ -170,10 +165,10 @@ class Documents:
     def _series(self, series_id: str, year: int) -> object:
         series = self.catalogue.by_id.get(series_id)
         if series is None:
-            raise _MissingError
+            raise UnknownDocumentError
         span = self.catalogue.series[series]
         if not year_of(span.first) <= year <= year_of(span.last):
-            raise _MissingError
+            raise UnknownDocumentError
         row = self._points_of(series)
         runs = self.catalogue.runs[series.group]
         return series_document(series, row, runs, year, self._policy, self._culprits)
@@ -187,7 +182,7 @@ class Documents:
     def _compare(self, base_id: str, head_id: str) -> object:
         base, head = self._found(base_id), self._found(head_id)
         if base.group != head.group:
-            raise _MissingError
+            raise UnknownDocumentError
         past = self._past(min(base, head, key=lambda run: run.time))
         points = self._points_of_runs(base, head)
         return compare_document(base, head, points, past, self._policy, self.catalogue.numbers)
@@ -229,7 +224,7 @@ class Documents:
     def _found(self, run_id: str) -> RunFacts:
         if run := self.catalogue.run_by_id.get(run_id):
             return run
-        raise _MissingError
+        raise UnknownDocumentError
 
     def _comparisons(self) -> list[tuple[str, str]]:
         return [pair for group in self.catalogue.runs for pair in self._comparisons_of(group)]

@@ -1,7 +1,7 @@
--- The series of a kind of machine, with the time of their first and last result and how many they have, each record once.
+-- The series of a kind of machine, with the time of their first and last result.
 SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric,
-    min(timestamp), max(timestamp), uniqExact(record_id)
+    min(timestamp), max(timestamp)
 FROM /* answers */
 WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
 GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric

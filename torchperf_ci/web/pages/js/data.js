@@ -32,7 +32,7 @@ export async function catalogue() {
 function decoded(index, row, place) {
   const series = { id: row[0], place };
   index.fields.forEach((field, column) => { series[field] = index.names[field][row[column + 1]]; });
-  [series.first, series.last, series.points] = row.slice(index.fields.length + 1);
+  [series.first, series.last] = row.slice(index.fields.length + 1);
   series.unit = index.units[series.metric];
   series.text = index.fields.map((field) => series[field]).join(" ").toLowerCase();
   return series;
