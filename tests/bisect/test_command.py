@@ -185,6 +185,14 @@ def test_numbers_without_any_noise_are_fine(bisect, history) -> None:
     assert [one.commit for one in bisect("--good", shas[0], "--bad", shas[-1]).culprits] == [shas[2]]
 
 
+def test_a_clock_of_whole_seconds_proves_nothing_within_a_second(bisect, history, capsys) -> None:
+    shas = history.costs("echo 12", "echo 13")
+    found = bisect("--good", shas[0], "--bad", shas[-1], code=5)
+    assert (found.status, found.culprits) == ("inconclusive", ())
+    assert "one unit of their last digit is 8.3%, too coarse" in found.why
+    assert "a command that prints more digits" in found.why
+
+
 def test_what_got_faster_is_no_regression(bisect, history) -> None:
     shas = history.costs(120, 100)
     assert bisect("--good", shas[0], "--bad", shas[-1]).status == "not-reproduced"

@@ -7,7 +7,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe
+from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, printed_unit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import PAIRED
 
@@ -75,3 +75,13 @@ def test_a_command_tells_costs(tmp_path: Path) -> None:
     (tmp_path / "stdout").write_text("20\n")
     probe = CommandProbe("./speed", "throughput(samples/s)")
     assert probe.costs(tmp_path / "stdout") == {"throughput(samples/s)": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("104", 1 / 104), ("12.0", 0.1 / 12), ("1.5e-3", 1e-4 / 1.5e-3), ("[]", 0.0), ("0", 0.0)],
+)
+def test_the_digits_that_are_printed_are_the_resolution(tmp_path: Path, text: str, unit: float) -> None:
+    output = tmp_path / "stdout"
+    output.write_text(f"warming up\n{text}\n")
+    assert printed_unit(output) == pytest.approx(unit)

@@ -113,11 +113,19 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
             continue
         yield (
             f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and its predecessor do not "
-            "prove it: that takes a quieter machine or a larger change."
+            f"prove it: that takes {_DIGITS if proof.coarse else 'a quieter machine'} or a larger change."
         )
 
 
+_DIGITS = "a command that prints more digits"
+
+
 def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
+    if coarse := max(proof.coarse for proof in proofs):
+        return (
+            f"the command's readings are equal, and one unit of their last digit is {coarse:.1%}, too coarse to tell "
+            f"whether bad is slower by {min_effect:.1%}: that takes {_DIGITS} or a larger --min-effect"
+        )
     open_ones = [proof.decision for proof in proofs if proof.word == "unknown" and proof.decision]
     noise = max(decision.noise for decision in open_ones)
     pairs = max(decision.effect.pairs for decision in open_ones)

@@ -51,12 +51,13 @@ class MeasurableBuild:
 class PairNumbers:
     """The results of a pair by series: ln(head/base), positive where head is worse, and base in the series' unit.
 
-    ``observed`` describes interference on the machine during the pair.
+    ``observed`` describes interference on the machine during the pair. ``resolution`` is as in a reading.
     """
 
     log_ratios: Mapping[str, float]
     values: Mapping[str, float] = field(default_factory=dict)
     observed: Mapping[str, str] = field(default_factory=dict)
+    resolution: Mapping[str, float] = field(default_factory=dict)
 
 
 class ProbePairing(Protocol):
@@ -122,9 +123,19 @@ class CommandPairing:
         self._try_out("base", base.arm)
         self._try_out("head", head.arm)
         probe, arms = self._probe, (base.arm, head.arm)
+        printed: list[Mapping[str, float]] = []
+        units: list[float] = []
+
+        def read(output: Path) -> Mapping[str, float]:
+            units.append(probe.resolution(output))
+            printed.append(probe.costs(output))
+            return printed[-1]
+
         with watch_interference(base.arm.settings.hardware) as observed:
-            ratios = measure_command_pair(probe.command, *arms, probe.costs, head_first=head_first)
-        return PairNumbers(ratios, observed=observed)
+            ratios = measure_command_pair(probe.command, *arms, read, head_first=head_first)
+        tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
+        resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
+        return PairNumbers(ratios, observed=observed, resolution=resolution)
 
     def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build whose run failed; the two never run at the same time."""
@@ -233,6 +244,7 @@ class Laboratory(Generic[Source]):
             found.values,
             (builds[0].draw, builds[1].draw),
             step.head_first,
+            found.resolution,
         )
 
     def _pair(

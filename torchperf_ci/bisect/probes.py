@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING
@@ -56,6 +57,16 @@ def read_command_output(output: Path, metric: str, rules: Mapping[str, config.Ru
         msg = f"its last line is {last}: print a finite number above 0"
         raise ValueError(msg)
     return {metric or UNNAMED_SERIES: cost}
+
+
+def printed_unit(output: Path) -> float:
+    """One unit of the last digit of the number that the command printed, relative to it; 0 if it printed records."""
+    last = _last_line(output)
+    try:
+        exponent = Decimal(last).as_tuple().exponent
+        return float(10.0 ** int(exponent) / abs(float(last)))
+    except (ArithmeticError, ValueError):
+        return 0.0
 
 
 def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
@@ -173,6 +184,11 @@ class CommandProbe:
     def costs(self, output: Path) -> Mapping[str, float]:
         """The costs that a run printed, by series, growing as things get worse; raises :class:`ValueError`."""
         return read_command_output(output, self.metric, self.rules)
+
+    def resolution(self, output: Path) -> float:
+        """How far the logarithm of the printed number may be off, because it ends with some digit; 0 for a count."""
+        is_count = policy.rule_of_metric(self.metric, self.rules).kind == "count"
+        return 0.0 if is_count else printed_unit(output)
 
 
 Probe = WorkloadProbe | CommandProbe

@@ -48,7 +48,7 @@ MOST_VALUE = 1e300
 LARGEST_BATCH = 2**40
 LARGEST_DRAW = 2**31
 
-_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first"})
+_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first", "resolution"})
 """Members that older files may lack."""
 
 
@@ -127,7 +127,8 @@ class StateReader:
             _refuse("a build is measured before it is made")
         _check_numbers(event.log_ratios, MOST_LOG_RATIO)
         _check_numbers(event.values, MOST_VALUE)
-        if not event.log_ratios or not {*event.values} <= {*event.log_ratios}:
+        _check_numbers(event.resolution, MOST_VALUE)
+        if not event.log_ratios or not {*event.values, *event.resolution} <= {*event.log_ratios}:
             _refuse("a reading has no numbers, or values of nothing that it reads")
         _check_seconds(event.seconds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from torchperf_ci.bisect.reasoning.proof import (
 )
 from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.sequential_test import BEYOND_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MIN_EFFECT = 0.03
 NONE = KnownLuck(0.0, False, (1.0,))
@@ -152,3 +156,29 @@ def test_that_bad_is_not_slower_takes_more_than_to_refute_a_step() -> None:
     }
     assert ("open", "not slower") in words
     assert ("not slower", "open") not in words
+
+
+@pytest.mark.parametrize("test", [confirmed, verified])
+def test_what_one_unit_of_the_last_digit_may_explain_is_unknown(test: Callable[[list[float]], Proof]) -> None:
+    """Whole seconds: 12 in every run of base and 13 of head, which may be 12.9 and 13.0."""
+    seconds, unit = [math.log(13 / 12)] * 9, 1 / 12
+    assert test(seconds).word == "slower"
+    found = proof.unless_coarse(test(seconds), unit, MIN_EFFECT)
+    assert (found.word, found.coarse) == ("unknown", unit)
+    assert found.decision.effect.low < 1 < found.decision.effect.high
+    assert not may_be_proven_yet(found)
+    assert proof.unless_coarse(test([math.log(24 / 12)] * 9), unit, MIN_EFFECT).word == "slower"
+
+
+@pytest.mark.parametrize(("unit", "word"), [(1 / 12, "unknown"), (0.001, "not slower")])
+def test_readings_that_are_equal_for_want_of_digits_are_no_proof_of_no_change(unit: float, word: str) -> None:
+    same = verified([0.0] * 9)
+    assert same.word == "not slower"
+    found = proof.unless_coarse(same, unit, MIN_EFFECT)
+    assert found.word == word
+    assert math.log(found.decision.effect.high) >= unit
+
+
+def test_without_a_resolution_a_proof_stays_as_it_is() -> None:
+    before = verified(pairs(9))
+    assert proof.unless_coarse(before, 0.0, MIN_EFFECT) is before

@@ -64,7 +64,8 @@ class BisectReading:
     """One pair of fresh processes of two builds: ln(head/base) of each series, positive where head is worse.
 
     ``seconds`` is the duration of the pair. ``values`` are those of base, in the unit of each series, where known.
-    ``head_first`` means that head, and not base, went first in each turn.
+    ``head_first`` means that head, and not base, went first in each turn. ``resolution`` is how far ln(head/base) may
+    be off because readings are equal for want of digits, by series.
     """
 
     probe: str
@@ -76,6 +77,7 @@ class BisectReading:
     values: Mapping[str, float] = field(default_factory=dict)
     draws: tuple[int, int] = (0, 0)
     head_first: bool = False
+    resolution: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,8 @@ class Proof:
 
     ``by_build`` is the evidence about the code, if builds differ by luck. ``is_luck`` means that the first two builds
     differ by more than matters, but the code does not. ``of_these_builds`` means that rebuilds were not possible, so
-    that the result holds for these builds only.
+    that the result holds for these builds only. ``coarse`` is the resolution of the readings if that is why the result
+    is unknown, else 0.
     """
 
     word: ProofWord
@@ -92,6 +93,7 @@ class Proof:
     by_build: BlockEvidence | None = None
     is_luck: bool = False
     of_these_builds: bool = False
+    coarse: float = 0.0
 
 
 def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) -> Proof:
@@ -143,7 +145,12 @@ def may_be_proven_yet(proof: Proof) -> bool:
 
     They make a false name no likelier: the boundary of "slower" holds for all pairs together, however many they are.
     """
-    if proof.decision is None or proof.of_these_builds or len(proof.log_ratios) >= 2 * MOST_PAIRS:
+    if (
+        proof.decision is None
+        or proof.of_these_builds
+        or proof.coarse
+        or len(proof.log_ratios) >= 2 * MOST_PAIRS
+    ):
         return False
     _, refute = boundaries(1)
     return (proof.by_build or proof.decision).increase > REFUTED_FOR_GOOD * refute
@@ -231,6 +238,25 @@ def unless_memory(
     if proof.word != "slower" or is_beyond_memory(facts, series, step, min_effect):
         return proof
     return replace(proof, word=undecided(proof.log_ratios))
+
+
+def unless_coarse(proof: Proof, resolution: float, min_effect: float) -> Proof:
+    """The proof with the resolution of the readings in its interval; unknown where that may explain the result.
+
+    Equal readings show that a clock is coarse, not that it is precise, and more of them show no more. With too few
+    pairs for an interval, the ratio itself has to be beyond the resolution.
+    """
+    if not resolution or proof.decision is None:
+        return proof
+    effect = proof.decision.effect
+    low, high = effect.low * math.exp(-resolution), effect.high * math.exp(resolution)
+    proof = replace(proof, decision=replace(proof.decision, effect=replace(effect, low=low, high=high)))
+    least = low or effect.ratio * math.exp(-resolution)
+    most = high if math.isfinite(high) else effect.ratio * math.exp(resolution)
+    is_explained = least <= 1 if proof.word == "slower" else most >= 1 + min_effect
+    if proof.word not in ("slower", "not slower") or not is_explained:
+        return proof
+    return replace(proof, word="unknown", coarse=resolution)
 
 
 def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_effect: float) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     KnownLuck,
     Proof,
     confirmed,
+    unless_coarse,
     unless_memory,
     verified,
 )
@@ -156,7 +158,8 @@ class SeriesEvidence:
         """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
         draws = self._draws_of(segment, fresh=False)
         luck = KnownLuck(self.question.luck, draws.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
-        return confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
+        proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
+        return unless_coarse(proof, self._resolution, self.question.min_effect)
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
@@ -171,7 +174,14 @@ class SeriesEvidence:
         belief = self._belief if self.question.luck and blocks else (1.0,)
         luck = KnownLuck(self.question.luck, draws.is_possible, belief)
         proof = verified(blocks, self.question.min_effect, luck)
-        return unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
+        proof = unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
+        return unless_coarse(proof, self._resolution, self.question.min_effect)
+
+    @cached_property
+    def _resolution(self) -> float:
+        """How far the log ratios of most pairs may be off because readings are coarse."""
+        read = [reading for reading in self.facts.readings if self.name in reading.log_ratios]
+        return median(reading.resolution.get(self.name, 0.0) for reading in read) if read else 0.0
 
     def pair(self, segment: SuspectRange, purpose: Literal["confirm", "verify"]) -> PlannedPair:
         """The next pair to confirm or verify, with the draws that tell most."""
