@@ -20,6 +20,7 @@ from torchperf_ci.bisect.commits import (
 )
 from torchperf_ci.bisect.conclusion import conclude, with_commit_details
 from torchperf_ci.bisect.measurement_setup import environment_opener, resolve_setup
+from torchperf_ci.bisect.moved_submodules import submodule_notes
 from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
@@ -132,7 +133,9 @@ def _search_commits(
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_page(commits.repo)
     culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
     setup = result.setup
-    bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch)
+    moved = [note for one in culprits if one.commit for note in submodule_notes(commits.repo, one.commit)]
+    notes = (*bisection.notes, *moved)
+    bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch, notes=notes)
     return CombinedResult(bisection, limits.after(result.investigation.facts))
 
 

@@ -1,0 +1,82 @@
+"""A culprit that moves a submodule says which commits that brought."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from torchperf_ci.bisect import moved_submodules
+from torchperf_ci.bisect.moved_submodules import submodule_notes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def library(tmp_path: Path, git, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    folder = tmp_path / "library"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(git, folder, "First")
+    return folder
+
+
+def commit(git, folder: Path, message: str) -> str:
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def bump(history, library: Path, git) -> str:
+    """A commit that moves the submodule over two commits."""
+    history.git("submodule", "--quiet", "add", library.as_uri(), "lib rary")
+    history.commit("Add the library")
+    commit(git, library, "Slow | the <loop>")
+    commit(git, library, "Docs")
+    git(history.folder / "lib rary", "pull", "--quiet")
+    return history.commit("Bump")
+
+
+def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
+    (note,) = submodule_notes(history.folder, bump)
+    new, slow, old = git(library, "log", "--format=%h").split()
+    assert f"{bump[:10]} moves the submodule lib rary from {old}" in note
+    assert note.endswith(f", 2 commits: {new} Docs; {slow} Slow | the <loop>")
+
+
+def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved_submodules, "MOST_COMMITS", 1)
+    (note,) = submodule_notes(history.folder, bump)
+    assert " Docs; and 1 more" in note
+
+
+def test_where_the_submodule_is_not_checked_out_it_says_what_brings_it(bump: str, history) -> None:
+    history.git("submodule", "--quiet", "deinit", "--force", "--all")
+    (note,) = submodule_notes(history.folder, bump)
+    assert note.endswith("; git submodule update --init brings the commits between them")
+
+
+def test_other_commits_have_no_note(bump: str, history) -> None:
+    assert submodule_notes(history.folder, history.commit("Else")) == ()
+    assert submodule_notes(history.folder, "0" * 40) == ()
+
+
+def test_a_culprit_that_moves_a_submodule_has_the_note(history, library: Path, git, bisect) -> None:
+    (library / "cost").write_text("1000")
+    git(library, "add", "cost")
+    commit(git, library, "Cost")
+    history.git("submodule", "--quiet", "add", library.as_uri(), "lib")
+    history.git("submodule", "--quiet", "update", "--init")
+    good = history.commit("Add the library")
+    (library / "cost").write_text("1200")
+    git(library, "add", "cost")
+    commit(git, library, "Slow down")
+    git(history.folder / "lib", "pull", "--quiet")
+    bad = history.commit("Bump")
+    found = bisect("--good", good, "--bad", bad, command="cat {worktree}/lib/cost")
+    assert [one.commit for one in found.culprits] == [bad]
+    assert any("Slow down" in note for note in found.notes)
