@@ -14,7 +14,13 @@ from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import compared_builds
 from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, judge_cases, suites
-from torchperf_ci.compare.compared_builds import known_to, one_sided_verdict, open_builds, selected_cases
+from torchperf_ci.compare.compared_builds import (
+    known_to,
+    one_sided_verdict,
+    open_builds,
+    package_note,
+    selected_cases,
+)
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
@@ -74,7 +80,8 @@ def compare_builds(
             chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
-        say(_plan_text(chosen.cases, budget), *filter(None, [chosen.note, busy_warning(before)]))
+        packages = package_note(base, head)
+        say(_plan_text(chosen.cases, budget), *filter(None, [packages, chosen.note, busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
@@ -84,7 +91,7 @@ def compare_builds(
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
         conditions = [comparison.disturbed, comparison.power_limited]
-        notes = [*filter(None, [chosen.note, *conditions]), *ending, *map(str, controls.values())]
+        notes = [*filter(None, [packages, chosen.note, *conditions]), *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:

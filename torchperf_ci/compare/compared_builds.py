@@ -22,6 +22,7 @@ from torchperf_ci.environments.build_environment import (
     parse_build_spec,
 )
 from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.environments.wheels import changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import STATUS
@@ -170,6 +171,29 @@ def selected_cases(
 def known_to(build: ComparedBuild, case: Case) -> bool:
     """Whether the build's catalogue has the case's workload."""
     return case.workload in build.under_test.known.workloads
+
+
+MOST_CHANGES = 8
+"""Most packages that differ which a note names."""
+
+
+def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
+    """Say which installed packages besides torch differ between the builds; empty if none does or nobody knows."""
+    if base.settings.python == head.settings.python:
+        return ""
+    try:
+        installed = [installed_distributions(build.settings.python) for build in (base, head)]
+    except EnvironmentUnderTestError:
+        return ""
+    changed = {name: ends for name, ends in changed_versions(*installed).items() if name != "torch"}
+    if not changed:
+        return ""
+    named = [f"{name} {old or 'none'} → {new or 'none'}" for name, (old, new) in changed.items()]
+    more = [f"and {len(named) - MOST_CHANGES} more"] if len(named) > MOST_CHANGES else []
+    return (
+        f"other packages differ between base and head, too: {', '.join([*named[:MOST_CHANGES], *more])}. A change may "
+        "come from them"
+    )
 
 
 def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:

@@ -1,0 +1,55 @@
+"""Packages that differ between the environments of base and head are named beside the verdicts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from torchperf_ci.compare import compared_builds
+from torchperf_ci.compare.compared_builds import MOST_CHANGES, package_note
+from torchperf_ci.environments.wheels import Distribution
+from torchperf_ci.errors import EnvironmentUnderTestError
+
+
+@pytest.fixture
+def note(monkeypatch: pytest.MonkeyPatch):
+    """The note for packages that are installed, by name and version."""
+
+    def note(base: dict[str, str], head: dict[str, str], pythons: tuple[str, str] = ("a", "b")) -> str:
+        sides = dict(zip(pythons, (base, head), strict=True))
+        monkeypatch.setattr(
+            compared_builds,
+            "installed_distributions",
+            lambda python: {name: Distribution(v, "", requested=True) for name, v in sides[python].items()},
+        )
+        builds = [SimpleNamespace(settings=SimpleNamespace(python=python)) for python in pythons]
+        return package_note(*builds)
+
+    return note
+
+
+def test_what_differs_is_named_and_torch_has_its_own_place(note) -> None:
+    said = note(
+        {"torch": "2.12", "numpy": "1.26.4", "old": "1", "same": "3"},
+        {"torch": "2.13", "numpy": "2.1.0", "new": "2", "same": "3"},
+    )
+    assert "head, too: new none → 2, numpy 1.26.4 → 2.1.0, old 1 → none. A change may come from them" in said
+
+
+def test_equal_environments_and_a_single_one_need_no_note(note) -> None:
+    assert note({"torch": "2.12", "numpy": "2"}, {"torch": "2.13", "numpy": "2"}) == ""
+    assert note({"numpy": "1"}, {"numpy": "2"}, pythons=("a", "a")) == ""
+
+
+def test_of_many_it_names_some(note) -> None:
+    assert "and 3 more" in note({}, {f"p{n}": "1" for n in range(MOST_CHANGES + 3)})
+
+
+def test_what_cannot_be_read_spoils_no_comparison(note, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(python: str) -> None:
+        raise EnvironmentUnderTestError(python)
+
+    builds = [SimpleNamespace(settings=SimpleNamespace(python=python)) for python in "ab"]
+    monkeypatch.setattr(compared_builds, "installed_distributions", fails)
+    assert package_note(*builds) == ""
