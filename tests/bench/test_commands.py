@@ -25,7 +25,7 @@ from torchperf_ci.cli import main
 from torchperf_ci.machine.examination import DoctorFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 PINNED = "pinned" if sys.platform == "linux" else "unpinned"
@@ -46,16 +46,37 @@ def records_in(folder: Path) -> dict[str, dict[str, Any]]:
     return {f"{record['model']['name']} {record['metric']['name']}": record for record in found}
 
 
-def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
-    identity = {"repo": "octo/perf", "head_branch": "refs/heads/main", "head_sha": "1f", "workflow_id": 71}
+IDENTITY = {"repo": "octo/perf", "head_branch": "refs/heads/main", "head_sha": "1f", "workflow_id": 71}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The folder of a run of a job, which is configured, and what the run said."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "torchperf.yml").write_text(
+        f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
+    )
+    (folder / "temporary").mkdir()
     names = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
     job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(names, map(str, identity.values()), strict=True))}
-    filters = ("faulty/fine", "faulty/segfaults", "faulty/unsupported")
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    argv = ("run", "--suite", FAULTY, "--filter", *filters, "--processes", "1", *FAST)
-    done = torchperf(*argv, cwd=tmp_path, **job, TMPDIR=str(temporary))
+    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(names, map(str, IDENTITY.values()), strict=True))}
+    return folder, torchperf(*FINISHED, cwd=folder, **job, TMPDIR=str(folder / "temporary"))
+
+
+FINISHED = (
+    "run",
+    "--filter",
+    "faulty/fine",
+    "faulty/segfaults",
+    "faulty/unsupported",
+    "--processes",
+    "1",
+    *FAST,
+)
+
+
+def test_a_run_keeps_what_passed_and_says_what_failed(finished) -> None:
+    folder, done = finished
     assert done.returncode == 3, done.stderr
     assert "1 of 3 cases measured, 1 crashed, 1 unsupported" in done.stderr
     machine, plan, *rest = [line for line in done.stderr.splitlines() if not line.startswith("::")]
@@ -63,45 +84,21 @@ def test_a_run_keeps_what_passed_and_says_what_failed(tmp_path: Path) -> None:
     assert re.match(r"3 cases, 1 process each, on cpu with torch \S+: about \d+ s; records go to torch", plan)
     why = next(place for place, line in enumerate(rest) if "unsupported: NotImplementedError" in line)
     assert any(line.startswith("    ") and "NotImplementedError" in line for line in rest[why + 1 :])
-    found = records_in(tmp_path / "torchperf-records")
+    found = records_in(folder / "torchperf-records")
     assert len(found["faulty/fine latency(ms)"]["metric"]["benchmark_values"]) == 1
     machine = found["faulty/fine latency(ms)"]["runners"][0]["extra_info"]
     assert (machine["cpus"], machine["pinned_to"] != "") == (PINNED, PINNED == "pinned")
     assert found["faulty/segfaults status"]["metric"]["benchmark_values"] == [0.0]
-    assert all(record.items() >= {**identity, "run_attempt": 2}.items() for record in found.values())
+    assert all(record.items() >= {**IDENTITY, "run_attempt": 2}.items() for record in found.values())
     assert "faulty/segfaults latency(ms)" not in found
     assert "faulty/segfaults" in done.stdout
-    assert "::error title=faulty/segfaults inference fp32 eager batch 2%3A crashed::" in done.stderr
-    outputs = (tmp_path / "output").read_text()
-    assert f"\n{tmp_path / 'torchperf-records'}\n" in outputs
-    summary = (tmp_path / "summary").read_text()
+    assert "::error title=faulty/segfaults inference bf16 eager batch 2%3A crashed::" in done.stderr
+    outputs = (folder / "output").read_text()
+    assert f"\n{folder / 'torchperf-records'}\n" in outputs
+    summary = (folder / "summary").read_text()
     assert "1 of 3 cases measured" in summary
     assert "SIGSEGV" in summary
-    assert list(temporary.iterdir()) == []
-
-
-def test_an_interrupted_run_keeps_its_records_and_resumes(tmp_path: Path) -> None:
-    argv = ["run", "--suite", str(FAULTY), "--filter", "faulty/fine,faulty/prints", "--processes", "2", *FAST]
-    command = [sys.executable, "-m", "torchperf_ci", *argv]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
-        out = tmp_path / "torchperf-records"
-        deadline = time.monotonic() + 120
-        while not list(out.glob("*.json")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        running.send_signal(signal.SIGTERM)
-        said = running.communicate(timeout=30)[1]
-    goes_on = f"to go on: {shlex.join([*command, '--resume', '--out', 'torchperf-records'])}\n"
-    assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in said
-    assert running.returncode == 143
-    first = records_in(out)
-    assert {key for record in first.values() for key in record} <= PARTS
-    resumed = torchperf(*argv, "--resume", cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    second = records_in(out)
-    for name in ("faulty/fine", "faulty/prints"):
-        assert len(second[f"{name} latency(ms)"]["metric"]["benchmark_values"]) == 2
-    kept = next(key for key in first if key.endswith("latency(ms)"))
-    assert second[kept]["metric"]["benchmark_values"][0] == first[kept]["metric"]["benchmark_values"][0]
+    assert list((folder / "temporary").iterdir()) == []
 
 
 @pytest.fixture
@@ -140,10 +137,21 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """A run that SIGTERM has stopped after its first record: its command, what it said, and what it kept."""
+
+    command: list[str]
+    code: int
+    said: str
+    records: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Anchored:
-    """An anchored run that was killed after its first pair, what refused to continue it, and what did."""
+    """An anchored run: stopped, then killed after its first pair; what refused to continue it, and what did."""
 
     folder: Path
+    stopped: Stopped
     first_pair: dict[str, Any]
     without_anchor: subprocess.CompletedProcess[str]
     resumed: subprocess.CompletedProcess[str]
@@ -157,24 +165,53 @@ def anchored(tmp_path_factory: pytest.TempPathFactory) -> Anchored:
     anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
     anchor.chmod(0o755)
     job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    argv = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
-    first_pair = _killed_after_a_pair([*argv, "--anchor", anchor], folder)
-    without_anchor = torchperf(*argv, "--resume", cwd=folder)
-    resumed = torchperf(*argv, "--anchor", anchor, "--resume", "--json", cwd=folder, **job)
+    own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
+    argv = [*map(str, own), "--anchor", str(anchor)]
+    stopped = _stopped_after_a_record(argv, folder)
+    first_pair = _killed_after_a_pair([*argv, "--resume"], folder)
+    without_anchor = torchperf(*own, "--resume", cwd=folder)
+    resumed = torchperf(*argv, "--resume", "--json", cwd=folder, **job)
     assert resumed.returncode == 0, resumed.stderr
-    return Anchored(folder, first_pair, without_anchor, resumed)
+    return Anchored(folder, stopped, first_pair, without_anchor, resumed)
 
 
-def _killed_after_a_pair(argv: list[str | Path], folder: Path) -> dict[str, Any]:
+def _stopped_after_a_record(argv: list[str], folder: Path) -> Stopped:
+    command, out = [sys.executable, "-m", "torchperf_ci", *argv], folder / "torchperf-records"
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
+        _wait_until(lambda: list(out.glob("*.json")))
+        running.send_signal(signal.SIGTERM)
+        said = running.communicate(timeout=30)[1]
+    return Stopped(command, running.returncode, said, records_in(out))
+
+
+def _killed_after_a_pair(argv: list[str], folder: Path) -> dict[str, Any]:
     journal = folder / "torchperf-records/.torchperf/journal.jsonl"
     command = [sys.executable, "-m", "torchperf_ci", *argv]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 120
-        while not (journal.exists() and '"pair"' in journal.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        _wait_until(lambda: '"pair"' in journal.read_text())
         running.kill()
     entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
     return next(entry["pair"] for entry in entries if "pair" in entry)
+
+
+def _wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_an_interrupted_run_keeps_its_records_and_resumes(anchored: Anchored) -> None:
+    stopped = anchored.stopped
+    goes_on = f"to go on: {shlex.join([*stopped.command, '--resume', '--out', 'torchperf-records'])}\n"
+    assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in stopped.said
+    assert stopped.code == 143
+    assert {key for record in stopped.records.values() for key in record} <= PARTS
+    kept = stopped.records["faulty/fine latency(ms)"]["metric"]["benchmark_values"]
+    values = records_in(anchored.folder / "torchperf-records")["faulty/fine latency(ms)"]["metric"][
+        "benchmark_values"
+    ]
+    assert len(values) == 2
+    assert values[0] == kept[0]
 
 
 def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored) -> None:
@@ -248,19 +285,24 @@ def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], me
     assert not (tmp_path / "torchperf-records").exists()
 
 
-def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(tmp_path: Path) -> None:
-    (tmp_path / "torchperf.yml").write_text(
-        f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
-    )
-    filters = ("--filter", "faulty/fine", "faulty/exits", "--on-failure", "warn")
-    done = torchperf("run", *filters, "--processes", "1", *FAST, "--json", cwd=tmp_path)
+def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(finished) -> None:
+    """Of a run that has nothing left to measure."""
+    folder, _ = finished
+    before = records_in(folder / "torchperf-records")
+    resumed = ("--resume", "--out", "torchperf-records", "--on-failure", "warn", "--json")
+    done = torchperf(*FINISHED, *resumed, cwd=folder)
     assert done.returncode == 0, done.stderr
-    fine, exits = sorted(json.loads(done.stdout), key=lambda case: case["status"] != "pass")
-    assert fine["metrics"]["latency(ms)"] > 0
-    assert (exits["status"], exits["metrics"]) == ("crashed", {"status": 0.0})
+    cases = {case["status"]: case["metrics"] for case in json.loads(done.stdout)}
+    assert cases.keys() == {"pass", "crashed", "unsupported"}
+    assert cases["pass"]["latency(ms)"] > 0
+    assert cases["crashed"] == {"status": 0.0}
     assert "faulty/fine" in done.stderr
-    record = records_in(tmp_path / "torchperf-records")["faulty/fine latency(ms)"]
+    record = records_in(folder / "torchperf-records")["faulty/fine latency(ms)"]
     assert (record["benchmark"]["name"], record["benchmark"]["dtype"]) == ("mine", "bf16")
+    assert (
+        record["metric"]["benchmark_values"]
+        == before["faulty/fine latency(ms)"]["metric"]["benchmark_values"]
+    )
 
 
 def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:

@@ -74,7 +74,13 @@ CASE = Case("pair/matmul", "inference", "fp32", "eager", 1)
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Settings:
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is planted is large."""
+    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
+
+
+@pytest.fixture
+def base(tmp_path: Path, _short: None) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
     return Settings(

@@ -118,6 +118,7 @@ class Worker:
         self._log = log
         self._memory_limit = memory_limit
         self._buffer = bytearray()
+        self._answered = False
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
@@ -167,6 +168,7 @@ class Worker:
         except OSError:
             raise self._ended(verb) from None
         line = self._receive(verb, time.monotonic() + timeout, timeout)
+        self._answered = True
         try:
             answer = json.loads(line)
             if "error" in answer:
@@ -178,10 +180,14 @@ class Worker:
             raise self._failure(msg, f"the worker answered out of protocol: {line[:80]!r}") from None
 
     def close(self) -> None:
-        """Let an idle worker exit, then kill everything that it has started."""
+        """Let an idle worker exit, then kill everything that it has started.
+
+        A worker that has not answered yet may still import torch; it is not worth waiting for.
+        """
         self._socket.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_SECONDS)
+        if self._answered:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
         self._kill()
 
     def _receive(self, verb: str, deadline: float, timeout: float) -> bytes:
