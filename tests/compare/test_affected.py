@@ -110,7 +110,7 @@ def test_what_read_others_is_not(tmp_path: Path) -> None:
 
 
 def compare(
-    repo: Path, torch_environment: Path, base: str, head: str, *more: str
+    repo: Path, python: str, base: str, head: str, *more: str
 ) -> tuple[Mapping[tuple[str, str], tuple[str, str]], list[str]]:
     """Verdict and reason by workload and metric, and the notes."""
     suite, out = repo.parent / "suite.py", repo.parent / "verdicts.json"
@@ -122,7 +122,7 @@ def compare(
         "--repo",
         str(repo),
         "--python",
-        f"{torch_environment}/bin/python",
+        python,
     )
     cli.main(["compare", "--affected", *sides, *more, "--suite", str(suite), "--out", str(out)])
     judgement = read_verdicts(out)
@@ -145,7 +145,7 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     monkeypatch.setattr(command, "measure_rounds", measure_rounds)
     base = commit(git, repo)
     (repo / "parts/fast.py").write_text("def run(x):\n    return sum(x + n for n in range(30))\n")
-    verdicts, notes = compare(repo, torch_environment, base, commit(git, repo))
+    verdicts, notes = compare(repo, f"{torch_environment}/bin/python", base, commit(git, repo))
     assert measured == ["parts/fast"]
     assert verdicts["parts/fast", "latency(ms)"][0] == "noisy"
     word, why = verdicts["parts/other", "latency(ms)"]
@@ -155,7 +155,7 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
 
 
 def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
-    tmp_path: Path, git: Git, torch_environment: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, git: Git, torch_environment: Path, quick: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of ``fast`` it is called by another operator, where Python does not see it."""
     repo = tmp_path / "repo"
@@ -181,7 +181,7 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     (repo / KERNEL).write_text(PYTORCH[KERNEL] + "\n")
     [packages] = torch_environment.glob("lib/python*/site-packages")
     build = f"echo {packages} > $(python -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
-    verdicts, _ = compare(repo, torch_environment, base, commit(git, repo), "--build", build)
+    verdicts, _ = compare(repo, quick, base, commit(git, repo), "--build", build)
     assert measured == ["parts/fast"]
     word, why = verdicts["parts/other", "latency(ms)"]
     assert (word, why) == (
