@@ -83,7 +83,7 @@ def paths(index: Any) -> dict[str, list[str]]:
     """Documents by what they are, each once."""
     series = [row[0] for row in index["series"][:: max(1, len(index["series"]) // (2 * ASKED))]]
     runs = index["runs"]
-    pairs = index["comparisons"][:: max(1, len(index["comparisons"]) // 8)]
+    pairs = index["comparisons"][:: max(1, len(index["comparisons"]) // (2 * ASKED))]
     return {
         "a year of a series": [f"data/series/{one}/2026.json" for one in series],
         "a run": [f"data/run/{run['id']}.json" for run in runs[:: max(1, len(runs) // (2 * ASKED))]],

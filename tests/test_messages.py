@@ -22,6 +22,8 @@ def options_of_rooms() -> dict[str, set[str]]:
     for command in COMMANDS:
         for option in options_of(command.options_class):
             found[command.action.partition(".")[0]] |= {option.flag, *option.aliases}
+        if command.name == "ingest":  # the room of its action ingests with this one
+            found["store"] |= {option.flag for option in options_of(command.options_class)}
     for room in ("compare", "bisect"):  # they measure with it
         found["bench"] |= found[room]
     return found

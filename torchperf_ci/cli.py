@@ -313,7 +313,7 @@ COMMANDS = (
         "Ingest records into the store, each exactly once no matter how often it runs.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
         "keeping_commands:IngestOptions",
-        "store.command:ingest_command",
+        "web.ingest_command:ingest_command",
     ),
     Command(
         "query",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +85,7 @@ FILES = {
         record("by its CPU", 1.0, runners=[{"cpu_info": "x86_64 Xeon"}]),
         record("not a number", float("nan"), 2.0, float("inf")),
         record("none"),
+        record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7),
         record("zero", 0.0, -1.0),
         record("partly zero", 0.0, 2.0, 3.0),
         record("large", 16777216, metric={
@@ -130,14 +130,14 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 def placeless(points: Points) -> Points:
     """A run without a name is called by where it lies, which differs between files and objects."""
     return {
-        series: [replace(point, run="" if series.model == "nameless" else point.run) for point in row]
+        series: [point._replace(run="" if series.model == "nameless" else point.run) for point in row]
         for series, row in points.items()
     }
 
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 19
+    assert len(stored) == 20
     assert placeless(stored) == placeless(files)
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
@@ -185,8 +185,7 @@ def test_one_series_alone_is_what_it_is_among_all(store: Store) -> None:
 def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: Store) -> None:
     for group in groups_of_store(store):
         known, machines = points_of_store(store, [group]), machines_of_group(store, group)
-        by_id = {series.id: series for series in known}
-        both = points_of_runs(store, group, [(START + 1, 2**40), (0, START)], by_id, machines)
+        both = points_of_runs(store, group, [(START + 1, 2**40), (0, START)], known, machines)
         assert both == known
-        first = points_of_runs(store, group, [(0, START)], by_id, machines)
+        first = points_of_runs(store, group, [(0, START)], known, machines)
         assert first == points_of_store(store, [group], stop=START + 1)

@@ -227,7 +227,7 @@ def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
     """Estimate the build variance of each series from the past of all series of one kind, which are ratios."""
     numbers = defaultdict(count().__next__, {"": -1})
     numbered = {
-        series: [replace(point, value=float(numbers[point.info.get("torch", "")])) for point in row]
+        series: [point._replace(value=float(numbers[point.info.get("torch", "")])) for point in row]
         for series, row in past.items()
     }
     known = run_matrix(past)

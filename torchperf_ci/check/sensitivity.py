@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isnan, log1p
 from statistics import median
 from typing import TYPE_CHECKING
@@ -174,8 +174,7 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
     """Replace each value by the lowest or highest of its repetitions; None if there are too few repetitions."""
     return {
         series: [
-            replace(
-                point,
+            point._replace(
                 value=choose(point.repetitions) if len(point.repetitions) >= FEWEST_REPETITIONS else None,
             )
             for point in row

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
+from itertools import chain
+from operator import lt
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
@@ -62,15 +66,19 @@ def points_of_store(
     """
     if groups is not None and not groups:
         return {}
-    asked = _asked(groups or ()) | {"branch": branch, "since": since, "stop": stop, "last": last or _ALL}
+    asked = groups_asked(groups or ()) | {
+        "branch": branch,
+        "since": since,
+        "stop": stop,
+        "last": last or _ALL,
+    }
     asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
     with store.held():
         known = machines
         if known is None:
             known = _machines(store.rows(store.statement("machines"), asked))
-        lines = list(_lines(store.stream(store.statement("history"), asked, "JSONCompactEachRow")))
-    reader = _RowReader(known)
-    points = without_failed(dict(map(reader.series, lines)))
+        columns = store.columns(store.statement("newest" if last else "history"), asked)
+    points = _points_of_columns(columns, known)
     return {one: row for one, row in points.items() if one in series} if series else points
 
 
@@ -78,16 +86,14 @@ def points_of_runs(
     store: Store,
     group: SeriesGroup,
     times: Sequence[tuple[int, int]],
-    known: Mapping[str, Series],
+    known: Collection[Series],
     machines: Machines,
 ) -> Points:
     """Return what was measured in one or two stretches of time, from their first to their last second.
 
-    ``known`` are the series of ``group`` by their ids, ``machines`` those of :func:`machines_of_group`. Raises as
+    Only ``known`` series are returned; ``machines`` are those of :func:`machines_of_group`. Raises as
     :func:`points_of_store`.
     """
-    import msgspec
-
     (start, end), (other_start, other_end) = times[0], times[-1]
     asked = group._asdict() | {
         "start": start,
@@ -95,12 +101,8 @@ def points_of_runs(
         "other_start": other_start,
         "other_end": other_end,
     }
-    pieces = store.stream(store.statement("runs_points"), asked, "JSONCompactEachRow")
-    reader, found = _RowReader(machines), defaultdict[Series, list[Point]](list)
-    for series_id, *columns in msgspec.json.Decoder().decode_lines(b"".join(pieces)):
-        if series := known.get(series_id):
-            found[series].append(reader.point(series.metric, *columns))
-    return without_failed(found)
+    points = _points_of_columns(store.columns(store.statement("runs_points"), asked), machines)
+    return {series: row for series, row in points.items() if series in known}
 
 
 def machines_of_group(store: Store, group: SeriesGroup) -> Machines:
@@ -112,72 +114,145 @@ def _machines(rows: Iterable[Sequence[str]]) -> Machines:
     return {digest: json.loads(facts) for digest, facts in rows}
 
 
-def _asked(groups: Collection[SeriesGroup]) -> dict[str, object]:
+def groups_asked(groups: Collection[SeriesGroup]) -> dict[str, object]:
+    """Return the parameters of ``asked.sql`` for these groups; none is no filter."""
     columns = zip(*groups, strict=True) if groups else ((),) * 4
     names = ("repos", "benchmarks", "devices", "archs")
     return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
-_CASE_COLUMNS = ("batch_size", "threads", "workload_config")
+CASE_COLUMNS = ("batch_size", "threads", "workload_config")
+_NAMES = len(Series.__dataclass_fields__)
+_NOTHING: Mapping[str, str] = {}
 
 
-class _RowReader:
-    """Reads the rows of the query. Points with equal facts share one mapping, which saves most of the memory."""
+class _Columns(NamedTuple):
+    """The columns of ``point_columns.sql`` after the names of the series."""
 
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-        self._facts: dict[tuple[str, ...], Mapping[str, str]] = {}
-        self._info: dict[object, Mapping[str, str]] = {}
+    series: Sequence[str]
+    timestamp: Sequence[int]
+    key: Sequence[str]
+    workflow_id: Sequence[int]
+    run_attempt: Sequence[int]
+    job_id: Sequence[int]
+    branch: Sequence[str]
+    commit: Sequence[str]
+    numbers: Sequence[list[float]]
+    target: Sequence[float]
+    fingerprint: Sequence[str]
+    batch_size: Sequence[str]
+    threads: Sequence[str]
+    workload_config: Sequence[str]
+    metric_info: Sequence[Mapping[str, str]]
+    torch: Sequence[str]
+    record_id: Sequence[int]
 
-    def series(self, line: bytes) -> tuple[Series, Sequence[Point]]:
-        """Parse one row: the names of a series, and its points."""
-        import msgspec
 
-        *names, points = msgspec.json.decode(line)
-        series = Series(*names)
-        return series, [self.point(series.metric, *point) for point in points]
+def _points_of_columns(found: Sequence[Sequence[Any]], machines: Machines) -> Points:
+    """Return the points of all series from the columns of ``point_columns.sql``, whose rows are in no order."""
+    if not found:
+        return {}
+    names, columns = found[:_NAMES], _Columns(*found[_NAMES:])
+    points = _points(names[-1], columns, machines)
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, series_id in enumerate(columns.series):
+        places[series_id].append(place)
+    known = [(Series(*(column[some[0]] for column in names)), some) for some in places.values()]
+    return without_failed(
+        {
+            series: [points[place] for place in _in_order(some, columns)]
+            for series, some in sorted(known, key=lambda item: item[0].names)
+        }
+    )
 
-    def point(self, metric: str, timestamp: int, key: str, *columns: Any) -> Point:
-        """Parse one point: its columns from its time on."""
-        workflow_id, attempt, job_id, branch, commit, values, target, *about = columns
-        machine, batch_size, threads, config, info, torch = about
-        told = {name: info[name] for name in _TOLD if name in info} if info else {}
-        repetitions = measured_values(metric, told, values)
-        return Point(
-            median(repetitions) if repetitions else None,
-            repetitions,
-            min(timestamp, LATEST_SECOND),
-            branch,
-            commit,
-            workflow_id,
-            attempt,
-            job_id,
-            float(target),
-            self._comparable(metric, machine, (batch_size, threads, config), told.get("anchor", "")),
-            self._kept(told, torch),
-            run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0]),
+
+def _in_order(places: list[int], columns: _Columns) -> Iterable[int]:
+    """Sort the places of rows by time, and drop all but one of a record that was ingested more than once."""
+    places = sorted(places, key=columns.timestamp.__getitem__)
+    times = [columns.timestamp[place] for place in places]
+    if all(map(lt, times, times[1:])):  # nearly always
+        return places
+    ordered = sorted(places, key=lambda place: [_sortable(column[place]) for column in columns])
+    firsts = {columns.record_id[place]: place for place in reversed(ordered)}
+    return [place for place in ordered if firsts[columns.record_id[place]] == place]
+
+
+def _sortable(value: object) -> object:
+    return sorted(value.items()) if isinstance(value, dict) else value
+
+
+def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Sequence[Point]:
+    """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
+    told = [_told(info) if info else _NOTHING for info in columns.metric_info]
+    values = _values(metrics, columns.numbers, told)
+    case = (columns.batch_size, columns.threads, columns.workload_config)
+    anchors = [info.get("anchor", "") for info in told]
+    runs = zip(
+        columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
+    )
+    return [
+        *map(
+            Point,
+            [median(row) if row else None for row in values],
+            values,
+            [min(timestamp, LATEST_SECOND) for timestamp in columns.timestamp],
+            columns.branch,
+            columns.commit,
+            columns.workflow_id,
+            columns.run_attempt,
+            columns.job_id,
+            columns.target,
+            _facts(machines, zip(metrics, columns.fingerprint, anchors, *case, strict=True)),
+            _kept(zip(columns.torch, told, strict=True)),
+            _runs(runs),
         )
+    ]
 
-    def _comparable(self, metric: str, machine: str, case: tuple[str, ...], anchor: str) -> Mapping[str, str]:
-        about = (metric, machine, *case, anchor)
-        if about not in self._facts:
-            benchmark = dict(zip(_CASE_COLUMNS, case, strict=True))
-            self._facts[about] = comparable_facts(
-                metric, self._machines.get(machine, {}), benchmark, {"anchor": anchor}
-            )
-        return self._facts[about]
 
-    def _kept(self, told: Mapping[str, str], torch: str) -> Mapping[str, str]:
+def _told(info: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: info[name] for name in _TOLD if name in info}
+
+
+def _values(
+    metrics: Sequence[str], numbers: Sequence[list[float]], told: Sequence[Mapping[str, str]]
+) -> Sequence[tuple[float, ...]]:
+    """Return the repetitions of each row, see :func:`measured_values`, which most rows do not need."""
+    values = [*map(tuple, numbers)]
+    flat = np.fromiter(chain.from_iterable(numbers), np.float64)
+    rows = np.repeat(np.arange(len(values)), [*map(len, values)])
+    odd = {*rows[~((flat > 0) & (flat < np.inf))].tolist()}
+    odd.update(place for place, info in enumerate(told) if "benchmark_values_exact" in info)
+    for place in odd:
+        values[place] = measured_values(metrics[place], told[place], numbers[place])
+    return values
+
+
+def _facts(machines: Machines, rows: Iterable[tuple[str, ...]]) -> Iterator[Mapping[str, str]]:
+    """Yield the facts that must be equal for a comparison, from metric, machine, anchor and case of each row."""
+    known: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for row in rows:
+        if row not in known:
+            metric, machine, anchor, *case = row
+            benchmark = dict(zip(CASE_COLUMNS, case, strict=True))
+            known[row] = comparable_facts(metric, machines.get(machine, {}), benchmark, {"anchor": anchor})
+        yield known[row]
+
+
+def _kept(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
+    """Yield what points keep of the commit of PyTorch and the metric's information of each row."""
+    known: dict[tuple[object, ...], Mapping[str, str]] = {}
+    for torch, told in rows:
         about = (torch, *told.items())
-        if about not in self._info:
-            self._info[about] = kept_info(told, torch)
-        return self._info[about]
+        if about not in known:
+            known[about] = kept_info(told, torch)
+        yield known[about]
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
+def _runs(rows: Iterable[tuple[int, str, int, int, str]]) -> Iterator[str]:
+    """Yield the name of the run of each row."""
+    known: dict[tuple[object, ...], str] = {}
+    for timestamp, commit, workflow_id, attempt, key in rows:
+        about = (workflow_id, attempt) if workflow_id else (timestamp, commit, key)
+        if about not in known:
+            known[about] = run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0])
+        yield known[about]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 NOTHING_TO_MEASURE = ("unsupported", "skipped")
 """Statuses of cases that neither passed nor failed."""
+_NOTHING_TO_MEASURE = frozenset(NOTHING_TO_MEASURE)
+_OUTCOMES = frozenset((0.0, 1.0))
 
 
 def passed(point: Point) -> bool | None:
@@ -28,10 +29,10 @@ def passed(point: Point) -> bool | None:
     TorchInductor's benchmarks.
     """
     words = _outcome_words(point)
-    if any(word in NOTHING_TO_MEASURE for word in words):
+    if not _NOTHING_TO_MEASURE.isdisjoint(words):
         return None
     if point.repetitions:
-        return min(point.repetitions) == 1 if set(point.repetitions) <= {0.0, 1.0} else None
+        return min(point.repetitions) == 1 if _OUTCOMES.issuperset(point.repetitions) else None
     return all(word.startswith("pass") for word in words) if words else None
 
 
@@ -79,7 +80,7 @@ def _withheld(series: Series, point: Point, failing: Mapping[tuple[Series, str],
     status = failing.get((series.case, point.run))
     if status is None:
         return point
-    return replace(point, value=None, repetitions=(), info={**point.info, **status})
+    return point._replace(value=None, repetitions=(), info={**point.info, **status})
 
 
 def _outcome_words(point: Point) -> list[str]:

@@ -8,22 +8,23 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import kind_of
-from torchperf_ci.series.from_store import points_of_store
-from torchperf_ci.series.points import Point, Series, comparable_facts
+from torchperf_ci.series.from_store import CASE_COLUMNS, groups_asked, points_of_store
+from torchperf_ci.series.points import Point, comparable_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torchperf_ci.series.from_store import Machines
-    from torchperf_ci.series.points import SeriesGroup
+    from torchperf_ci.series.points import Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
     Facts = Mapping[str, str]
     _Record = tuple[float, float, float, float, float, Facts]
 
 
-_NAMES = len(Series.__dataclass_fields__)
 _IDS = 1
+_FACTS = 1 + len(CASE_COLUMNS)
+"""Columns of a row that say what its values are comparable with: the machine and the case."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def past_of_store(
     and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
     :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
-    found = _plain(store, group, machines, branch=branch, since=since, stop=stop, last=last)
+    asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
+    found = _plain(store, asked, {series.id: series for series in begun}, machines, last)
     odd = {series.case for series, past in found.items() if past is None}
     whole = [
         series
@@ -86,22 +88,24 @@ def past_of_store(
 
 
 def _plain(
-    store: Store, group: SeriesGroup, machines: Machines, *, branch: str, since: int, stop: int, last: int
+    store: Store, asked: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
 ) -> Mapping[Series, PastValues | None]:
-    """Return the newest values of each series; None for a series with a value that is not plain."""
+    """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
     import msgspec
 
-    asked: dict[str, object] = {f"{name}s": [value] for name, value in group._asdict().items()}
-    asked |= {"branch": branch, "since": since, "stop": stop, "ids": []}
     content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
     rows: dict[Series, list[_Row]] = defaultdict(list)
-    for told in msgspec.json.Decoder().decode_lines(content):
-        series = Series(*told[:_NAMES])
-        fingerprint, batch_size, threads, config, is_plain, least, most, *columns = told[_NAMES:]
-        case = {"batch_size": batch_size, "threads": threads, "workload_config": config}
-        facts = comparable_facts(series.metric, machines.get(fingerprint, {}), case, {})
-        is_told = kind_of(series.metric) != "outcome" or least == most == 1
-        rows[series].append(_Row(bool(is_plain) and is_told, facts, columns))
+    shared: dict[tuple[str, ...], Facts] = {}
+    for series_id, *told in msgspec.json.Decoder().decode_lines(content):
+        if series := known.get(series_id):
+            fingerprint, *case = about = told[:_FACTS]
+            is_plain, least, most, *columns = told[_FACTS:]
+            key = (series.metric, *about)
+            if key not in shared:
+                named = dict(zip(CASE_COLUMNS, case, strict=True))
+                shared[key] = comparable_facts(series.metric, machines.get(fingerprint, {}), named, {})
+            is_told = kind_of(series.metric) != "outcome" or least == most == 1
+            rows[series].append(_Row(bool(is_plain) and is_told, shared[key], columns))
     return {
         series: _newest(some, last) if all(row.is_plain for row in some) else None
         for series, some in rows.items()

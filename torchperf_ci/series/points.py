@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,9 +70,11 @@ class Series:
         return f"{self.model} {self.metric} ({how})" if how else f"{self.model} {self.metric}"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The result of one run for one series.
+_NOTHING: Mapping[str, str] = {}
+
+
+class Point(NamedTuple):
+    """The result of one run for one series; a tuple, because there are millions of them.
 
     ``value`` is the median of ``repetitions`` in the metric's unit; None where the run has no number. ``timestamp`` is
     in Unix seconds, 0 where unknown. ``run`` identifies the run: it is equal for all points measured together, and only
@@ -89,8 +91,8 @@ class Point:
     run_attempt: int = 0
     job_id: int = 0
     target: float = 0.0
-    fingerprint: Mapping[str, str] = field(default_factory=dict)
-    info: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: Mapping[str, str] = _NOTHING
+    info: Mapping[str, str] = _NOTHING
     run: str = ""
 
 

@@ -36,25 +36,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _RunValue:
-    """The value of one run (the median of its points) and the indices of these points in the series."""
-
-    value: float
-    indices: Sequence[int]
-
-
-@dataclass(frozen=True)
 class _PartRuns:
-    """The runs of one part of a series that have a value, oldest first."""
+    """The runs of one part of a series that have a value, oldest first.
+
+    ``values`` has one value per run, the median of its points; ``firsts`` and ``lasts`` are the indices of the first
+    and the last of these points in the series.
+    """
 
     name: SeriesName
     rule: MetricRule
-    runs: Sequence[_RunValue]
-
-    @property
-    def values(self) -> list[float]:
-        """One value per run."""
-        return [run.value for run in self.runs]
+    values: Sequence[float]
+    firsts: Sequence[int]
+    lasts: Sequence[int]
 
 
 def segment_all(
@@ -89,24 +82,34 @@ def segment_all(
 
 def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: MachinePart) -> _PartRuns:
     """Merge the points of each run into one value; in a CSV file each line is a run."""
+    some = [(index, points[index]) for index in part.indices]
+    known = [(value, index) for index, point in some if (value := _value(point, rule)) is not None]
+    values, indices = [value for value, _ in known], [index for _, index in known]
+    runs: Sequence[str | int] = (
+        indices if isinstance(name, Path) else [points[index].run for index in indices]
+    )
+    if len({*runs}) == len(runs):  # nearly always
+        return _PartRuns(name, rule, values, indices, indices)
     found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
-    for index in part.indices:
-        point = points[index]
-        if (value := _value(point, rule)) is not None:
-            found[index if isinstance(name, Path) else point.run].append((value, index))
-    return _PartRuns(name, rule, [_run(known, rule) for known in found.values()])
+    for run, valued in zip(runs, known, strict=True):
+        found[run].append(valued)
+    merged = [_run(valued, rule) for valued in found.values()]
+    return _PartRuns(
+        name,
+        rule,
+        [value for value, _ in merged],
+        [own[0] for _, own in merged],
+        [own[-1] for _, own in merged],
+    )
 
 
-def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> _RunValue:
+def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> tuple[float, Sequence[int]]:
     """Merge the points of a run; a count or an outcome takes the value of one of them instead of an average."""
-    if len(known) == 1:  # nearly always
-        ((value, index),) = known
-        return _RunValue(value, [index])
     values = [value for value, _ in known]
     if rule.kind in ("count", "outcome"):
         value = median_low(values)
-        return _RunValue(value, [index for other, index in known if other == value])
-    return _RunValue(median(values), [index for _, index in known])
+        return value, [index for other, index in known if other == value]
+    return median(values), [index for _, index in known]
 
 
 def _value(point: Point, rule: MetricRule) -> float | None:
@@ -120,7 +123,7 @@ def _value(point: Point, rule: MetricRule) -> float | None:
 
 def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
     """Whether the newest run of the series belongs to this part."""
-    return bool(row.runs) and row.runs[-1].indices[-1] == len(points) - 1
+    return bool(row.lasts) and row.lasts[-1] == len(points) - 1
 
 
 def _newest(
@@ -150,7 +153,7 @@ def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_Part
 
 
 def _change(row: _PartRuns, step: LevelStep, points: Sequence[Point]) -> LevelChange:
-    index, before = row.runs[step.place].indices[0], row.runs[step.place - 1].indices[-1]
+    index, before = row.firsts[step.place], row.lasts[step.place - 1]
     return LevelChange(
         index,
         _word(step, row.rule),

@@ -122,7 +122,7 @@ STATEMENT_TIMEOUT = 600
 """Longest duration of one statement, in seconds."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (asked|named|points|values|series_id) \*/")
+_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
@@ -234,6 +234,11 @@ class Store:
         """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
             return client.query(sql, parameters=dict(parameters or {})).result_rows
+
+    def columns(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        """Return the result of a query column by column, which for many rows takes a fraction of the time."""
+        with self._explained(), self._client.held() as client:
+            return client.query(sql, parameters=dict(parameters)).result_columns
 
     def has_table(self, name: str) -> bool:
         """Whether the store has a table. Without the right to create tables, it may have only that of the results."""

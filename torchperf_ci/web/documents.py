@@ -138,6 +138,15 @@ class Documents:
         found = self._kept.of_groups(GroupSummary, self._summary)
         return list(found.values())
 
+    @property
+    def unjudged(self) -> Sequence[SeriesGroup]:
+        """The kinds of machines with results that were not judged yet, if judgments can be kept."""
+        return self._kept.outdated(GroupSummary)
+
+    def judge(self) -> None:
+        """Judge them, so that the documents are answered at once from then on. Raises what reading raises."""
+        self.summaries  # noqa: B018 - keeps what it computes
+
     def _summary(self, group: SeriesGroup) -> GroupSummary:
         return summary_of_group(self.catalogue, group, self._read_whole(group).points, self._policy)
 
@@ -214,7 +223,7 @@ class Documents:
         if self._whole.group != group:
             times = [(run.time, run.end) for run in runs]
             machines = self.catalogue.machines[group]
-            return points_of_runs(self._store, group, times, self.catalogue.by_id, machines)
+            return points_of_runs(self._store, group, times, self.catalogue.series, machines)
         found: dict[Series, list[Point]] = defaultdict(list)
         for run in runs:
             for series, row in self._whole.by_run[run.name].items():

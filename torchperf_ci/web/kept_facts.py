@@ -13,7 +13,7 @@ from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.client import RefusedStatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.store.client import Store
 
@@ -55,6 +55,13 @@ class KeptFacts:
                 found[group] = make(group)
                 self._keep(kind.__name__, group, made_of, as_json(found[group]).decode())
         return found
+
+    def outdated(self, kind: type[object]) -> Sequence[SeriesGroup]:
+        """Return the kinds of machine whose facts are not cached, as far as the store can cache any."""
+        if not self._has_table:
+            return []
+        kept = self._texts(kind.__name__)
+        return [group for group, made_of in self._made_of.items() if kept.get(group, ("",))[0] != made_of]
 
     @cached_property
     def _made_of(self) -> Mapping[SeriesGroup, str]:

@@ -269,5 +269,7 @@ def _case_name(case: Series) -> dict[str, str]:
 
 def _machine(taken: Mapping[Series, Point]) -> Mapping[str, str]:
     """Return the most frequent fingerprint; facts of single cases, such as a batch size, are not the machine's."""
-    counts = Counter(tuple(sorted(point.fingerprint.items())) for point in taken.values())
+    shared = {id(point.fingerprint): point.fingerprint for point in taken.values()}
+    keys = {place: tuple(sorted(facts.items())) for place, facts in shared.items()}
+    counts = Counter(keys[id(point.fingerprint)] for point in taken.values())
     return dict(counts.most_common(1)[0][0]) if counts else {}

@@ -1,20 +1,20 @@
--- One row for each series and machine with what it has measured, in no order: whether all of that is plain, numbers that no word
+-- One row for each series of a kind of machine, and each machine, with what it has measured, in no order: whether all of that is plain, numbers that no word
 -- beside them makes others; their least and their greatest; times, ids, targets and the two numbers in the middle of the
 -- repetitions. A record that was taken in twice is there twice, under one id. No ids are told where each time is another one,
 -- and the upper of the middle numbers not where there are odd numbers of them: less than half is left to say.
 SELECT
-    repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config,
+    series, fingerprint, batch_size, threads, workload_config,
     min(
         notEmpty(repetitions) AND arrayAll(number -> isFinite(number) AND number > 0, repetitions)
         AND mapContains(metric_info, 'status') + mapContains(metric_info, 'seconds') = length(metric_info)
-        AND metric_info['status'] IN ('', 'pass')
+        AND status IN ('', 'pass')
     ),
     min(arrayMin(repetitions)), max(arrayMax(repetitions)),
     groupArray(timestamp), if(uniqExact(timestamp) = count(), [], groupArray(record_id)), groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
     if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
 FROM /* answers */
-WHERE /* asked */
-GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric, fingerprint, batch_size, threads, workload_config
+WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String}) AND /* asked */
+GROUP BY series, fingerprint, batch_size, threads, workload_config
 SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_denormals = 1,
     output_format_json_escape_forward_slashes = 0
