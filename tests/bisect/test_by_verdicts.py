@@ -101,7 +101,7 @@ def test_verdicts_of_which_nothing_can_be_bisected_are_told(
     others = verdict("status", "broken"), verdict("compile_time(s)"), verdict(model="other/net")
     assert bisect_verdicts(*others, verdict(word="improved"), more=ends, code=2)
     said = capsys.readouterr().err
-    assert "the verdicts hold nothing that got worse and can be bisected" in said
+    assert "the verdicts contain no regression that can be bisected" in said
     assert "there is no workload 'other/net' at the good commit: name its --suite" in said
 
 

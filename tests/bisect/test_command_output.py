@@ -60,7 +60,7 @@ def test_a_number_without_a_logarithm_is_none(costs, printed: str) -> None:
 
 @pytest.mark.parametrize("printed", ["", "  \n", "done in 3 s", "[1, 2]", "{}", '{"latency": 3}'])
 def test_neither_a_number_nor_records_is_said(costs, printed: str) -> None:
-    with pytest.raises(ValueError, match="its last line is no number, and there are no v3 records"):
+    with pytest.raises(ValueError, match="its last line is not a number, and its output has no v3 records"):
         costs(printed)
 
 

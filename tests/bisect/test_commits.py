@@ -220,9 +220,9 @@ def test_changed_paths_are_whole_whatever_they_are_named(history) -> None:
 
 def test_unknown_names_are_told_with_how_to_get_them(history) -> None:
     sha = history.commit("Begin")
-    assert "--good 'nonsense' is no commit, branch or tag" in refusal(history.folder, "nonsense", sha)
+    assert "--good 'nonsense' is not a commit, branch or tag" in refusal(history.folder, "nonsense", sha)
     assert "fetch-depth: 0" in refusal(history.folder, sha, "f" * 40)
-    assert "--bad '--all' is no commit" in refusal(history.folder, sha, "--all")
+    assert "--bad '--all' is not a commit" in refusal(history.folder, sha, "--all")
     assert "there is no directory" in refusal(history.folder / "missing", sha, sha)
 
 

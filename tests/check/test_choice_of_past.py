@@ -132,7 +132,7 @@ def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
     other = record("latency(ms)", 1.0, 1, benchmark={"name": "another"})
     assert check(slow, "--against", run(tmp_path, "others", [other])) == 0
     judged = json.loads((tmp_path / "verdicts.json").read_text())
-    assert [note[:41] for note in judged["notes"]] == ["the past has nothing of what was measured"]
+    assert [note[:43] for note in judged["notes"]] == ["the history has none of the measured series"]
 
 
 def test_a_branch_that_is_not_there_is_refused(

@@ -159,14 +159,14 @@ def test_no_record_is_refused_silently(records: Path, capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert "regressed" in out
     assert "bad.json" in err
-    assert "are no good records; the rest is looked at" in err
+    assert "are not valid records; the rest was analyzed" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--records", "x", "--csv", "y"], "--records and --csv: give one of them"),
-        (["--csv", "y", "--since", "2026-01-01"], "--since and --branch do not go with --csv"),
+        (["--records", "x", "--csv", "y"], "--records and --csv exclude each other: give only one"),
+        (["--csv", "y", "--since", "2026-01-01"], "remove --since and --branch"),
         (["--records", "nowhere"], "there is no such file or directory"),
         (["--store", "chdb://nowhere"], "there is no store"),
     ],
@@ -223,7 +223,7 @@ def test_what_only_the_values_tell_is_judged_as_by_check(
 
 def test_a_directory_without_a_record_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--records", str(tmp_path)]) == 2
-    assert f"{tmp_path}: holds no record" in capsys.readouterr().err
+    assert f"{tmp_path}: contains no records" in capsys.readouterr().err
 
 
 def test_values_of_any_size_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +253,7 @@ def test_the_least_effect_goes_with_records_and_a_direction_does_not(
     latency, _ = printed_json(capsys, "--records", records, "--min-effect", "0.2")
     assert latency["change_points"] == []
     assert main(["history", "--records", str(records), "--direction", "down"]) == 2
-    assert "--direction goes with --csv" in capsys.readouterr().err
+    assert "--direction is only for --csv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("runs", "told"), [(0, False), (2, True), (3, True), (30, False)])

@@ -38,18 +38,18 @@ def test_a_run_without_a_number_keeps_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "index,value\n", "\n\n"])
 def test_a_file_without_a_value_is_told(tmp_path: Path, text: str) -> None:
-    with pytest.raises(RecordsError, match=r"series\.csv: has no line with a value"):
+    with pytest.raises(RecordsError, match=r"series\.csv: no line has a value"):
         values(tmp_path, text)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("index,value\n1,2\n2,fast\n", r"series.csv:3: 'fast' is no positive number"),
-        ("1,2\nindex,value\n", r"series.csv:2: 'value' is no positive number"),
-        ("1,0\n", r"series.csv:1: '0' is no positive number"),
-        ("1,-3\n", r"series.csv:1: '-3' is no positive number"),
-        ("1,inf\n", r"series.csv:1: 'inf' is no positive number"),
+        ("index,value\n1,2\n2,fast\n", r"series.csv:3: 'fast' is not a positive number"),
+        ("1,2\nindex,value\n", r"series.csv:2: 'value' is not a positive number"),
+        ("1,0\n", r"series.csv:1: '0' is not a positive number"),
+        ("1,-3\n", r"series.csv:1: '-3' is not a positive number"),
+        ("1,inf\n", r"series.csv:1: 'inf' is not a positive number"),
         ("1,2\n\n3,4,5\n", r"series.csv:3: 3 columns where `index,value` are expected"),
         ("1;2\n", r"series.csv:1: 1 columns where"),
         ('1,"2\n', r"series.csv: cannot be read as CSV"),

@@ -100,7 +100,7 @@ def test_more_jobs_than_github_makes_are_refused(tmp_path: Path) -> None:
     many = loaded(tmp_path, f"{RUNNERS}suites:\n  core: {{shards: 128}}\n  edge: {{}}\n")
     with pytest.raises(UsageError) as error:
         jobs_of(many)
-    assert "258 jobs are more than the 256" in str(error.value)
+    assert "258 jobs exceed GitHub's limit of 256" in str(error.value)
     assert "fewer shards to suite 'core', which has 256" in str(error.value)
 
 

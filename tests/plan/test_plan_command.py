@@ -298,13 +298,16 @@ def test_a_night_without_a_regression_has_nothing_to_bisect(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--records", "records"], "--records is for bisections: give --verdicts, too"),
-        (["--budget", "60"], "--budget is for bisections"),
-        (["--verdicts", "verdicts.json"], "give the folder that the jobs' artifacts are in with --records"),
-        (["--verdicts", "verdicts.json", "--costs", "c.json"], "plan one at a time"),
+        (["--records", "records"], "--records is only used with --verdicts: add --verdicts"),
+        (["--budget", "60"], "--budget is only used with --verdicts"),
+        (["--verdicts", "verdicts.json"], "--records is missing: give the directory of the jobs' artifacts"),
+        (
+            ["--verdicts", "verdicts.json", "--costs", "c.json"],
+            "--verdicts plans bisections: give only one of them",
+        ),
         (
             ["--verdicts", "verdicts.json", "--records", "nowhere"],
-            "--records nowhere: there is no such directory",
+            "--records nowhere: no such directory",
         ),
         (["--verdicts", "nowhere.json", "--records", "records"], "nowhere.json: cannot be read"),
         (["--verdicts", "torchperf.yml", "--records", "records"], "is no JSON that can be used"),

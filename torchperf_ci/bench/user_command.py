@@ -66,7 +66,7 @@ def filled_in(command: str, arm: CommandArm) -> str:
     values = _values(arm)
     for name in _PLACEHOLDER.findall(command):
         if name not in values:
-            msg = f"--command names {{{name}}}, and what this builder makes has none"
+            msg = f"--command uses {{{name}}}, which this builder does not provide"
             raise UsageError(msg)
     return _PLACEHOLDER.sub(lambda place: shlex.quote(values[place[1]]), command)
 

@@ -103,20 +103,23 @@ def _check_options(options: BisectOptions) -> None:
     given = vars(options)
     ways = [flag for flag in ("workload", "command", "verdicts") if given[flag]]
     if not ways and not options.suite:
-        msg = "bisect what? name workloads with --workload, a --command, or a file of --verdicts"
+        msg = "nothing to bisect: name workloads with --workload, or give a --command or a --verdicts file"
         raise UsageError(msg)
     if options.command and len(ways) > 1:
-        msg = f"--command is measured instead of --{next(way for way in ways if way != 'command')}: give one of them"
+        other = next(way for way in ways if way != "command")
+        msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
     told = [flag for flag in ("workload", "metric") if given[flag]]
     if options.verdicts and told:
-        msg = f"--verdicts say which workloads and metrics got worse: leave --{told[0]} away, or --verdicts"
+        msg = (
+            f"--verdicts already says which workloads and metrics got worse: remove --{told[0]} or --verdicts"
+        )
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)
     ends = [flag for flag in ("good", "bad") if given[flag]]
     if len(ends) == 1 or not (ends or options.verdicts):
-        msg = "between which commits? give both, --good and --bad"
+        msg = "the range is incomplete: give both --good and --bad"
         raise UsageError(msg)
 
 

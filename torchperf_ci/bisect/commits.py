@@ -182,7 +182,7 @@ def _find(git: Git, flag: str, name: str) -> str:
     revision, why_not = find_revision(name, git.folder)
     if revision is None:
         msg = (
-            f"--{flag} {name!r} is no commit, branch or tag of {git.folder}: {why_not}; "
+            f"--{flag} {name!r} is not a commit, branch or tag of {git.folder}: {why_not}; "
             "actions/checkout fetches all of them with `fetch-depth: 0`"
         )
         raise UsageError(msg)

@@ -294,7 +294,7 @@ class Laboratory(Generic[Source]):
 def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:
     """The error for a good build that cannot be measured."""
     return WorkloadsFailedError(
-        f"{probe} does not run on {good}, which is to be the good one: {why}\n"
+        f"{probe} does not run on {good}, the good commit: {why}\n"
         "choose a --good on which it runs, or measure something else"
     )
 

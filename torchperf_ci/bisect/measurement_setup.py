@@ -158,7 +158,7 @@ def builder_kind(options: BisectOptions) -> str:
         msg = "--builder command needs a shell line that installs a commit: give it with --build"
         raise UsageError(msg)
     if builder in ("wheel", "nightly") and not options.wheels:
-        msg = f"--builder {builder} needs to know where the wheels are: say it with --wheels"
+        msg = f"--builder {builder} needs to know where the wheels are: give --wheels"
         raise UsageError(msg)
     return builder
 
@@ -240,7 +240,7 @@ def _setup_from_verdicts(
     left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
     if not found.probes:
         why = "; ".join(left_out or ["nothing is worse in them"])
-        msg = f"the verdicts hold nothing that got worse and can be bisected: {why}"
+        msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
     levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy)
     return replace(

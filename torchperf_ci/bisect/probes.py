@@ -72,7 +72,7 @@ def printed_unit(output: Path) -> float:
 def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
     points = points_of_records([output]).points
     if not points:
-        msg = "its last line is no number, and there are no v3 records in what it printed"
+        msg = "its last line is not a number, and its output has no v3 records"
         raise ValueError(msg)
     costs: dict[str, list[float]] = defaultdict(list)
     for series, row in points.items():
@@ -120,7 +120,7 @@ def _last_line(output: Path) -> str:
 def check_metric(metric: str) -> None:
     """Raise :class:`UsageError` if pairs of processes cannot measure the metric of a workload."""
     if metric not in PAIRED:
-        msg = f"pairs do not tell {metric!r} of a workload, but {', '.join(PAIRED)}; measure it by --command"
+        msg = f"{metric!r} of a workload cannot be measured in pairs, but {', '.join(PAIRED)} can: use --command"
         raise UsageError(msg)
 
 
@@ -260,7 +260,7 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
     if verdict.verdict == "broken":
         return NO_NUMBER
     if not bisected_as(series.metric):
-        return f"pairs do not tell {series.metric!r} of a workload: bisect it by --command"
+        return f"{series.metric!r} of a workload cannot be measured in pairs: bisect it with --command"
     if series.model not in known.workloads:
         return f"there is no workload {series.model!r} at the good commit: name its --suite, or bisect by --command"
     grid = CaseGrid((series.model,), (series.mode,), (series.dtype,), (series.backend,))

@@ -223,7 +223,7 @@ def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
         if collected.duplicates
         else ""
     )
-    strange = "the past has nothing of what was measured, neither on this machine nor under these names"
+    strange = "the history has none of the measured series, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
 

@@ -305,4 +305,4 @@ class PastSource:
         only = (
             f"{', '.join(branches[:_SHOWN_BRANCHES])}{' and more' if len(branches) > _SHOWN_BRANCHES else ''}"
         )
-        return f"the past has nothing of branch {self.branch}, only of {only}: choose with --branch"
+        return f"the history has no runs of branch {self.branch}, only of {only}: choose one with --branch"

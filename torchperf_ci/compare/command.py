@@ -150,7 +150,7 @@ def compare_command(options: CompareOptions) -> int:
     """Compare and report. Returns the exit code, which says whether head is worse."""
     for flag, given in (("base", options.base), ("head", options.head)):
         if not given:
-            msg = f"compare what? give a Python, a wheel, a revision or a directory of records with --{flag}"
+            msg = f"nothing to compare: give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
     code = _exit_code(_compared(options, config.find(options.config)))
     return 0 if options.on_failure == "warn" else code
@@ -170,7 +170,7 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
 
     if len(records) == 1:
         [flag] = records
-        msg = f"--{flag} {sides[flag]} holds records, and records are only compared with records"
+        msg = f"--{flag} {sides[flag]} contains records, which can only be compared with other records"
         raise UsageError(msg)
     if records and options.affected:
         raise UsageError(TWO_COMMITS)

@@ -182,7 +182,7 @@ def parse_build_spec(given: str, repo: Path) -> BuildSpec:
     revision, why_not = find_revision(given, repo)
     if revision is None:
         if can_be_run:
-            msg = f"{given!r} is no commit, branch or tag of {repo}; if the file is the Python that you mean: ./{given}"
+            msg = f"{given!r} is not a commit, branch or tag of {repo}; if you mean the file: ./{given}"
             raise UsageError(msg)
         kind = "a directory without records" if file.is_dir() else "not a file that can be run"
         msg = (

@@ -57,7 +57,7 @@ def history_command(options: HistoryOptions) -> int:
     sys.stdout.flush()
     say(history_headline(histories), *map(str, refused[:_SHOWN_PROBLEMS]))
     if refused:
-        msg = "the elements named above are no good records; the rest is looked at"
+        msg = "the elements listed above are not valid records; the rest was analyzed"
         raise RecordsRefusedError(msg)
     return 0
 
@@ -65,15 +65,15 @@ def history_command(options: HistoryOptions) -> int:
 def _read(options: HistoryOptions) -> tuple[Mapping[SeriesName, Sequence[Point]], Sequence[Problem]]:
     """Read the points from CSV files, records or the store, and the reasons why some elements were refused."""
     if options.records and options.csv:
-        msg = "--records and --csv: give one of them"
+        msg = "--records and --csv exclude each other: give only one"
         raise UsageError(msg)
     if options.csv:
         if options.since or options.branch:
-            msg = "a CSV file has neither times nor branches: --since and --branch do not go with --csv"
+            msg = "a CSV file has neither times nor branches: remove --since and --branch"
             raise UsageError(msg)
         return {path: points_of_csv(path) for path in map(Path, options.csv)}, ()
     if is_given(options, "direction"):
-        msg = "--direction goes with --csv; of records the policy in torchperf.yml says it, else the metric's name"
+        msg = "--direction is only for --csv: for records, the policy in torchperf.yml or the metric's name decides"
         raise UsageError(msg)
     points, refused = _recorded(options)
     return dict(without_restating(points).items()), refused
@@ -87,7 +87,7 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
             return points_of_store(store, branch=branch, since=since), ()
     collected = points_of_records([Path(options.records)], options.format or "")
     if not (collected.points or collected.refused):
-        msg = f"{options.records}: holds no record, so there is no history; give what `torchperf run` has written"
+        msg = f"{options.records}: contains no records: give a directory that `torchperf run` has written"
         raise RecordsError(msg)
     return _chosen(collected.points, branch, since), collected.refused
 
@@ -134,7 +134,7 @@ def points_of_csv(path: Path) -> list[Point]:
         msg = f"{path}: cannot be read as CSV: {error}"
         raise RecordsError(msg) from error
     if not points:
-        msg = f"{path}: has no line with a value; give one line a run, `index,value`"
+        msg = f"{path}: no line has a value: write one line per run, `index,value`"
         raise RecordsError(msg)
     return points
 
@@ -171,6 +171,6 @@ def _csv_number(path: Path, line: int, value: str) -> float | None:
     if isnan(number):
         return None
     if not 0 < number < inf:
-        msg = f"{path}:{line}: {value!r} is no positive number; leave the value empty where a run has none"
+        msg = f"{path}:{line}: {value!r} is not a positive number: leave the value empty if a run has none"
         raise RecordsError(msg)
     return number

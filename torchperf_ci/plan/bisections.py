@@ -205,7 +205,7 @@ def plan_bisections(
     Raises :class:`UsageError`, and :class:`VerdictsError` for a file that is not a verdicts file.
     """
     if not records.is_dir():
-        msg = f"--records {records}: there is no such directory; give the one that the jobs' artifacts are in"
+        msg = f"--records {records}: no such directory: give the one with the jobs' artifacts"
         raise UsageError(msg)
     verdicts = [verdict for path in files for verdict in read_verdicts(path).verdicts]
     found = regressions(verdicts, runners_of_series(jobs, records).runner_of)

@@ -60,13 +60,13 @@ def _check(options: PlanOptions) -> None:
     if not options.verdicts:
         for name in ("records", "budget", "out"):
             if is_given(options, name):
-                msg = f"--{name} is for bisections: give --verdicts, too, or leave it away"
+                msg = f"--{name} is only used with --verdicts: add --verdicts, or remove it"
                 raise UsageError(msg)
     elif options.costs:
-        msg = "--costs are for what measures, --verdicts for what bisects: plan one at a time"
+        msg = "--costs plans measurements and --verdicts plans bisections: give only one of them"
         raise UsageError(msg)
     elif not options.records:
-        msg = "which runner measured what? give the folder that the jobs' artifacts are in with --records"
+        msg = "--records is missing: give the directory of the jobs' artifacts, which say where each case was measured"
         raise UsageError(msg)
 
 

@@ -93,7 +93,7 @@ def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MOST_JOBS:
-        msg = f"{len(jobs)} jobs are more than the {MOST_JOBS} that GitHub makes of a matrix: {_advice(suites, given)}"
+        msg = f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: {_advice(suites, given)}"
         raise UsageError(msg)
     return jobs
 
