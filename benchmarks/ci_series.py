@@ -59,11 +59,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Log ``values``, shape (runs,), and the first run of each new level with its size, as a logarithm."""
+    """Log ``values``, shape (runs,), their ``sessions``, and the first run of each new level with its log size."""
 
     kind: str
     values: Floats
     changes: dict[int, float]
+    sessions: NDArray[np.int64]
 
 
 DEVELOPED = (
@@ -122,16 +123,19 @@ def simulate(kind: Kind, random: Random) -> Simulated:
     """One series."""
     runs = int(np.exp(random.uniform(*np.log(RUNS))))
     sigma = float(np.exp(random.uniform(*np.log(kind.noise))))
-    values = sigma * (_noise(kind, runs, random) + _modes(kind, runs, random) + _bursts(kind, runs, random))
+    noise, sessions = _noise(kind, runs, random)
+    values = sigma * (noise + _modes(kind, runs, random) + _bursts(kind, runs, random))
     values += (random.random(runs) < kind.spikes) * random.exponential(max(0.1, 5 * sigma), runs)
     values += sigma / 2 * np.cumsum((random.random(runs) < kind.stairs) * random.choice([-1, 1], runs))
     changes = dict(_changes(kind, sigma, runs, random))
     for begin, size in changes.items():
         values[begin:] += size
-    return Simulated(kind.name, values, changes)
+    return Simulated(kind.name, values, changes, sessions)
 
 
-def _noise(kind: Kind, runs: int, random: Random) -> Floats:
+def _noise(kind: Kind, runs: int, random: Random) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the noise of each run, in σ, and the number of its session."""
+
     def draw(size: int) -> Floats:
         if not kind.tail:
             return random.standard_normal(size)
@@ -144,10 +148,11 @@ def _noise(kind: Kind, runs: int, random: Random) -> Floats:
     noise = draw(runs)
     for run in range(1, runs if kind.memory else 0):
         noise[run] = kind.memory * noise[run - 1] + np.sqrt(1 - kind.memory**2) * noise[run]
+    sessions = np.arange(runs)
     if kind.session > 1:
         sessions = np.cumsum(random.random(runs) < 1 / kind.session)
         noise = np.sqrt(0.5) * (noise + draw(runs)[sessions])
-    return noise
+    return noise, sessions
 
 
 def _modes(kind: Kind, runs: int, random: Random) -> Floats:

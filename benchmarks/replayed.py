@@ -1,11 +1,12 @@
 """Replay `torchperf check` run by run over series whose levels come and go, and count true and false proofs.
 
-    python benchmarks/replayed.py [--series 12] [--seed 1] [--held-out] [--alone]
+    python benchmarks/replayed.py [--series 12] [--seed 1] [--held-out] [--alone] [--calm]
 
 ``ci_series.py`` generates the series. At each run, all series that reach it are judged together, or each ``--alone``. A
 proof is true if a real change in its direction began in one of the newest twelve runs, else false; so the first visit
 to a level counts as false, although nothing in the past could show it. Of the real changes, those of 3% or more count.
-``--held-out`` uses other parameters than those on which the rules were developed.
+``--held-out`` uses other parameters than those on which the rules were developed. ``--calm`` makes series with modes or
+bursts rare, as they are in real projects.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FIRST = 30
 """Runs before the first that is judged."""
 SOON = 12
+CALM = 64
+"""Series of each kind without modes or bursts, for each one that has them, in a calm world."""
 MIN_EFFECT = float(np.log(1.03))
 
 
@@ -76,12 +79,15 @@ def replay(series: Sequence[Simulated], *, alone: bool) -> Iterator[Found]:
     """What was found at each run, as the past grew."""
     lengths = np.array([one.values.size for one in series])
     values = np.full((len(series), lengths.max()), np.nan)
+    sessions = np.zeros(values.shape, dtype=np.int64)
     for row, one in enumerate(series):
         values[row, : one.values.size] = one.values
+        sessions[row, : one.sessions.size] = one.sessions
     for run in range(FIRST, lengths.max()):
         rows = np.flatnonzero(lengths > run)
         for family in np.array_split(rows, rows.size) if alone else [rows]:
-            found = judge(values[family, : run + 1], np.full(family.size, MIN_EFFECT))
+            least = np.full(family.size, MIN_EFFECT)
+            found = judge(values[family, : run + 1], least, sessions=sessions[family, : run + 1])
             for side, sign in ((found.up, 1), (found.down, -1)):
                 for place in np.flatnonzero(side.candidate):
                     yield Found(int(family[place]), run, sign, bool(side.proven[place]))
@@ -124,10 +130,14 @@ def _change(one: Simulated, found: Found) -> int | None:
     )
 
 
-def world(kinds: Sequence[Kind], each: int, seed: int) -> list[Simulated]:
-    """So many series of each kind; those of one kind are the same whatever the others are."""
+def world(kinds: Sequence[Kind], each: Sequence[int], seed: int) -> list[Simulated]:
+    """``each`` of the kinds so often; the series of one kind are the same whatever the others are."""
     randoms = [np.random.default_rng([seed, number]) for number in range(len(kinds))]
-    return [simulate(kind, random) for kind, random in zip(kinds, randoms, strict=True) for _ in range(each)]
+    return [
+        simulate(kind, random)
+        for kind, random, count in zip(kinds, randoms, each, strict=True)
+        for _ in range(count)
+    ]
 
 
 def main() -> None:
@@ -137,8 +147,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--calm", action="store_true")
     given = parser.parse_args()
-    series = world(HELD_OUT if given.held_out else DEVELOPED, given.series, given.seed)
+    kinds = HELD_OUT if given.held_out else DEVELOPED
+    each = [CALM if given.calm and kind.modes == 1 and not kind.bursts else given.series for kind in kinds]
+    series = world(kinds, each, given.seed)
     scores = tallies(series, list(replay(series, alone=given.alone)))
     numbers = [
         "points",
