@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.bisect.reasoning.evidence import (
-    TRIES_BY_CHANCE,
+    TRIES,
     BisectFacts,
     BisectQuestion,
     BisectReading,
@@ -64,7 +64,7 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
             break
         _claim(known, step, played.claims)
         facts = _learnt(world, facts, step, series)
-        if any(end in facts.unusable and facts.tries[end] >= TRIES_BY_CHANCE for end in (0, world.n)):
+        if any(end in facts.unusable and facts.tries[end] >= TRIES for end in (0, world.n)):
             played.aborted = True
             return played
     known = Investigation(question, facts)

@@ -13,7 +13,7 @@ from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import Laboratory, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import (
-    TRIES_BY_CHANCE,
+    TRIES,
     BisectNote,
     BisectQuestion,
     with_known_rebuilds,
@@ -52,7 +52,7 @@ def investigate(
 ) -> str:
     """Measure until nothing more can be learned or a limit is reached; return the option of that limit, or ``""``.
 
-    Raises :class:`EnvironmentUnderTestError` if the good or the bad commit fails to build :data:`TRIES_BY_CHANCE`
+    Raises :class:`EnvironmentUnderTestError` if the good or the bad commit fails to build :data:`TRIES`
     times.
     """
     while (
@@ -98,7 +98,7 @@ def _are_built(
         progress.learnt(build, state.facts)
         if not build.ok:
             ends = {0, question.bad} & state.facts.unusable
-            if position in ends and state.facts.tries[position] >= TRIES_BY_CHANCE:
+            if position in ends and state.facts.tries[position] >= TRIES:
                 which = "bad" if position else "good"
                 msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
                 raise EnvironmentUnderTestError(msg)

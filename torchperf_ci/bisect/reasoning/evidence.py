@@ -52,11 +52,8 @@ Purpose = Literal["confirm", "locate", "verify", "control"]
 
 MOST_BY_CHANCE = 2
 """If so many builds in a row fail, and fail again when retried, their failure is not taken for chance."""
-TRIES, TRIES_BY_CHANCE = 2, 3
-"""How often a commit is built before its failure counts.
-
-The second number applies where builds are known to fail by chance, or where everything depends on the commit.
-"""
+TRIES = 3
+"""How often a commit is built before its failure counts, if something depends on it."""
 
 
 @dataclass(frozen=True)
@@ -175,23 +172,18 @@ class BisectFacts:
         Positions are excluded if :data:`MOST_BY_CHANCE` unbuilt ones in the same gap have failed in all their tries:
         then it was not chance.
         """
-        most, tries = TRIES_BY_CHANCE if self._fail_by_chance else TRIES, self.tries
+        tries = self.tries
         return frozenset(
             position
             for position in self._unbuilt - self._failing
-            if tries[position] < most
-            and sum(tries[place] >= most for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
+            if tries[position] < TRIES
+            and sum(tries[place] >= TRIES for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
         )
 
     @cached_property
     def tries(self) -> Counter[int]:
         """How often building each commit was tried, not counting rebuilds."""
         return Counter(build.position for build in self.builds if not build.draw)
-
-    @cached_property
-    def _fail_by_chance(self) -> bool:
-        """Whether a build has succeeded that had failed before."""
-        return any((build.position, build.draw) in self.made for build in self.builds if not build.ok)
 
     @cached_property
     def _unbuilt(self) -> frozenset[int]:
