@@ -34,7 +34,7 @@ def test_a_file_of_a_commits_name_is_never_run(checkout, git, monkeypatch) -> No
     assert isinstance(parse_build_spec("wip/fast", checkout.folder), Revision)
     for gone in ("0123456789abcdef", "wip/gone"):
         with pytest.raises(
-            UsageError, match=rf"no commit, branch or tag .* the Python that you mean: \./{gone}"
+            UsageError, match=rf"is not a commit, branch or tag of .*; if you mean the file: \./{gone}"
         ):
             parse_build_spec(gone, checkout.folder)
         assert parse_build_spec(f"./{gone}", checkout.folder) == Interpreter(checkout.folder / gone)
