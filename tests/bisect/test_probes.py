@@ -57,7 +57,11 @@ def test_memory_that_is_not_counted_has_no_ratio() -> None:
 @pytest.mark.parametrize(
     ("case", "metric", "said"),
     [
-        (EAGER, "compile_time(s)", r"'compile_time\(s\)' of a workload cannot be measured in pairs.*--command"),
+        (
+            EAGER,
+            "compile_time(s)",
+            r"'compile_time\(s\)' of a workload cannot be measured in pairs.*--command",
+        ),
         (EAGER, "graph_breaks", "no graph_breaks in eager mode"),
     ],
 )
