@@ -143,10 +143,6 @@ class Documents:
         """The kinds of machines with results that were not judged yet, if judgments can be kept."""
         return self._kept.outdated(GroupSummary)
 
-    def judge(self) -> None:
-        """Judge them, so that the documents are answered at once from then on. Raises what reading raises."""
-        self.summaries  # noqa: B018 - keeps what it computes
-
     def _summary(self, group: SeriesGroup) -> GroupSummary:
         return summary_of_group(self.catalogue, group, self._read_whole(group).points, self._policy)
 
