@@ -53,6 +53,23 @@ def test_a_change_has_the_word_of_its_metric(metric: str, new: float, word: str)
     assert change.effect.low < new / 10 < change.effect.high
 
 
+@pytest.mark.parametrize(
+    ("torch", "expected"),
+    [
+        (("a" * 40, "b" * 40), ("a" * 40, "b" * 40)),
+        (("a" * 40, "a" * 40), (f"{29:040d}", f"{30:040d}")),
+        (("", "b" * 40), (f"{29:040d}", f"{30:040d}")),
+    ],
+)
+def test_the_commits_of_a_change_are_those_of_pytorch_if_it_is_another(
+    torch: tuple[str, str], expected: tuple[str, str]
+) -> None:
+    values = steps((10, 30), (11, 30))
+    old, new = ({"torch": commit} if commit else {} for commit in torch)
+    (change,) = past(row(values[:30], info=old) + row(values[30:], 30, info=new)).changes
+    assert change.commits == expected
+
+
 def test_runs_without_a_number_count_as_points_and_change_nothing() -> None:
     values: list[float | None] = list(steps((10, 30), (11, 30)))
     values[3] = values[29] = values[30] = None

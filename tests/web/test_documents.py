@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dashboard_nights import DAY, HOSTILE, NIGHTS, START, STEP, put_nights
+from dashboard_nights import DAY, HOSTILE, NIGHTS, START, STEP, night_records, put_nights
 from jsonschema import Draft202012Validator
 
 from torchperf_ci import cli
@@ -84,6 +85,37 @@ def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None
     assert 0 < slow["noise"] < 0.01
     assert slow["noise"] < slow["detectable"] < 0.08
     assert (slow["direction"], slow["kind"], slow["min_effect"]) == ("down", "ratio", 0.03)
+
+
+def test_a_series_is_as_sensitive_as_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs of each commit are one session, and what several jobs of a run measured is one value."""
+    dsn = f"chdb://{tmp_path}/store"
+    (tmp_path / "records").mkdir()
+    for night, run in product(range(1, NIGHTS), range(2)):
+        lines = [
+            json.dumps(
+                {
+                    **one,
+                    "timestamp": one["timestamp"] + 60 * run,
+                    "workflow_id": 2 * night + run,
+                    "job_id": job,
+                }
+            )
+            for job in range(1 + night % 3)
+            for one in night_records(night)
+            if (one["model"]["name"], one["metric"]["name"]) == ("tiny", "latency(ms)")
+            if one["runners"][0]["name"] == "cpu"
+        ]
+        (tmp_path / f"records/{night}-{run}.json").write_text("\n".join(lines))
+    _take_in(dsn, tmp_path / "records")
+    with open_store(dsn) as store:
+        documents = Documents(store, {})
+        (row,) = json.loads(documents.document("index.json"))["series"]
+        told = json.loads(documents.document(f"series/{row[0]}/2026.json"))
+    assert cli.main(["check", "--sensitivity", "--json", "--store", dsn]) == 0
+    (said,) = json.loads(capsys.readouterr().out)["series"]
+    assert said["noise"] == pytest.approx(told["noise"], rel=1e-5)
+    assert said["detectable"] == pytest.approx(told["detectable"], rel=1e-5)
 
 
 def test_a_direction_in_the_records_is_heeded() -> None:

@@ -132,7 +132,7 @@ def _baseline_of_points(
     return Baseline(
         machine,
         newest.commit,
-        newest.info.get("torch", ""),
+        newest.torch,
         provenance,
         [_row_of_points(series, row) for series, row in sorted(rows, key=lambda item: item[0])],
     )

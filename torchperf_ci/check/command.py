@@ -210,7 +210,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
 
 def _head(folder: str, new: Points) -> str:
     """Return the directory's name, with the commit if there is only one."""
-    commits = {point.info.get("torch") or point.commit for row in new.values() for point in row}
+    commits = {point.torch or point.commit for row in new.values() for point in row}
     (commit,) = commits if len(commits) == 1 else ("",)
     return f"{folder} ({commit[:10]})" if commit else folder
 

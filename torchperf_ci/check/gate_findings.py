@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1, isnan, log1p
+from math import isnan, log1p
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import DOWN
-from torchperf_ci.stats.effect import LARGEST
+from torchperf_ci.stats.effect import share_of_log
 from torchperf_ci.stats.gate import FALSE_DISCOVERIES
 from torchperf_ci.stats.past import MIN_HISTORY
 
@@ -147,13 +147,3 @@ def _offset(judged: Judged, row: int) -> str:
     if abs(offset) < TELLING_OFFSET:
         return ""
     return f"; {change_text(offset)}, which the whole job shows, is subtracted"
-
-
-def ratio_of_log(log: float) -> float:
-    """Convert a log-ratio to a ratio: 1.03 for 3% more."""
-    return exp(min(log, LARGEST))
-
-
-def share_of_log(log: float) -> float:
-    """Convert a log-ratio to a relative change: 0.03 for 3% more."""
-    return expm1(min(log, LARGEST))

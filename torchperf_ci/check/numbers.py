@@ -19,14 +19,13 @@ from torchperf_ci.check.gate_findings import (
     gate_finding,
     gate_numbers,
     is_too_short,
-    ratio_of_log,
-    share_of_log,
 )
-from torchperf_ci.check.pairing import RunMatrix, chart_points, commits_around, of_newest_runs, run_matrix
+from torchperf_ci.check.pairing import chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LEAST_AMOUNT
+from torchperf_ci.series.run_matrix import log_values, run_matrix
 from torchperf_ci.stats.build_variance import estimate_tau
-from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, NEWEST
 from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence
@@ -40,13 +39,9 @@ if TYPE_CHECKING:
     from torchperf_ci.check.pairing import SeriesPairing
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.series.run_matrix import RunMatrix
     from torchperf_ci.stats.build_variance import TauEstimate
     from torchperf_ci.stats.gate import Judged
-
-
-def log_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithms, NaN for values that are not positive."""
-    return np.log(np.where(values > 0, values, np.nan))
 
 
 MOST_NEW = NEWEST
@@ -218,8 +213,8 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
     newest = of_newest_runs([*pairing.old, *pairing.new], window)
     runs = {point.run for point in newest}
     before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
-    old, new = ({point.info.get("torch", "") for point in some} - {""} for some in (before, newest))
-    is_other = old and newest[-1].info.get("torch", "") not in {"", *old}
+    old, new = ({point.torch for point in some} - {""} for some in (before, newest))
+    is_other = old and newest[-1].torch not in {"", *old}
     return (len(old), len(new)) if is_other else None
 
 
@@ -227,7 +222,7 @@ def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
     """Estimate the build variance of each series from the past of all series of one kind, which are ratios."""
     numbers = defaultdict(count().__next__, {"": -1})
     numbered = {
-        series: [point._replace(value=float(numbers[point.info.get("torch", "")])) for point in row]
+        series: [point._replace(value=float(numbers[point.torch])) for point in row]
         for series, row in past.items()
     }
     known = run_matrix(past)

@@ -18,7 +18,7 @@ from torchperf_ci.places import is_api, is_store
 from torchperf_ci.places.packs import month_before
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.from_store import groups_of_store, points_of_store
+from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
 from torchperf_ci.series.points import run_of
 from torchperf_ci.store.migrations import is_remote, open_existing, place_access, store_of_place
 
@@ -150,8 +150,6 @@ STORE = "store"
 _OTHER_PAST = (
     "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
 )
-NEWEST_POINTS = 200
-"""Points of each series that are read from a store: half a year of nights, to see changes that came and went."""
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
 _SHOWN_BRANCHES = 3

@@ -5,47 +5,33 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
-from math import isnan, log1p
+from math import log1p
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from torchperf_ci import actions
-from torchperf_ci.check.gate_findings import HOPELESS, share_of_log
+from torchperf_ci.check.gate_findings import HOPELESS
 from torchperf_ci.check.judging import rule_of
-from torchperf_ci.check.numbers import log_values
-from torchperf_ci.check.pairing import newest_machine, run_matrix
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import without_restating
+from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix
+from torchperf_ci.series.series_sensitivity import sensitivity_of
 from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
-from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from torchperf_ci import config
-    from torchperf_ci.check.pairing import RunMatrix
     from torchperf_ci.check.recorded_past import RecordedPast
     from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.stats.gate import Judged
-
-
-@dataclass(frozen=True)
-class SeriesSensitivity:
-    """Noise and smallest detectable change of one series, as shares of its value; None if the past is too short."""
-
-    series: Series
-    history: int
-    noise: float | None
-    detectable: float | None
-    min_effect: float
+    from torchperf_ci.series.series_sensitivity import SeriesSensitivity
 
 
 @dataclass(frozen=True)
@@ -81,37 +67,6 @@ class Sensitivity:
         }
 
 
-def sensitivity_of(points: Points, rules: Mapping[Series, MetricRule]) -> Sensitivity:
-    """Return the sensitivity for all ``points``, which must be ratios."""
-    found = run_matrix(points)
-    min_effect = np.array([log1p(rules[series].min_effect) for series in found.series])
-    judged = _next_run(found, min_effect)
-    sights = [
-        SeriesSensitivity(
-            series,
-            int(judged.history[row]),
-            _share_or_none(judged.sigma[row]),
-            _share_or_none(judged.detectable[row]) if judged.history[row] >= MIN_HISTORY else None,
-            rules[series].min_effect,
-        )
-        for row, series in enumerate(found.series)
-    ]
-    return Sensitivity(sights, _metric_sensitivities(sights))
-
-
-def _next_run(past: RunMatrix, min_effect: NDArray[np.float64]) -> Judged:
-    """Return the gate's judgement of a hypothetical next run."""
-    rows = len(past.values)
-    nobody = np.full((rows, 1), -1, dtype=np.int64)
-    return judge(
-        np.hstack([log_values(past.values), np.full((rows, 1), np.nan)]),
-        min_effect,
-        np.hstack([past.jobs, nobody]),
-        past.groups,
-        sessions=np.hstack([past.sessions, nobody]),
-    )
-
-
 def _metric_sensitivities(sights: Iterable[SeriesSensitivity]) -> list[MetricSensitivity]:
     members: dict[tuple[SeriesGroup, str], list[SeriesSensitivity]] = {}
     for sight in sights:
@@ -135,10 +90,6 @@ def _metric_sensitivity(
         enough=sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
         / len(series),
     )
-
-
-def _share_or_none(log: float) -> float | None:
-    return None if isnan(log) else share_of_log(log)
 
 
 FEWEST_RUNS = MIN_HISTORY + NEWEST
@@ -274,7 +225,8 @@ def _rates(alarms: Alarms) -> str:
 
 def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
-    found = sensitivity_of(*_ratios(past, policy))
+    series = sensitivity_of(*_ratios(past, policy))
+    found = Sensitivity(series, _metric_sensitivities(series))
     _show(found.as_json() if json_output else sensitivity_document(found))
 
 

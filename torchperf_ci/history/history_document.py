@@ -109,13 +109,7 @@ def _levels(change: LevelChange) -> str:
 
 
 def _commits(change: LevelChange) -> str:
-    commits = [_commit(point) for point in (change.last, change.first)]
-    return "..".join(commits) if any(commits) else ""
-
-
-def _commit(point: Point) -> str:
-    """Return the short commit of PyTorch, which is what is measured; of the repository where it is unknown."""
-    return (point.info.get("torch") or point.commit)[:10]
+    return "..".join(commit[:10] for commit in change.commits) if any(change.commits) else ""
 
 
 def _day(point: Point) -> str:
@@ -191,7 +185,7 @@ def _machine_json(change: MachineChange) -> dict[str, object]:
 
 
 def _point_json(point: Point) -> dict[str, object]:
-    named = {"timestamp": point.timestamp, "commit": point.commit, "torch": point.info.get("torch", "")}
+    named = {"timestamp": point.timestamp, "commit": point.commit, "torch": point.torch}
     if not point.timestamp and not point.commit:
         named["run"] = point.run
     return {name: value for name, value in named.items() if value}

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Machines = Mapping[str, Mapping[str, str]]
 
 
+NEWEST_POINTS = 200
+"""Points of each series that are judged: half a year of nights, to see changes that came and went."""
 _ALL = 2**62
 _TOLD = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 

@@ -53,6 +53,16 @@ class LevelChange:
     recovered: Point | None = None
     is_outcome: bool = False
 
+    @property
+    def commits(self) -> tuple[str, str]:
+        """The last commit at the old level and the first at the new one.
+
+        They are those of PyTorch, which is what is measured, if both are known and differ; else of the repository whose
+        job measured.
+        """
+        old, new = self.last.torch, self.first.torch
+        return (old, new) if old and new and old != new else (self.last.commit, self.first.commit)
+
 
 @dataclass(frozen=True)
 class MachineChange:

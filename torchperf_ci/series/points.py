@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -95,6 +96,11 @@ class Point(NamedTuple):
     info: Mapping[str, str] = _NOTHING
     run: str = ""
 
+    @property
+    def torch(self) -> str:
+        """The commit of PyTorch; empty if unknown."""
+        return self.info.get("torch", "")
+
 
 Points = Mapping[Series, Sequence[Point]]
 """The points of each series, oldest first."""
@@ -118,6 +124,13 @@ def without_restating(points: Points) -> Points:
     """The points that are judged."""
     again = restating(points)
     return {series: row for series, row in points.items() if series not in again}
+
+
+def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
+    """Return the points of the branch that has most of them. Only they are judged, not those of pull requests."""
+    counts = Counter(point.branch for point in points)
+    trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
+    return [point for point in points if point.branch == trunk]
 
 
 @lru_cache(maxsize=2**15)

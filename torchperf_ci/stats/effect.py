@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf, isfinite
+from math import exp, expm1, inf, isfinite
 
 LARGEST = 700.0
 """Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""
@@ -34,3 +34,13 @@ class Effect:
 
 def _exponential(log: float) -> float:
     return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)
+
+
+def ratio_of_log(log: float) -> float:
+    """Convert a log-ratio to a ratio: 1.03 for 3% more."""
+    return exp(min(log, LARGEST))
+
+
+def share_of_log(log: float) -> float:
+    """Convert a log-ratio to a relative change: 0.03 for 3% more."""
+    return expm1(min(log, LARGEST))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, name_and_unit
-from torchperf_ci.series.points import Series, without_restating
+from torchperf_ci.series.points import Series, of_trunk, without_restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts
@@ -19,7 +19,6 @@ from torchperf_ci.web.run_documents import run_state
 from torchperf_ci.web.series_document import (
     ChangeEntry,
     change_entry,
-    of_trunk,
     rounded,
     with_culprits,
 )

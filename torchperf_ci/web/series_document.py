@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
-from math import expm1, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import parts_of
+from torchperf_ci.series.points import of_trunk
 from torchperf_ci.series.policy import numbers, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.past import MIN_HISTORY
+from torchperf_ci.series.series_sensitivity import sensitivity_of
 from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, value_columns
 
 if TYPE_CHECKING:
@@ -74,7 +73,8 @@ def series_document(
     trunk = of_trunk(points)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
-    noise, detectable = sensitivity_of_series(trunk, rule)
+    sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
+    noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
     return {
         "id": series.id,
@@ -93,8 +93,8 @@ def series_document(
             for change in history.machines
             if year_of(change.first.timestamp) == year
         ],
-        "noise": noise,
-        "detectable": detectable,
+        "noise": rounded(noise),
+        "detectable": rounded(detectable),
         "min_effect": rule.min_effect,
         "version": 2,
     }
@@ -105,30 +105,9 @@ def year_of(timestamp: int) -> int:
     return datetime.fromtimestamp(timestamp, timezone.utc).year
 
 
-def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
-    """Return the points of the branch that has most of them. Only they are judged, not those of pull requests."""
-    counts = Counter(point.branch for point in points)
-    trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
-    return [point for point in points if point.branch == trunk]
-
-
-def sensitivity_of_series(points: Sequence[Point], rule: MetricRule) -> tuple[float | None, float | None]:
-    """Return the noise between runs and the smallest change ``check`` would detect on the newest machine, as shares."""
-    if rule.kind != "ratio" or not points:
-        return None, None
-    machine = points[-1].fingerprint
-    values = [value for value in numbers(p for p in points if p.fingerprint == machine) if value > 0]
-    if len(values) < MIN_HISTORY:
-        return None, None
-    row = np.array([[*np.log(values), np.nan]])
-    judged = judge(row, np.array([log1p(rule.min_effect)]))
-    return _share(judged.sigma[0]), _share(judged.detectable[0])
-
-
 def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
     """Return the entry of a change of level, without its culprits."""
     effect = change.effect if rule.kind == "ratio" else None
-    last, first = commits_around(change)
     return ChangeEntry(
         change.first.timestamp,
         change.word,
@@ -137,8 +116,7 @@ def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
         rounded(effect.ratio) if effect else None,
         rounded(effect.low) if effect else None,
         rounded(effect.high) if effect else None,
-        last,
-        first,
+        *change.commits,
         change.recovered.timestamp if change.recovered else None,
     )
 
@@ -149,12 +127,6 @@ def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Map
     return vars(change) | {
         "culprits": [one.evidence for one in culprits if all(sides) and one.sides == sides]
     }
-
-
-def commits_around(change: LevelChange) -> tuple[str, str]:
-    """Return the commits before and after a change: of PyTorch if they differ, else of the measuring repository."""
-    old, new = (point.info.get("torch", "") for point in (change.last, change.first))
-    return (old, new) if old and new and old != new else (change.last.commit, change.first.commit)
 
 
 def rounded(value: float | None) -> float | None:
@@ -195,7 +167,3 @@ def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -
 
 def _overlaps(level: Mapping[str, float], year: int) -> bool:
     return year_of(int(level["start"])) <= year <= year_of(int(level["end"]))
-
-
-def _share(log: float) -> float | None:
-    return rounded(expm1(log)) if np.isfinite(log) else None

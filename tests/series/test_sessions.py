@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from made_points import point
 
-from torchperf_ci.check.pairing import SESSION_GAP, sessions_of
+from torchperf_ci.series.run_matrix import SESSION_GAP, sessions_of
 
 NEW, OLD = "1" * 40, "2" * 40
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 from made_points import point, row, series
 
-from torchperf_ci.check.pairing import run_matrix
 from torchperf_ci.series.points import natural, runs_of
+from torchperf_ci.series.run_matrix import run_matrix
 
 A, B, ELSEWHERE = series(model="a"), series(model="b"), series(model="c", arch="MI300")
 NAN = np.nan
