@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.series.trend import Trend
 from torchperf_ci.web.catalogue import RunFacts, SeriesSpan, StoreCatalogue
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
     GroupEntry,
     GroupSummary,
     RegressionEntry,
-    Trend,
     index_document,
     overview_document,
     regressions_document,

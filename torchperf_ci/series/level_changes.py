@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import log1p
 from pathlib import Path
 from statistics import median
@@ -13,6 +13,7 @@ import numpy as np
 
 from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.series.points import Series, differing_facts
+from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.gate import judge
@@ -93,6 +94,26 @@ class SeriesHistory:
     changes: Sequence[LevelChange]
     machines: Sequence[MachineChange] = ()
     newest: NewestRuns | None = None
+
+
+@dataclass(frozen=True)
+class SeriesLevel:
+    """The level of a series from ``start`` to ``end``, the Unix seconds of its first and last point."""
+
+    start: int
+    end: int
+    value: float
+
+
+def levels_of(points: Sequence[Point], history: SeriesHistory) -> list[SeriesLevel]:
+    """Return the median of the values between changes of level and of machine, where there are values."""
+    edges = {0, len(points), *(c.index for c in history.changes), *(c.index for c in history.machines)}
+    parts = [points[start:end] for start, end in pairwise(sorted(edges))]
+    return [
+        SeriesLevel(part[0].timestamp, part[-1].timestamp, median(values))
+        for part in parts
+        if (values := numbers(part))
+    ]
 
 
 _TOGETHER = 4096

@@ -43,6 +43,15 @@ def outcome_word(point: Point) -> str:
     return bad or next(iter(words), "pass" if passed(point) else "failed")
 
 
+def why_without_number(series: Series, point: Point) -> str:
+    """Return in words why a point has no number; empty if it has one."""
+    if point.value is not None:
+        return ""
+    reason = point.info.get("reason", "")
+    word = outcome_word(point) if passed(point) is not None or "status" in point.info else "no number"
+    return f"{word}: {reason}" if reason else word or series.metric
+
+
 def not_measured(status: Point) -> Mapping[str, str]:
     """Return the metrics that a passed case has no value for, each with the reason."""
     try:

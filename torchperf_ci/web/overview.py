@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import exp, inf, log
-from statistics import median
+from dataclasses import asdict, dataclass, replace
+from math import inf, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, name_and_unit
+from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.series.points import Series, of_trunk, without_restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.series.trend import Trend, latency_trend
 from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.run_documents import run_state
 from torchperf_ci.web.series_document import (
     ChangeEntry,
     change_entry,
-    rounded,
     with_culprits,
 )
+from torchperf_ci.web.value_columns import rounded
 
 if TYPE_CHECKING:
     from torchperf_ci import config
@@ -32,25 +32,11 @@ if TYPE_CHECKING:
     from torchperf_ci.web.known_culprits import ProvenCulprit
 
 
-TREND_DAYS = 90
 NEWEST_CULPRITS = 5
 MOST_SERIES = 20
 """Most series that are listed for a cause, which is as many as a chart shows."""
-_DAY = 86_400
-_WEEK = 7 * _DAY
+_WEEK = 7 * 86_400
 _NAMES = tuple(Series.__dataclass_fields__)
-
-
-@dataclass(frozen=True)
-class Trend:
-    """The geometric mean of latencies by day, each relative to the median of its own series: 1.1 is 10% slower.
-
-    ``n`` counts the series that were measured on each ``day`` (Unix seconds).
-    """
-
-    day: Sequence[int]
-    ratio: Sequence[float]
-    n: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -112,13 +98,14 @@ def summary_of_group(
     newest = _newest(catalogue.runs[group], trunk)
     previous = catalogue.before(newest)
     told = run_state(newest, previous, points)
+    trend = latency_trend(trunk)
     entry = GroupEntry(
         newest,
         previous,
         told.counts,
         len(told.not_run),
         told.differs,
-        _trend(trunk),
+        replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
@@ -252,23 +239,3 @@ def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:
     """Return the newest run among those that are judged."""
     judged = {point.run for row in trunk.values() for point in row}
     return next(run for run in runs if run.name in judged)
-
-
-def _trend(trunk: Points) -> Trend:
-    latencies = {series: row for series, row in trunk.items() if series.metric == LATENCY}
-    last = max((row[-1].timestamp for row in latencies.values()), default=0)
-    days: dict[int, list[float]] = defaultdict(list)
-    for row in latencies.values():
-        by_day: dict[int, list[float]] = defaultdict(list)
-        for point in row:
-            if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY:
-                by_day[point.timestamp // _DAY * _DAY].append(log(point.value))
-        level = median(value for values in by_day.values() for value in values) if by_day else 0.0
-        for day, values in by_day.items():
-            days[day].append(median(values) - level)
-    ordered = sorted(days)
-    return Trend(
-        ordered,
-        [rounded(exp(sum(days[day]) / len(days[day]))) or 1.0 for day in ordered],
-        [len(days[day]) for day in ordered],
-    )

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from torchperf_ci.series.from_store import NEWEST_POINTS
-from torchperf_ci.series.level_changes import parts_of
+from torchperf_ci.series.level_changes import levels_of, parts_of
 from torchperf_ci.series.points import of_trunk
-from torchperf_ci.series.policy import numbers, rule_of_points
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.series.series_sensitivity import sensitivity_of
-from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, value_columns
+from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, rounded, rounded_effect, value_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchperf_ci import config
-    from torchperf_ci.series.level_changes import LevelChange, SeriesHistory
+    from torchperf_ci.series.level_changes import LevelChange
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import RunFacts
@@ -82,7 +79,11 @@ def series_document(
         "kind": rule.kind,
         "year": year,
         **_columns(series, shown, runs, SHOWN_DIGITS if noise and noise > _QUIET else SHOWN_DIGITS + 1),
-        "levels": [level for level in _levels(trunk, history, rule) if _overlaps(level, year)],
+        "levels": [
+            vars(level) | {"value": rounded(level.value)}
+            for level in levels_of(trunk, history)
+            if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
+        ],
         "changes": [
             with_culprits(change_entry(change, rule), culprits)
             for change in history.changes
@@ -93,8 +94,8 @@ def series_document(
             for change in history.machines
             if year_of(change.first.timestamp) == year
         ],
-        "noise": rounded(noise),
-        "detectable": rounded(detectable),
+        "noise": noise and rounded(noise),
+        "detectable": detectable and rounded(detectable),
         "min_effect": rule.min_effect,
         "version": 2,
     }
@@ -107,15 +108,12 @@ def year_of(timestamp: int) -> int:
 
 def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
     """Return the entry of a change of level, without its culprits."""
-    effect = change.effect if rule.kind == "ratio" else None
     return ChangeEntry(
         change.first.timestamp,
         change.word,
         rounded(change.old),
         rounded(change.new),
-        rounded(effect.ratio) if effect else None,
-        rounded(effect.low) if effect else None,
-        rounded(effect.high) if effect else None,
+        *rounded_effect(change.effect if rule.kind == "ratio" else None),
         *change.commits,
         change.recovered.timestamp if change.recovered else None,
     )
@@ -127,11 +125,6 @@ def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Map
     return vars(change) | {
         "culprits": [one.evidence for one in culprits if all(sides) and one.sides == sides]
     }
-
-
-def rounded(value: float | None) -> float | None:
-    """Round to six significant digits, which are more precise than any clock and take half the bytes."""
-    return None if value is None else float(f"{value:.6g}")
 
 
 def _columns(
@@ -152,18 +145,3 @@ def _columns(
         **value_columns([(series, point) for point in points], digits),
     }
     return {"points": columns, "machines": [part.facts for part in parts]}
-
-
-def _levels(points: Sequence[Point], history: SeriesHistory, rule: MetricRule) -> Iterable[dict[str, float]]:
-    """Yield the levels between changes of level and of machine; outcomes have no levels."""
-    if rule.kind == "outcome":
-        return
-    edges = {0, len(points), *(c.index for c in history.changes), *(c.index for c in history.machines)}
-    for start, end in pairwise(sorted(edges)):
-        if values := numbers(points[start:end]):
-            value = rounded(float(np.median(values)))
-            yield {"start": points[start].timestamp, "end": points[end - 1].timestamp, "value": value or 0.0}
-
-
-def _overlaps(level: Mapping[str, float], year: int) -> bool:
-    return year_of(int(level["start"])) <= year <= year_of(int(level["end"]))

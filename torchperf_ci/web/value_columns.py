@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import groupby
-from math import floor
+from math import floor, isfinite
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.outcomes import outcome_word, passed
+from torchperf_ci.series.outcomes import why_without_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_ci.series.points import Point, Series
+    from torchperf_ci.stats.effect import Effect
 
 SHOWN_DIGITS = 4
 """Significant digits that the pages show."""
@@ -45,8 +46,21 @@ def short_number(value: float | None, digits: int) -> float | None:
     """Round a value to this many significant digits, or to six if the pages would otherwise show another number."""
     if value is None:
         return None
-    fine, short = float(f"{value:.6g}"), float(f"{value:.{digits}g}")
+    fine, short = rounded(value), float(f"{value:.{digits}g}")
     return _whole(short if _shown(short) == _shown(fine) else fine)
+
+
+def rounded(value: float) -> float:
+    """Round to six significant digits, which are more precise than any clock and take half the bytes."""
+    return float(f"{value:.6g}")
+
+
+def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, float | None]:
+    """Return the ratio and its interval, rounded; None where there is no ratio, or an end is open."""
+    if not effect:
+        return None, None, None
+    short = effect.rounded()
+    return short.ratio, short.low or None, short.high if isfinite(short.high) else None
 
 
 def _shown(value: float) -> str:
@@ -54,15 +68,6 @@ def _shown(value: float) -> str:
     if value.is_integer() or _WHOLE <= abs(value) < _LARGE:
         return f"{value:.0f}"
     return f"{value:#.{SHOWN_DIGITS}g}"
-
-
-def why_without_number(series: Series, point: Point) -> str:
-    """Return in words why a point has no number; empty if it has one."""
-    if point.value is not None:
-        return ""
-    reason = point.info.get("reason", "")
-    word = outcome_word(point) if passed(point) is not None or "status" in point.info else "no number"
-    return f"{word}: {reason}" if reason else word or series.metric
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -1,0 +1,166 @@
+"""Compare two runs on one kind of machine: which series differ by more than their noise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from statistics import NormalDist, geometric_mean
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from torchperf_ci.series.outcomes import passed, why_without_number
+from torchperf_ci.series.points import differing_facts, restating
+from torchperf_ci.series.policy import rule_of_points
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.noise import robust_sigma
+from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from torchperf_ci import config
+    from torchperf_ci.series.past_values import PastValues
+    from torchperf_ci.series.points import Point, Series
+
+ComparisonWord = Literal["beyond noise", "not comparable", "noise unknown", "within noise"]
+"""Whether two runs of a series differ, the most relevant word first."""
+_RELEVANCE: Mapping[str, int] = {word: place for place, word in enumerate(get_args(ComparisonWord))}
+_TOO_FEW = (
+    f"fewer than {MIN_HISTORY} runs on this machine up to the older one are too few to estimate the noise"
+)
+_TAIL = 0.025
+"""Probability of each tail outside of a 95% interval."""
+
+
+@dataclass(frozen=True)
+class SeriesComparison:
+    """A series in two runs; ``old`` and ``new`` are its values in the metric's unit, None where it has none.
+
+    ``effect`` is the rounded ratio of the values, None where there is none, with its 95% interval, open where the noise
+    is unknown. ``worse`` is 1 if a change beyond noise is for the worse, -1 if for the better, 0 if there is none or
+    its direction is unknown. ``why`` says why a series is not comparable, or its noise unknown.
+    """
+
+    series: Series
+    old: float | None
+    new: float | None
+    effect: Effect | None
+    word: ComparisonWord
+    worse: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """The geometric mean of new over old of a metric, over the ``n`` series that have it in both runs."""
+
+    metric: str
+    ratio: float
+    n: int
+
+
+def compare_runs(
+    old: Mapping[Series, Point],
+    new: Mapping[Series, Point],
+    past: Mapping[Series, PastValues],
+    policy: Mapping[str, config.Rule],
+) -> list[SeriesComparison]:
+    """Return the comparison of all judged series of two runs, the most relevant first.
+
+    ``past`` are the values up to the older run, from which the noise is estimated. The difference of two runs varies by
+    √2 σ. A ratio is beyond noise if chance alone exceeds it in any of the series in at most one of twenty comparisons
+    (Bonferroni); any difference of other kinds of metrics is.
+    """
+    judged = sorted({*old, *new} - restating({*old, *new}))
+    sigma = _sigma(old, new, {series: past[series] for series in judged if series in past})
+    beyond = _score(_TAIL / max(len(judged), 1)) * sqrt(2)
+    compared = [
+        _compared(
+            series, old.get(series), new.get(series), past.get(series), sigma.get(series), policy, beyond
+        )
+        for series in judged
+    ]
+    return sorted(compared, key=_relevance)
+
+
+def mean_ratios(compared: Iterable[SeriesComparison]) -> list[MeanRatio]:
+    """Return the geometric mean of each metric that has ratios, sorted by metric."""
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for one in compared:
+        if one.effect:
+            ratios[one.series.metric].append(one.effect.ratio)
+    return [MeanRatio(metric, geometric_mean(some), len(some)) for metric, some in sorted(ratios.items())]
+
+
+def _score(tail: float) -> float:
+    """Return how many σ a standard normal exceeds with this probability."""
+    return NormalDist().inv_cdf(1 - tail)
+
+
+def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
+    size = abs(log(compared.effect.ratio)) if compared.effect else 0.0
+    return _RELEVANCE[compared.word], -compared.worse, -size
+
+
+def _compared(
+    series: Series,
+    old: Point | None,
+    new: Point | None,
+    past: PastValues | None,
+    sigma: float | None,
+    policy: Mapping[str, config.Rule],
+    beyond: float,
+) -> SeriesComparison:
+    """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""
+    before, now = (point.value if point else None for point in (old, new))
+    if why := _why_not_comparable(series, old, new):
+        return SeriesComparison(series, before, now, None, "not comparable", why=why)
+    rule = rule_of_points(
+        series.metric, past.telling if past else [point for point in (old, new) if point], policy
+    )
+    effect = None
+    is_beyond = before != now
+    if rule.kind == "ratio":
+        log_ratio = log(now / before) if before and now and before > 0 and now > 0 else None
+        if log_ratio is not None:
+            half = inf if sigma is None else _score(_TAIL) * sqrt(2) * sigma
+            effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0).rounded()
+        if log_ratio is None or sigma is None:
+            return SeriesComparison(series, before, now, effect, "noise unknown", why=_TOO_FEW)
+        is_beyond = abs(log_ratio) > beyond * sigma
+    if not is_beyond or before is None or now is None:
+        return SeriesComparison(series, before, now, effect, "within noise")
+    return SeriesComparison(
+        series, before, now, effect, "beyond noise", rule.worse * (1 if now > before else -1)
+    )
+
+
+def _why_not_comparable(series: Series, old: Point | None, new: Point | None) -> str:
+    for side, point in (("base", old), ("new", new)):
+        if point is None:
+            return f"not in the {side} run"
+        if point.value is None and passed(point) is None:
+            return f"{side}: {why_without_number(series, point)}"
+    return "; ".join(differing_facts(old.fingerprint, new.fingerprint)) if old and new else ""
+
+
+def _sigma(
+    old: Mapping[Series, Point], new: Mapping[Series, Point], past: Mapping[Series, PastValues]
+) -> dict[Series, float]:
+    """Estimate σ between runs of each series, in log units, from past runs at its current level on the same machine.
+
+    Series with equally many past runs are processed as one array.
+    """
+    alike: dict[int, dict[Series, list[float]]] = defaultdict(dict)
+    for series in old.keys() & new.keys() & past.keys():
+        older = min(old[series], new[series], key=lambda point: point.timestamp)
+        values = past[series].on_machine(older.fingerprint)
+        alike[len(values)][series] = values
+    return {
+        series: float(sigma)
+        for length, rows in alike.items()
+        if length >= MIN_HISTORY
+        for series, sigma in zip(rows, robust_sigma(of_current_level(np.log([*rows.values()]))), strict=True)
+    }
