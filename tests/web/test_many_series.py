@@ -11,7 +11,7 @@ import pytest
 
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.series.trend import Trend
-from torchperf_ci.web.catalogue import RunFacts, SeriesSpan, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts, SeriesSpan, StoreCatalogue
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
     GroupEntry,
@@ -45,8 +45,14 @@ def documents() -> dict[str, bytes]:
     ]
     span = SeriesSpan(START, START + NIGHTS * DAY)
     summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
+    catalogue = StoreCatalogue(
+        {
+            group: GroupCatalogue([(one, span) for one in series if one.group == group], runs[group], {})
+            for group in groups
+        }
+    )
     return {
-        "index.json": as_json(index_document(StoreCatalogue(dict.fromkeys(series, span), runs), [], {})),
+        "index.json": as_json(index_document(catalogue, [], {})),
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import STATUS
@@ -15,6 +14,7 @@ from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
 
 if TYPE_CHECKING:
+    from torchperf_ci.series.points import Point
     from torchperf_ci.store.client import Store
 
 
@@ -39,6 +39,14 @@ class RunFacts:
         """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
+    def shares_branch(self, branch: str) -> bool:
+        """Whether the branch is the run's, as far as both are known."""
+        return not self.branch or branch in ("", self.branch)
+
+    def has_past(self, point: Point) -> bool:
+        """Whether a point of the same kind of machine is of the run, or before it on its branch."""
+        return point.timestamp <= self.end and self.shares_branch(point.branch)
+
 
 @dataclass(frozen=True)
 class SeriesSpan:
@@ -59,19 +67,14 @@ class GroupCatalogue:
 
 @dataclass(frozen=True)
 class StoreCatalogue:
-    """All series; for each kind of machine its runs, newest first, and the facts of its machines by digest."""
+    """The catalogues of all kinds of machines."""
 
-    series: Mapping[Series, SeriesSpan]
-    runs: Mapping[SeriesGroup, Sequence[RunFacts]]
-    machines: Mapping[SeriesGroup, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    groups: Mapping[SeriesGroup, GroupCatalogue]
 
     @cached_property
-    def by_group(self) -> Mapping[SeriesGroup, Mapping[Series, SeriesSpan]]:
-        """The series of each kind of machine."""
-        found: dict[SeriesGroup, dict[Series, SeriesSpan]] = defaultdict(dict)
-        for series, span in self.series.items():
-            found[series.group][series] = span
-        return found
+    def series(self) -> Mapping[Series, SeriesSpan]:
+        """All series."""
+        return {series: span for group in self.groups.values() for series, span in group.series}
 
     @cached_property
     def by_id(self) -> Mapping[str, Series]:
@@ -81,7 +84,7 @@ class StoreCatalogue:
     @cached_property
     def run_by_id(self) -> Mapping[str, RunFacts]:
         """The runs by ID."""
-        return {run.id: run for runs in self.runs.values() for run in runs}
+        return {run.id: run for group in self.groups.values() for run in group.runs}
 
     @cached_property
     def numbers(self) -> Mapping[Series, int]:
@@ -90,16 +93,14 @@ class StoreCatalogue:
         New series get the next numbers, except that series of the metric ``status`` always come last.
         """
         found: dict[Series, int] = {}
-        for spans in self.by_group.values():
-            order = sorted(
-                spans, key=lambda series: (series.metric == STATUS, spans[series].first, series.names)
-            )
-            found.update(zip(order, count(), strict=False))
+        for group in self.groups.values():
+            ordered = sorted((one.metric == STATUS, span.first, one.names, one) for one, span in group.series)
+            found.update((series, number) for number, (*_, series) in enumerate(ordered))
         return found
 
     def before(self, run: RunFacts) -> RunFacts | None:
         """Return the previous run on the same branch and kind of machine."""
-        runs = self.runs[run.group]
+        runs = self.groups[run.group].runs
         earlier = runs[runs.index(run) + 1 :]
         return next((other for other in earlier if other.branch == run.branch), None)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import gc
 import os
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
@@ -40,7 +40,7 @@ from torchperf_ci.web.run_documents import compare_document, run_document
 from torchperf_ci.web.series_document import series_document, year_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci import config
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
-_SERIES = re.compile(r"series/([0-9a-f]{10})/([0-9]{4})\.json")
-_RUN = re.compile(r"run/([0-9a-f]{10})\.json")
-_COMPARE = re.compile(r"compare/([0-9a-f]{10})/([0-9a-f]{10})\.json")
 
 
 def collect_garbage_rarely() -> None:
@@ -90,53 +87,37 @@ class Documents:
 
     def document(self, path: str) -> bytes:
         """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
-        return as_json(self._made(path))
-
-    def _made(self, path: str) -> object:
-        if path in _WHOLE:
-            return _WHOLE[path](self)
-        if match := _SERIES.fullmatch(path):
-            return self._series(match[1], int(match[2]))
-        if match := _RUN.fullmatch(path):
-            return self._run(match[1])
-        if match := _COMPARE.fullmatch(path):
-            return self._compare(match[1], match[2])
+        for pattern, make in _PATHS.items():
+            if match := re.fullmatch(pattern, path):
+                return as_json(make(self, *match.groups()))
         raise UnknownDocumentError
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
         """Yield all documents with their paths; the points of each kind of machine are read only once."""
         for path in _WHOLE:
             yield path, self.document(path)
-        for group in self.catalogue.runs:
+        for group in self.catalogue.groups:
             self._read_whole(group)
             for path in self._paths_of_group(group):
                 yield path, self.document(path)
 
     def _paths_of_group(self, group: SeriesGroup) -> Iterator[str]:
-        for series, span in self.catalogue.by_group[group].items():
+        for series, span in self.catalogue.groups[group].series:
             years = range(year_of(span.first), year_of(span.last) + 1)
             yield from (f"series/{series.id}/{year}.json" for year in years)
-        yield from (f"run/{run.id}.json" for run in self.catalogue.runs[group])
-        yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons_of(group))
+        yield from (f"run/{run.id}.json" for run in self.catalogue.groups[group].runs)
+        yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons(group))
 
     @cached_property
     def catalogue(self) -> StoreCatalogue:
         """The catalogue of the whole store."""
-        found = self._kept.of_groups(
-            GroupCatalogue, lambda group: read_catalogue(self._store, group, self._server)
-        )
-        series = [item for catalogue in found.values() for item in catalogue.series]
-        return StoreCatalogue(
-            dict(series),
-            {group: catalogue.runs for group, catalogue in found.items()},
-            {group: catalogue.machines for group, catalogue in found.items()},
-        )
+        made = partial(read_catalogue, self._store, server=self._server)
+        return StoreCatalogue(self._kept.of_groups(GroupCatalogue, made))
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
         """The summary of each kind of machine; all points of a kind are read if it has new results."""
-        found = self._kept.of_groups(GroupSummary, self._summary)
-        return list(found.values())
+        return [*self._kept.of_groups(GroupSummary, self._summary).values()]
 
     @property
     def unjudged(self) -> Sequence[SeriesGroup]:
@@ -156,8 +137,9 @@ class Documents:
 
     def index(self) -> object:
         """Return ``index.json``."""
-        commits = (run.commit for runs in self.catalogue.runs.values() for run in runs)
-        return index_document(self.catalogue, self._comparisons(), commit_subjects(self._store, commits))
+        commits = (run.commit for run in self.catalogue.run_by_id.values())
+        pairs = [pair for group in self.catalogue.groups for pair in self._comparisons(group)]
+        return index_document(self.catalogue, pairs, commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """Return ``overview.json``."""
@@ -167,24 +149,24 @@ class Documents:
         """Return ``regressions.json``."""
         return regressions_document(self.summaries, self._culprits)
 
-    def _series(self, series_id: str, year: int) -> object:
+    def series(self, series_id: str, year: str) -> object:
+        """Return ``series/ID/YEAR.json``."""
         series = self.catalogue.by_id.get(series_id)
-        if series is None:
+        span = self.catalogue.series[series] if series else None
+        if not (series and span and year_of(span.first) <= int(year) <= year_of(span.last)):
             raise UnknownDocumentError
-        span = self.catalogue.series[series]
-        if not year_of(span.first) <= year <= year_of(span.last):
-            raise UnknownDocumentError
-        row = self._points_of(series)
-        runs = self.catalogue.runs[series.group]
-        return series_document(series, row, runs, year, self._policy, self._culprits)
+        runs = self.catalogue.groups[series.group].runs
+        return series_document(series, self._points_of(series), runs, int(year), self._policy, self._culprits)
 
-    def _run(self, run_id: str) -> object:
+    def run(self, run_id: str) -> object:
+        """Return ``run/ID.json``."""
         run = self._found(run_id)
         previous = self.catalogue.before(run)
-        runs = (run, previous) if previous else (run,)
-        return run_document(run, previous, self._points_of_runs(*runs), self.catalogue.numbers)
+        points = self._points_of_runs(run, previous or run)
+        return run_document(run, previous, points, self.catalogue.numbers)
 
-    def _compare(self, base_id: str, head_id: str) -> object:
+    def comparison(self, base_id: str, head_id: str) -> object:
+        """Return ``compare/BASE/HEAD.json``."""
         base, head = self._found(base_id), self._found(head_id)
         if base.group != head.group:
             raise UnknownDocumentError
@@ -192,51 +174,14 @@ class Documents:
         points = self._points_of_runs(base, head)
         return compare_document(base, head, points, past, self._policy, self.catalogue.numbers)
 
-    def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
-        """Return the newest values of each series on the branch of a run, up to that run."""
-        if self._whole.group == run.group:
-            return self._whole.past(run)
-        runs = self.catalogue.runs[run.group]
-        begun = [
-            one.time
-            for one in runs
-            if (not run.branch or one.branch in ("", run.branch)) and one.time <= run.time
-        ]
-        return past_of_store(
-            self._store,
-            run.group,
-            {series: span.first for series, span in self.catalogue.by_group[run.group].items()},
-            branch=run.branch,
-            since=min(begun[:BASELINE]),
-            stop=run.end + 1,
-            last=BASELINE,
-            machines=self.catalogue.machines[run.group],
-        )
-
-    def _points_of_runs(self, *runs: RunFacts) -> Points:
-        """Return the points of these runs, and possibly of others on their kind of machine."""
-        group = runs[0].group
-        if self._whole.group != group:
-            times = [(run.time, run.end) for run in runs]
-            machines = self.catalogue.machines[group]
-            return points_of_runs(self._store, group, times, self.catalogue.series, machines)
-        found: dict[Series, list[Point]] = defaultdict(list)
-        for run in runs:
-            for series, row in self._whole.by_run[run.name].items():
-                found[series] += row
-        return found
-
     def _found(self, run_id: str) -> RunFacts:
         if run := self.catalogue.run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
 
-    def _comparisons(self) -> list[tuple[str, str]]:
-        return [pair for group in self.catalogue.runs for pair in self._comparisons_of(group)]
-
-    def _comparisons_of(self, group: SeriesGroup) -> list[tuple[str, str]]:
+    def _comparisons(self, group: SeriesGroup) -> list[tuple[str, str]]:
         """Return the newest runs of a kind of machine, each with the previous one on its branch, as (base, head)."""
-        heads = self.catalogue.runs[group][:COMPARED_RUNS]
+        heads = self.catalogue.groups[group].runs[:COMPARED_RUNS]
         return [(base.id, head.id) for head in heads if (base := self.catalogue.before(head))]
 
     def _read_whole(self, group: SeriesGroup) -> _WholeGroup:
@@ -246,22 +191,47 @@ class Documents:
         return self._whole
 
     def _points_of(self, series: Series) -> Sequence[Point]:
-        """Return all points of a series, from memory if those of its kind of machine are there."""
+        """Return all points of a series."""
         if self._whole.group == series.group:
             return self._whole.points[series]
-        machines = self.catalogue.machines[series.group]
+        machines = self.catalogue.groups[series.group].machines
         return points_of_store(self._store, series=[series], machines=machines)[series]
+
+    def _points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
+        """Return the points of both runs, and possibly of others on their kind of machine."""
+        if self._whole.group == run.group:
+            return self._whole.points_of_runs(run, other)
+        times = [(one.time, one.end) for one in (run, other)]
+        machines = self.catalogue.groups[run.group].machines
+        return points_of_runs(self._store, run.group, times, self.catalogue.series, machines)
+
+    def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
+        """Return the newest values of each series on the branch of a run, up to that run."""
+        if self._whole.group == run.group:
+            return self._whole.past(run)
+        known = self.catalogue.groups[run.group]
+        begun = [one.time for one in known.runs if run.shares_branch(one.branch) and one.time <= run.time]
+        return past_of_store(
+            self._store,
+            run.group,
+            {series: span.first for series, span in known.series},
+            branch=run.branch,
+            since=min(begun[:BASELINE]),
+            stop=run.end + 1,
+            last=BASELINE,
+            machines=known.machines,
+        )
 
 
 @dataclass(frozen=True)
 class _WholeGroup:
-    """All points of a kind of machine in memory."""
+    """All points of a kind of machine in memory, from which many documents are made without reading the store."""
 
     group: SeriesGroup | None
     points: Points
 
     @cached_property
-    def by_run(self) -> Mapping[str, Mapping[Series, list[Point]]]:
+    def _by_run(self) -> Mapping[str, Mapping[Series, list[Point]]]:
         """The points by the name of their run."""
         found: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
         for series, row in self.points.items():
@@ -269,21 +239,30 @@ class _WholeGroup:
                 found[point.run][series].append(point)
         return found
 
+    def points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
+        """Return the points of both runs, which may be the same."""
+        first, second = self._by_run[run.name], self._by_run[other.name]
+        return {series: [*first.get(series, ()), *second.get(series, ())] for series in {**first, **second}}
+
     def past(self, run: RunFacts) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""
-        found = {
-            series: [
-                point
-                for point in row[: bisect_right(row, run.end, key=lambda point: point.timestamp)]
-                if not run.branch or point.branch in ("", run.branch)
-            ]
+        newest = {
+            series: [*islice((point for point in reversed(row) if run.has_past(point)), BASELINE)]
             for series, row in self.points.items()
         }
-        return {series: past_of_points(row[-BASELINE:]) for series, row in found.items() if row}
+        return {series: past_of_points(row[::-1]) for series, row in newest.items() if row}
 
 
-_WHOLE = {
+_WHOLE: Mapping[str, Callable[[Documents], object]] = {
     "index.json": Documents.index,
     "overview.json": Documents.overview,
     "regressions.json": Documents.regressions,
 }
+_ID = "([0-9a-f]{10})"
+_PATHS: Mapping[str, Callable[..., object]] = {
+    **{re.escape(path): make for path, make in _WHOLE.items()},
+    rf"series/{_ID}/([0-9]{{4}})\.json": Documents.series,
+    rf"run/{_ID}\.json": Documents.run,
+    rf"compare/{_ID}/{_ID}\.json": Documents.comparison,
+}
+"""What makes the document of a path, by the path's pattern; the groups of the pattern are the arguments."""

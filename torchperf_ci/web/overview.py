@@ -95,7 +95,7 @@ def summary_of_group(
         for series, history in zip(judged, histories, strict=True)
         for change in history.changes
     ]
-    newest = _newest(catalogue.runs[group], trunk)
+    newest = _newest(catalogue.groups[group].runs, trunk)
     previous = catalogue.before(newest)
     told = run_state(newest, previous, points)
     trend = latency_trend(trunk)
@@ -124,7 +124,6 @@ def index_document(
     """
     names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
-    runs = [run for some in catalogue.runs.values() for run in some]
     return {
         "fields": _NAMES,
         "names": names,
@@ -133,7 +132,9 @@ def index_document(
             for series, span in sorted(catalogue.series.items(), key=lambda item: item[0])
         ],
         "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},
-        "runs": sorted(runs, key=lambda run: -run.time),  # keeps the order within each kind of machine
+        "runs": sorted(
+            catalogue.run_by_id.values(), key=lambda run: -run.time
+        ),  # keeps the order within each kind of machine
         "comparisons": comparisons,
         "subjects": subjects,
         "version": 2,
