@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -18,6 +19,7 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_app import serving_app
+from starlette.requests import Request
 
 from torchperf_ci import config
 from torchperf_ci.places import open_place
@@ -26,6 +28,7 @@ from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import answers, endpoints
 from torchperf_ci.web.answers import Answers
+from torchperf_ci.web.endpoints import Endpoints
 from torchperf_ci.web.serve import make_app
 
 if TYPE_CHECKING:
@@ -91,6 +94,24 @@ def test_uploaders_and_readers_have_passwords_of_their_own(url: str, folder: Pat
 def test_without_a_place_nothing_is_taken(store: Store) -> None:
     with serving_app(make_app(Answers(store, config.find(None)))) as server:
         assert upload(f"{server.url}/").status_code in (404, 405)
+
+
+def test_clients_are_answered_in_the_order_in_which_they_asked(store: Store) -> None:
+    asked = [f"series/{number:010}/2026.json" for number in range(40)]
+    answered = []
+
+    class Recorded(Answers):
+        def document(self, path: str) -> bytes:
+            answered.append(path)
+            return super().document(path)
+
+    async def ask_all() -> None:
+        documents = Endpoints(Recorded(store, config.find(None)))
+        requests = [Request({"type": "http", "path_params": {"path": path}}) for path in asked]
+        await asyncio.gather(*map(documents.document, requests), return_exceptions=True)
+
+    asyncio.run(ask_all())
+    assert answered == asked
 
 
 def test_a_proxy_may_leave_the_path_on_or_take_it_off(url: str) -> None:

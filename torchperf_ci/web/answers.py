@@ -1,8 +1,7 @@
-"""Answer many clients from one open store, one at a time, and cache documents until the store changes."""
+"""Answer from one open store, and cache documents until the store changes."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
@@ -31,41 +30,37 @@ MOST_QUERIED = 64 * 2**20
 
 
 class Answers:
-    """The documents and queries of ``store``."""
+    """The documents and queries of ``store``; for one thread."""
 
     def __init__(self, store: Store, settings: config.Config) -> None:
         self._store, self._settings = store, settings
-        self._alone = threading.Lock()
         self._state: object = None
         self._documents: Documents
         self._kept: dict[str, bytes] = {}
 
     def document(self, path: str) -> bytes:
         """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
-        with self._alone:
-            self._look_at_store()
-            if path not in self._kept:
-                content = self._documents.document(path)
-                if len(content) + sum(map(len, self._kept.values())) > KEPT_BYTES:
-                    self._kept.clear()
-                self._kept[path] = content
-            return self._kept[path]
+        self._look_at_store()
+        if path not in self._kept:
+            content = self._documents.document(path)
+            if len(content) + sum(map(len, self._kept.values())) > KEPT_BYTES:
+                self._kept.clear()
+            self._kept[path] = content
+        return self._kept[path]
 
     def query(self, question: StoreQuery, form: str) -> bytes:
         """Return the points of a query. Raises :class:`UsageError` if the answer is too large."""
         found = bytearray()
-        with self._alone:
-            for piece in run_query(self._store, question, form.lower()):
-                found += piece
-                if len(found) > MOST_QUERIED:
-                    msg = f"the answer has more than {MOST_QUERIED} bytes; ask for less time, or for some models"
-                    raise UsageError(msg)
+        for piece in run_query(self._store, question, form.lower()):
+            found += piece
+            if len(found) > MOST_QUERIED:
+                msg = f"the answer has more than {MOST_QUERIED} bytes; ask for less time, or for some models"
+                raise UsageError(msg)
         return bytes(found)
 
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""
-        with self._alone:
-            self._store.rows("SELECT 1")
+        self._store.rows("SELECT 1")
 
     def _look_at_store(self) -> None:
         """Clear the cache if the store has changed."""

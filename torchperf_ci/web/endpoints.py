@@ -1,12 +1,12 @@
-"""The endpoints of the dashboard's server; the store is queried in a thread, so that the event loop is not blocked."""
+"""The endpoints of the dashboard's server; one thread queries the store, so the event loop is not blocked."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
@@ -18,9 +18,14 @@ from torchperf_ci.web.documents import UnknownDocumentError
 from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
     from torchperf_ci.web.answers import Answers
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MOST_BODY = 256 * 1024
 """Most bytes of the body of a query."""
@@ -29,14 +34,18 @@ BODY_SECONDS = 10.0
 
 
 class Endpoints:
-    """The endpoints that query ``answers``. What they raise, :func:`refusal` turns into a response."""
+    """The endpoints that query ``answers``, in the order of the requests.
+
+    What they raise, :func:`refusal` turns into a response.
+    """
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
+        self._thread = ThreadPoolExecutor(1)
 
-    def document(self, request: Request) -> Response:
+    async def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
-        content = self._answers.document(request.path_params["path"])
+        content = await self._in_turn(self._answers.document, request.path_params["path"])
         etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if etag in request.headers.get("if-none-match", ""):
@@ -52,13 +61,16 @@ class Endpoints:
         if len(body) > MOST_BODY:
             raise HTTPException(413, f"the question has more than {MOST_BODY} bytes")
         question, form = question_of(body, request.query_params.multi_items())
-        found = await run_in_threadpool(self._answers.query, question, form)
+        found = await self._in_turn(self._answers.query, question, form)
         return Response(found, media_type=MEDIA_TYPES[form])
 
-    def ready(self, _: Request) -> Response:
+    async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
-        self._answers.ready()
+        await self._in_turn(self._answers.ready)
         return PlainTextResponse("ready\n")
+
+    async def _in_turn(self, call: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
 
 async def healthy(_: Request) -> Response:
