@@ -127,7 +127,7 @@ SHORT = 15
 seen before."""
 NEARLY, FARTHEST = 1.5, 2.0
 """An excursion is alike if it is between 1/1.5 times and twice as high as the rise."""
-HALF = 3
+HALF = 2
 """An excursion that lasted half as many runs as the rise makes it unremarkable: how long excursions last is chance."""
 SHORTEST_EXCURSION = 2
 """Runs of the shortest excursion; a spike is not one."""
