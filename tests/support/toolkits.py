@@ -30,10 +30,11 @@ if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; 
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
 if [[ -n ${WITHOUT_PIP:-} ]]; then # which takes seconds to install
-  python3() {
-    if [[ "${1-} ${2-}" == "-m venv" ]]; then set -- "$@" --without-pip; fi
-    command python3 "$@"
-  }
+  interpreter=${PYTHON:-python3} # as steps call it, by a name or a path
+  eval "$interpreter() {
+    if [[ \\"\\${1-} \\${2-}\\" == '-m venv' ]]; then set -- \\"\\$@\\" --without-pip; fi
+    command '$interpreter' \\"\\$@\\"
+  }"
 fi
 """
 
