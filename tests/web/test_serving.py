@@ -110,7 +110,8 @@ def test_clients_are_answered_in_the_order_in_which_they_asked(store: Store) -> 
         requests = [Request({"type": "http", "path_params": {"path": path}}) for path in asked]
         await asyncio.gather(*map(documents.document, requests), return_exceptions=True)
 
-    asyncio.run(ask_all())
+    with ThreadPoolExecutor(1) as thread:  # a browser's event loop may run in this one
+        thread.submit(asyncio.run, ask_all()).result(SECONDS)
     assert answered == asked
 
 
