@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -96,13 +97,14 @@ def test_without_a_place_nothing_is_taken(store: Store) -> None:
         assert upload(f"{server.url}/").status_code in (404, 405)
 
 
-def test_clients_are_answered_in_the_order_in_which_they_asked(store: Store) -> None:
+def test_one_thread_answers_in_the_order_in_which_clients_asked(store: Store) -> None:
     asked = [f"series/{number:010}/2026.json" for number in range(40)]
-    answered = []
+    answered, threads = [], set()
 
     class Recorded(Answers):
         def document(self, path: str) -> bytes:
             answered.append(path)
+            threads.add(threading.get_ident())
             return super().document(path)
 
     async def ask_all() -> None:
@@ -113,6 +115,7 @@ def test_clients_are_answered_in_the_order_in_which_they_asked(store: Store) -> 
     with ThreadPoolExecutor(1) as thread:  # a browser's event loop may run in this one
         thread.submit(asyncio.run, ask_all()).result(SECONDS)
     assert answered == asked
+    assert len(threads) == 1
 
 
 def test_a_proxy_may_leave_the_path_on_or_take_it_off(url: str) -> None:
