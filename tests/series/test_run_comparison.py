@@ -89,6 +89,31 @@ def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
     assert (found.word, found.effect, found.why) == ("not comparable", None, why)
 
 
+def outcome(word: str) -> Point:
+    return point(None, RUNS, info={"benchmark_values": f'["{word}"]'})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word", "worse"),
+    [
+        ("pass", "fail_accuracy", "beyond noise", 1),
+        ("fail_accuracy", "pass", "beyond noise", -1),
+        ("fail_accuracy", "eager_fail", "beyond noise", 0),
+        ("pass", "pass", "within noise", 0),
+    ],
+)
+def test_outcomes_that_are_words_differ_without_a_number(old: str, new: str, word: str, worse: int) -> None:
+    name = series("accuracy")
+    (found,) = compare_runs({name: outcome(old)}, {name: outcome(new)}, {}, {})
+    assert (found.word, found.worse) == (word, worse)
+    assert found.why == ("" if old == new else f"{old} → {new}")
+
+
+def test_zero_has_no_ratio_however_long_the_past_is() -> None:
+    found = compared(0.0)
+    assert (found.word, found.why) == ("not comparable", "values of zero and below have no ratio")
+
+
 def test_the_most_relevant_comes_first_and_means_are_over_what_both_have() -> None:
     names = [series(model=model) for model in "abcd"]
     past = dict.fromkeys(names, past_of_points(row(noisy(10, RUNS))))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from torchperf_ci.series.outcomes import passed, why_without_number
+from torchperf_ci.series.outcomes import outcome_word, passed, why_without_number
 from torchperf_ci.series.points import differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
@@ -30,6 +30,7 @@ _RELEVANCE: Mapping[str, int] = {word: place for place, word in enumerate(get_ar
 _TOO_FEW = (
     f"fewer than {MIN_HISTORY} runs on this machine up to the older one are too few to estimate the noise"
 )
+_NO_RATIO = "values of zero and below have no ratio"
 _TAIL = 0.025
 """Probability of each tail outside of a 95% interval."""
 
@@ -40,7 +41,7 @@ class SeriesComparison:
 
     ``effect`` is the rounded ratio of the values, None where there is none, with its 95% interval, open where the noise
     is unknown. ``worse`` is 1 if a change beyond noise is for the worse, -1 if for the better, 0 if there is none or
-    its direction is unknown. ``why`` says why a series is not comparable, or its noise unknown.
+    its direction is unknown. ``why`` says why a series is not comparable or its noise unknown, or which words differ.
     """
 
     series: Series
@@ -117,17 +118,20 @@ def _compared(
     before, now = (point.value if point else None for point in (old, new))
     if why := _why_not_comparable(series, old, new):
         return SeriesComparison(series, before, now, None, "not comparable", why=why)
+    if old and new and (before is None or now is None):
+        return _compared_words(series, old, new)
     rule = rule_of_points(
         series.metric, past.telling if past else [point for point in (old, new) if point], policy
     )
     effect = None
     is_beyond = before != now
     if rule.kind == "ratio":
-        log_ratio = log(now / before) if before and now and before > 0 and now > 0 else None
-        if log_ratio is not None:
-            half = inf if sigma is None else _score(_TAIL) * sqrt(2) * sigma
-            effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0).rounded()
-        if log_ratio is None or sigma is None:
+        if not (before and now and before > 0 and now > 0):
+            return SeriesComparison(series, before, now, None, "not comparable", why=_NO_RATIO)
+        log_ratio = log(now / before)
+        half = inf if sigma is None else _score(_TAIL) * sqrt(2) * sigma
+        effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0).rounded()
+        if sigma is None:
             return SeriesComparison(series, before, now, effect, "noise unknown", why=_TOO_FEW)
         is_beyond = abs(log_ratio) > beyond * sigma
     if not is_beyond or before is None or now is None:
@@ -135,6 +139,15 @@ def _compared(
     return SeriesComparison(
         series, before, now, effect, "beyond noise", rule.worse * (1 if now > before else -1)
     )
+
+
+def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
+    """Compare outcomes of which at least one is a word without a number, such as ``fail_accuracy``."""
+    words = outcome_word(old), outcome_word(new)
+    if words[0] == words[1]:
+        return SeriesComparison(series, old.value, new.value, None, "within noise")
+    worse = bool(passed(old)) - bool(passed(new))
+    return SeriesComparison(series, old.value, new.value, None, "beyond noise", worse, " → ".join(words))
 
 
 def _why_not_comparable(series: Series, old: Point | None, new: Point | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.web.answers import Answers
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_BODY = 256 * 1024
@@ -69,7 +68,7 @@ class Endpoints:
         await self._in_turn(self._answers.ready)
         return PlainTextResponse("ready\n")
 
-    async def _in_turn(self, call: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
+    async def _in_turn(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
 

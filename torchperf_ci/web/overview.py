@@ -132,9 +132,8 @@ def index_document(
             for series, span in sorted(catalogue.series.items(), key=lambda item: item[0])
         ],
         "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},
-        "runs": sorted(
-            catalogue.run_by_id.values(), key=lambda run: -run.time
-        ),  # keeps the order within each kind of machine
+        # Runs of one time stay in the order of their kind of machine.
+        "runs": sorted(catalogue.run_by_id.values(), key=lambda run: -run.time),
         "comparisons": comparisons,
         "subjects": subjects,
         "version": 2,

@@ -1,7 +1,8 @@
--- One row for each series of a kind of machine, and each machine, with what it has measured, in no order: whether all of
--- that is plain, numbers that no word beside them makes others; their least and their greatest; times, ids, targets and the
--- two numbers in the middle of the repetitions. A record that was taken in twice is there twice, under one id. No ids are told where each time is another one,
--- and the upper of the middle numbers not where there are odd numbers of them: less than half is left to say.
+-- One row for each series of a kind of machine, and each machine, with what it has measured, in no order: whether all
+-- of that is plain, numbers that no word beside them makes others; their least and their greatest; times, ids,
+-- targets and the two numbers in the middle of the repetitions. A record that was taken in twice is there twice,
+-- under one id. No ids are told where each time is another one, and the upper of the middle numbers not where there
+-- are odd numbers of them: less than half is left to say.
 SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
