@@ -32,7 +32,7 @@ def one(old: list, new: list, metric: str = "latency(ms)"):
 
 
 def test_a_step_that_a_wheel_makes_by_luck_is_told_as_such_and_judged_as_before() -> None:
-    verdict = one(past(0.0, 0.004, torch="wheel"), newest(1.02, count=3))
+    verdict = one(past(0.0, 0.004, torch="wheel"), newest(1.02, count=4))
     assert verdict.verdict == "regressed"
     assert "; a build's luck could make it (wheels differ by 0.3% by luck, 0.1% to 1.8%)" in verdict.why
     told = verdict.evidence.luck

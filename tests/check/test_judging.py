@@ -59,8 +59,14 @@ def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
     assert "one run is no proof" in verdict.why
 
 
-def test_the_second_bad_night_is_proof() -> None:
+def test_the_second_bad_night_is_nearly_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+    assert verdict.why == "looks worse in the last 2 runs; proven if the next run confirms it"
+
+
+def test_the_third_bad_night_is_proof() -> None:
+    verdict = one([*noisy(10, 30), 11.0, 11.02], [11.05])
     assert verdict.verdict == "regressed"
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
@@ -174,15 +180,15 @@ def test_five_runs_are_past_enough_for_a_newest_one() -> None:
     assert 0 < verdict.effect.low < verdict.effect.high < math.inf
 
 
-def test_two_runs_of_one_session_prove_less_than_two_nights() -> None:
+def test_three_runs_of_one_session_prove_less_than_three_nights() -> None:
     past = row(noisy(10, 30))
-    two = [point(10.5, 30), point(10.52, 31)]
+    nights = [point(10.55, 30), point(10.57, 31), point(10.56, 32)]
     hour = START + 30 * DAY
     at_once = [
         point(now.value, 30, timestamp=hour + 1800 * number, run=f"session.{number}")
-        for number, now in enumerate(two)
+        for number, now in enumerate(nights)
     ]
-    assert judged({LATENCY: past}, {LATENCY: two})["latency(ms)"].verdict == "regressed"
+    assert judged({LATENCY: past}, {LATENCY: nights})["latency(ms)"].verdict == "regressed"
     found = judged({LATENCY: past}, {LATENCY: at_once})["latency(ms)"]
     assert (found.verdict, found.candidate) == ("noisy", True)
 
@@ -190,7 +196,7 @@ def test_two_runs_of_one_session_prove_less_than_two_nights() -> None:
 def test_a_series_alone_needs_more_than_one_night_in_two_hundred() -> None:
     verdict = one([*noisy(10, 30), 10.38], [10.4])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
-    assert one([*noisy(10, 30), 10.5], [10.52]).verdict == "regressed"
+    assert one([*noisy(10, 30), 10.55, 10.56], [10.57]).verdict == "regressed"
 
 
 def test_what_became_better_excuses_nothing_that_is_worse() -> None:
@@ -386,7 +392,7 @@ def test_a_throughput_takes_no_share_of_the_false_discoveries() -> None:
 def _false_discovery_rate(others: Points) -> float:
     """That of a latency that rose, beside other series."""
     old = {LATENCY: row(noisy(10, 30)), **{name: points[:-1] for name, points in others.items()}}
-    new = {LATENCY: row([10.5] * 2, 30), **{name: points[-1:] for name, points in others.items()}}
+    new = {LATENCY: row([10.5] * 3, 30), **{name: points[-1:] for name, points in others.items()}}
     (verdict,) = (one for one in judge_all(old, new, default_policy()) if one.series == LATENCY)
     return verdict.evidence.others["false_discovery_rate"]
 
@@ -409,8 +415,8 @@ def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> Non
     other = series(model="bert")
     old = {LATENCY: row(noisy(10, 30)), other: row(noisy(20, 30, seed=1))}
     new = {
-        LATENCY: [point(value, 30, run=f"first/{n}") for n, value in enumerate([11.0, 11.1])],
-        other: [point(value, 30, run=f"second/{n}") for n, value in enumerate([22.0, 22.1])],
+        LATENCY: [point(value, 30, run=f"first/{n}") for n, value in enumerate([11.0, 11.1, 11.05])],
+        other: [point(value, 30, run=f"second/{n}") for n, value in enumerate([22.0, 22.1, 22.05])],
     }
     assert {verdict.verdict for verdict in judge_all(old, new, default_policy())} == {"regressed"}
 
@@ -474,18 +480,18 @@ def test_all_are_judged_together_under_false_discovery_control() -> None:
 
 def test_of_runs_with_several_points_the_evidence_names_the_runs_around_the_change() -> None:
     past = [point(value, day, job_id=job) for day, value in enumerate(noisy(10, 30)) for job in range(2)]
-    now = [point(12.0 + job / 100, 30 + day, job_id=job) for day in range(2) for job in range(2)]
+    now = [point(12.0 + job / 100, 30 + day, job_id=job) for day in range(3) for job in range(2)]
     verdict = judged({LATENCY: past}, {LATENCY: now})["latency(ms)"]
     assert (verdict.verdict, verdict.evidence.others["window"], verdict.evidence.others["runs"]) == (
         "regressed",
-        2,
-        2,
+        3,
+        3,
     )
     assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
 def test_many_points_of_one_new_run_crowd_out_no_other() -> None:
-    now = [point(12.0, 30), *(point(12.0, 31, job_id=job) for job in range(50))]
+    now = [point(12.0, 30), point(12.0, 31), *(point(12.0, 32, job_id=job) for job in range(50))]
     verdict = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: now})["latency(ms)"]
-    assert (verdict.verdict, verdict.evidence.others["window"]) == ("regressed", 2)
+    assert (verdict.verdict, verdict.evidence.others["window"]) == ("regressed", 3)

@@ -256,7 +256,7 @@ def test_the_least_effect_goes_with_records_and_a_direction_does_not(
     assert "--direction is only for --csv" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("runs", "told"), [(0, False), (2, True), (3, True), (30, False)])
+@pytest.mark.parametrize(("runs", "told"), [(0, False), (2, False), (3, True), (30, False)])
 def test_what_check_sees_in_runs_that_are_no_level_yet_is_said(
     runs: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,16 +62,29 @@ def test_a_change_that_is_over_is_not_told_any_more(slow: int) -> None:
     assert found.runs[:2].tolist() == [1, 1]
 
 
-def test_two_runs_that_agree_are_proof() -> None:
+def test_three_runs_that_agree_are_proof() -> None:
     values = quiet(0.005)
-    values[:3, -2:] += math.log(1.10)
-    values[3, -2:] -= math.log(1.10)
+    values[:3, -3:] += math.log(1.10)
+    values[3, -3:] -= math.log(1.10)
     found = judged(values)
     assert np.flatnonzero(found.up.proven).tolist() == [0, 1, 2]
     assert np.flatnonzero(found.down.proven).tolist() == [3]
     assert np.exp(found.change[:3]) == pytest.approx(1.10, abs=0.01)
     assert ((found.low[:3] < math.log(1.10)) & (found.high[:3] > math.log(1.10))).all()
     assert found.runs[:3].min() >= 2
+    assert not found.up.nearly.any()
+
+
+def test_what_one_run_has_made_proof_is_nearly_proven_until_the_next_confirms_it() -> None:
+    values = quiet(0.005)
+    values[:2, -2:] += math.log(1.10)
+    found = judged(values)
+    assert np.flatnonzero(found.up.nearly).tolist() == [0, 1]
+    assert found.up.candidate[:2].all()
+    assert not found.up.proven.any()
+    confirmed = judged(np.hstack([values, values[:, -1:]])).up
+    assert np.flatnonzero(confirmed.proven).tolist() == [0, 1]
+    assert not confirmed.nearly.any()
 
 
 def test_a_change_that_does_not_matter_is_no_candidate_however_certain_it_is() -> None:
@@ -91,7 +104,7 @@ def test_a_change_that_is_surely_smaller_than_what_matters_is_no_candidate() -> 
 def test_the_past_is_the_current_level_and_not_what_was_before_it() -> None:
     values = quiet(0.005)
     values[0, :20] += 0.30  # it has become faster since
-    values[0, -2:] += 0.10
+    values[0, -3:] += 0.10
     found = judged(values)
     assert found.up.proven[0]
     assert math.exp(found.change[0]) == pytest.approx(math.exp(0.10), abs=0.01)
@@ -159,7 +172,7 @@ def proven_rises(values: np.ndarray) -> list[int]:
 
 def test_what_the_past_has_seen_and_left_again_is_no_proof_however_long_ago() -> None:
     values = quiet(0.005, series=40, nights=300)
-    values[:6, -2:] += 0.10
+    values[:6, -3:] += 0.10
     for row, first in enumerate((50, 150, 250)):
         values[row, first : first + 3] += 0.10
     values[3, 100:110] += 0.10
@@ -181,18 +194,18 @@ def test_what_has_come_and_gone_at_another_level_is_no_proof_at_this_one() -> No
 def test_what_stays_twice_as_long_as_all_that_came_and_went_is_proof() -> None:
     values = quiet(0.005, series=40, nights=300)
     values[:, 100:102] += 0.10
-    for runs, row in ((3, 0), (5, 1), (8, 2)):
+    for runs, row in ((3, 0), (6, 1), (8, 2)):
         values[row, -runs:] += 0.10
     assert proven_rises(values) == [1, 2]
 
 
 def test_a_level_of_a_few_nights_that_is_over_is_no_change_back() -> None:
     values = quiet(0.005, series=40, nights=120)
-    values[0, -14:-2] -= 0.10
-    values[1, -40:-2] -= 0.10
+    values[0, -14:-3] -= 0.10
+    values[1, -40:-3] -= 0.10
     found = judged(values)
     assert np.flatnonzero(found.up.proven).tolist() == [1]
-    assert found.up.seen[:2].tolist() == [[12, 0], [0, 0]]
+    assert found.up.seen[:2].tolist() == [[9, 0], [0, 0]]  # two of its eleven runs are in the window of five
 
 
 def test_eight_runs_are_proof_where_five_are_not() -> None:

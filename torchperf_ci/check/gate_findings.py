@@ -130,16 +130,19 @@ def _proof(judged: Judged, side: GateSide, row: int) -> str:
 def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) -> str:
     if judged.runs[row] == 1:
         return f"looks worse in the newest run; one run is no proof, so measure again{_offset(judged, row)}"
+    newest = f"looks worse in the last {int(judged.runs[row])} runs"
+    if side.nearly[row]:
+        return f"{newest}; proven if the next run confirms it{_offset(judged, row)}"
     runs, ago = side.seen[row].tolist()
     if runs and ago:
         seen = f"so did {runs} runs until {day(ago)}, and it recovered: no proof, so measure again"
-        return f"looks worse in the last {int(judged.runs[row])} runs, but {seen}{_offset(judged, row)}"
+        return f"{newest}, but {seen}{_offset(judged, row)}"
     if runs:
         back = f"is back where it was {runs} runs before: no proof, so measure again"
-        return f"looks worse in the last {int(judged.runs[row])} runs, but {back}{_offset(judged, row)}"
+        return f"{newest}, but {back}{_offset(judged, row)}"
     rate = f"{side.rate[row]:.1g}"
     proof = f"false-discovery rate {rate}; proof takes {FALSE_DISCOVERIES}"
-    return f"looks worse in the last {int(judged.runs[row])} runs ({proof}){_offset(judged, row)}"
+    return f"{newest} ({proof}){_offset(judged, row)}"
 
 
 def _offset(judged: Judged, row: int) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from torchperf_ci.stats.newest_runs import (
     LATE,
+    NO_PROOF,
     GateRuns,
     Window,
     machine_offsets,
@@ -74,8 +75,8 @@ class Repetitions(NamedTuple):
 
 def single_run_scores(
     newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return the scores of a rise and of a fall from the newest run alone, NaN where it cannot be proof.
+) -> Floats:
+    """Return the scores of a rise and of a fall from the newest run alone, shape (2, series), NaN where it is no proof.
 
     Each is the score of the repetition that supports the change least, which must be off by ``least``. ``jobs``, shape
     (series,), are the jobs of the newest run: where many series of a job have moved at once, one run cannot tell
@@ -87,9 +88,8 @@ def single_run_scores(
     score_of_rise, score_of_fall = (
         tails.score(change / newest.sigma, newest.freedom) / newest.spread for change in (rise, fall)
     )
-    return (
-        np.where(may & (rise >= least), score_of_rise, np.nan),
-        np.where(may & (-fall >= least), -score_of_fall, np.nan),
+    return np.where(
+        may & (np.stack([rise, -fall]) >= least), np.stack([score_of_rise, -score_of_fall]), np.nan
     )
 
 
@@ -141,12 +141,14 @@ class GateSide:
     """One direction of change; arrays of shape (series,).
 
     ``candidate`` says that the series should be measured again, ``proven`` that history alone is proof, and ``rate``
-    is the false-discovery rate at which it is, NaN where nothing could be judged. ``seen``, shape (series, 2), is the
-    past excursion that keeps a candidate from being proven, as returned by :func:`last_excursions`, 0 where none does.
+    is the false-discovery rate at which it is, NaN where nothing could be judged. ``nearly`` says that a candidate is
+    proven if the next run confirms it. ``seen``, shape (series, 2), is the past excursion that keeps a candidate from
+    being proven, as returned by :func:`last_excursions`, 0 where none does.
     """
 
     candidate: NDArray[np.bool_]
     proven: NDArray[np.bool_]
+    nearly: NDArray[np.bool_]
     rate: Floats
     seen: NDArray[np.int64]
 
@@ -213,20 +215,18 @@ def judge(
     tails, memory = past_tails(deviations), past_autocorrelation(deviations)
     settled = past(values, NEWEST)
     is_one = is_one_session(settled, past(sessions, NEWEST), sessions[:, -1:])
-    windows = _windows(GateRuns(values, whole, sessions, is_one, memory), tails)
-    rise, fall = _single(
+    runs = GateRuns(values, whole, sessions, is_one, memory)
+    windows = _windows(runs, tails)
+    single = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
-    (sure,) = score_of_tail(np.array([TOO_SMALL]))
-    # The past of a longer window contains fewer of the runs that may be new.
-    steadiest = np.fmin.reduce([one.sigma for one in windows])
-    least = [
-        np.maximum(min_effect / 2, min_effect - one.half_width(tails, sure) * steadiest / one.sigma)
-        for one in windows
-    ]
+    least = _least_effects(windows, tails, min_effect)
+    agreed = _agreed(windows, least)
+    lasting = _agreed_before(runs, tails, min_effect, agreed)
+    scores = [np.fmax(agreed, single), np.fmax(lasting, single)]
     nobody_knows = np.zeros(len(values), dtype=np.int64)
-    up, down = _sides(windows, least, rise, fall, nobody_knows if worse is None else worse)
-    chosen = _choice(windows, up, down, np.fmax(rise, fall))
+    up, down = _sides(windows, least, scores, nobody_knows if worse is None else worse)
+    chosen = _choice(windows, up, down, np.fmax.reduce(single))
     return _judged(windows, chosen, tails, least, offsets[:, -1], (up, down))
 
 
@@ -274,64 +274,108 @@ def _single(
     tails: Tails,
     least: Floats,
     job: NDArray[np.int64],
-) -> tuple[Floats, Floats]:
+) -> Floats:
     if repetitions is None:
-        nothing = np.full(len(offset), np.nan)
-        return nothing, nothing
+        return np.full((2, len(offset)), np.nan)
     own = Repetitions(repetitions.lowest - offset, repetitions.highest - offset)
     return single_run_scores(newest, own, tails, least, job)
 
 
+def _least_effects(windows: Sequence[Window], tails: Tails, min_effect: Floats) -> Sequence[Floats]:
+    """Return the smallest effect in each window that may matter: at least half of ``min_effect``, and no smaller than
+    what noise may have taken away from it."""
+    (sure,) = score_of_tail(np.array([TOO_SMALL]))
+    # The past of a longer window contains fewer of the runs that may be new.
+    steadiest = np.fmin.reduce([one.sigma for one in windows])
+    return [
+        np.maximum(min_effect / 2, min_effect - one.half_width(tails, sure) * steadiest / one.sigma)
+        for one in windows
+    ]
+
+
+def _agreed(windows: Sequence[Window], least: Sequence[Floats]) -> Floats:
+    """Return the best scores of a rise and of a fall that may matter and that several runs agree on.
+
+    The shape is (2, series), NaN where unknown.
+    """
+    best = np.full((2, len(least[0])), np.nan)
+    for one, smallest in zip(windows, least, strict=True):
+        if one.runs > 1:
+            scores, change = np.stack([one.rise, one.fall]), one.new - one.old
+            may_matter = np.stack([change, -change]) >= smallest
+            best = np.fmax(best, np.where(may_matter | np.isnan(scores), scores, -np.inf))
+    return best
+
+
+def _agreed_before(runs: GateRuns, tails: Tails, min_effect: Floats, agreed: Floats) -> Floats:
+    """Return the scores of :func:`_agreed`, but no higher than they were before the newest run.
+
+    Most series that look proven by mistake do so for one run only.
+    """
+    rows = np.flatnonzero(np.fmax.reduce(agreed) > NO_PROOF)
+    if not rows.size:
+        return agreed
+    before = _windows(runs.of_rows(rows).without_newest(), tails)
+    then = _agreed(before, _least_effects(before, tails, min_effect[rows]))
+    lasting: Floats = agreed.copy()
+    lasting[:, rows] = np.minimum(agreed[:, rows], np.nan_to_num(then, nan=-np.inf))
+    return lasting
+
+
 def _sides(
-    windows: Sequence[Window], least: Sequence[Floats], rise: Floats, fall: Floats, worse: NDArray[np.int64]
+    windows: Sequence[Window],
+    least: Sequence[Floats],
+    scores: Sequence[Floats],
+    worse: NDArray[np.int64],
 ) -> tuple[GateSide, GateSide]:
-    """Return the sides up and down; ``rise`` and ``fall`` are the scores of the newest run alone."""
-    looks_up, tail_up = _evidence(windows, least, 1, rise)
-    looks_down, tail_down = _evidence(windows, least, -1, fall)
-    rate_up, rate_down = _rates(tail_up, tail_down, worse)
+    """Return the sides up and down from the scores of a rise and a fall, shape (2, series): first as they are, then as
+    far as they have lasted."""
+    now, lasting = (_rates(_tails_of(both, windows[0]), worse) for both in scores)
     return (
-        _side(looks_up, rate_up, [one.rise_seen for one in windows]),
-        _side(looks_down, rate_down, [one.fall_seen for one in windows]),
+        _side(_is_candidate(windows, least, 1), now[0], lasting[0], [one.rise_seen for one in windows]),
+        _side(_is_candidate(windows, least, -1), now[1], lasting[1], [one.fall_seen for one in windows]),
     )
 
 
-def _side(candidate: NDArray[np.bool_], rate: Floats, seen: Sequence[NDArray[np.int64]]) -> GateSide:
-    proven = candidate & (rate <= FALSE_DISCOVERIES)
+def _side(
+    candidate: NDArray[np.bool_], now: Floats, lasting: Floats, seen: Sequence[NDArray[np.int64]]
+) -> GateSide:
+    proven = candidate & (lasting <= FALSE_DISCOVERIES)
+    nearly = candidate & (now <= FALSE_DISCOVERIES) & ~proven
     excursion = seen[0]
     for one in seen[1:]:  # the longest window that has an excursion wins
         excursion = np.where(one > 0, one, excursion)
-    return GateSide(candidate, proven, rate, np.where((candidate & ~proven)[:, None], excursion, 0))
+    return GateSide(
+        candidate, proven, nearly, lasting, np.where((candidate & ~proven)[:, None], excursion, 0)
+    )
 
 
-def _evidence(
-    windows: Sequence[Window], least: Sequence[Floats], sign: int, single: Floats
-) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which series are candidates in the direction of ``sign``, and the tail probabilities that proofs rest on.
-
-    In some window a candidate reaches both the score of :data:`LEVELS` and the ``least`` effect that may matter: the
-    smallest effect that matters less what noise may have taken away from it, but at least half of it. A proof needs
-    that effect as well. ``single`` is the score of the newest run alone, which only counts for proofs.
-    """
-    candidate = np.zeros(len(single), dtype=bool)
-    best = np.full(len(single), np.nan)
+def _is_candidate(windows: Sequence[Window], least: Sequence[Floats], sign: int) -> NDArray[np.bool_]:
+    """Whether each series reaches, in some window, both the score of :data:`LEVELS` and the ``least`` effect in the
+    direction of ``sign``."""
+    candidate = np.zeros(windows[0].score.shape, dtype=bool)
     needed = score_of_tail(np.array(list(LEVELS.values())))
     for one, smallest, level in zip(windows, least, needed, strict=True):
-        may_matter = sign * (one.new - one.old) >= smallest
-        candidate |= may_matter & (sign * one.score >= level)
-        if one.runs > 1:
-            agreed = one.rise if sign > 0 else one.fall
-            best = np.fmax(best, np.where(may_matter | np.isnan(agreed), agreed, -np.inf))
-    # The shortest possible past leaves no runs to compare several new ones with: judged, but nothing is proven.
-    best = np.where(np.isnan(windows[0].score), np.nan, np.fmax(np.fmax(best, single), -np.inf))
-    return candidate, np.minimum(WINDOW_OVERLAP * tail_probability(best), 1.0)
+        candidate |= (sign * (one.new - one.old) >= smallest) & (sign * one.score >= level)
+    return candidate
 
 
-def _rates(rise: Floats, fall: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return the false-discovery rates of the tail probabilities, adjusted within families.
+def _tails_of(scores: Floats, newest: Window) -> Floats:
+    """Return the tail probabilities of ``scores``, shape (2, series); NaN without a past.
+
+    The shortest possible past leaves no runs to compare several new ones with: judged, but nothing is proven.
+    """
+    best: Floats = np.where(np.isnan(newest.score), np.nan, np.fmax(scores, -np.inf))
+    return np.minimum(WINDOW_OVERLAP * tail_probability(best), 1.0)
+
+
+def _rates(tails: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the false-discovery rates of a rise and of a fall from ``tails``, shape (2, series), adjusted in families.
 
     The families are: got worse, got better, and, for series whose direction is unknown, went up and went down.
     """
     turned = worse < 0
+    rise, fall = tails
     first, second = np.where(turned, fall, rise), np.where(turned, rise, fall)
     for members in (worse != 0, worse == 0):
         first[members], second[members] = (adjusted(side[members], FEWEST_TESTS) for side in (first, second))

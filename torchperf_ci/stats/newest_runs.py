@@ -7,7 +7,7 @@ an ordinary one, and the rest remains visible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +119,12 @@ class GateRuns:
     def of_rows(self, rows: NDArray[np.intp]) -> GateRuns:
         """Return the runs of some series."""
         return GateRuns(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def without_newest(self) -> GateRuns:
+        """Return the runs as they were before the newest one."""
+        return replace(
+            self, values=self.values[:, :-1], whole=self.whole[:, :-1], sessions=self.sessions[:, :-1]
+        )
 
 
 @dataclass(frozen=True)
