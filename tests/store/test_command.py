@@ -15,6 +15,7 @@ from git_server import git_server
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.store.client import EmbeddedStore
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -190,9 +191,24 @@ def test_a_server_is_not_filled_unless_a_source_is_named(
     monkeypatch.chdir(tmp_path)
     nobody = "clickhouse://user@127.0.0.1:1/benchmark"
     (tmp_path / "torchperf.yml").write_text(f"version: 1\nupload: {{to: {folder}}}\nstore: {nobody}\n")
-    assert cli.main(["ingest"]) == 0
-    assert "clickhouse://127.0.0.1:1/benchmark is a server" in capsys.readouterr().err
+    assert cli.main(["ingest"]) == 4  # its tables cannot be looked after
+    assert "clickhouse://127.0.0.1:1/benchmark does not answer" in capsys.readouterr().err
     assert cli.main(["ingest", str(folder)]) == 4
+
+
+def test_the_tables_of_a_server_that_fills_itself_are_brought_up_to_date(
+    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+    with open_store(dsn) as store:
+        whole = store.rows("SELECT count() FROM torchperf_values")
+        store.run("TRUNCATE TABLE torchperf_values")
+    monkeypatch.setattr("torchperf_ci.store.command.StoreServer", EmbeddedStore)
+    monkeypatch.setattr("torchperf_ci.store.migrations.refresh", lambda *_: None)
+    assert cli.main(["ingest", "--store", dsn]) == 0
+    assert "which records reach by themselves: nothing is taken in" in capsys.readouterr().err
+    with open_store(dsn) as store:
+        assert store.rows("SELECT count() FROM torchperf_values") == whole != [(0,)]
 
 
 def test_the_store_is_the_configurations_else_below_here(

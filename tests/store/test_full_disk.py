@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import StoreError
+from torchperf_ci.store import client
 from torchperf_ci.store.ingest import ingest_objects
 from torchperf_ci.store.loading import Incoming
 
@@ -66,3 +67,9 @@ def test_an_ingest_without_room_says_so_and_can_be_run_again(
     )
     assert (outcome.records, outcome.known, outcome.conflicts) == (RECORDS, 1, ())
     assert store.rows("SELECT count() FROM torchperf_values") == [(RECORDS + 1,)]
+
+
+def test_an_answer_without_room_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_SPOOLED", 1)
+    with room_for(1000), pytest.raises(StoreError, match="that of temporary files, is full"):
+        list(store.stream("SELECT number FROM numbers(100000)", {}, "CSV"))

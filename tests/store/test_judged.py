@@ -83,6 +83,16 @@ def test_hostile_texts_come_back_as_they_were(store: Store, tmp_path: Path) -> N
     assert judged_texts(store, "verdicts") == [files["judged/verdicts.json"]]
 
 
+def test_commits_of_culprits_come_after_a_kill_before_them(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(culprits("One", "Two"))
+    for _ in range(2):
+        ingest_place(store, open_place(str(tmp_path)))
+        assert store.rows("SELECT count() FROM torchperf_commits") == [(2,)]
+    store.run("TRUNCATE TABLE torchperf_commits")
+    ingest_place(store, open_place(str(tmp_path)))
+    assert store.rows("SELECT count() FROM torchperf_commits") == [(2,)]
+
+
 def test_each_content_is_there_once_by_whichever_ways_it_came(
     store: Store, tmp_path: Path, objects: Objects
 ) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.errors import UsageError
 from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery, run_query
 from torchperf_ci.store.ingest import ingest_objects
 from torchperf_ci.store.migrations import open_store
@@ -269,3 +271,18 @@ def test_what_is_no_question_is_told(
 ) -> None:
     assert query(path, *argument) == 2
     assert argument[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        (
+            "SELECT number FROM numbers(1000000000)",
+            "the answer has more than 1000000 bytes; ask for less time",
+        ),
+        ("SELECT sleepEachRow(1) FROM numbers(1000) SETTINGS max_block_size = 1", "takes more than 2 s"),
+    ],
+)
+def test_an_answer_beyond_its_limits_is_given_up(store: Store, sql: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        list(store.stream(sql, {}, "CSV", AnswerLimits(1_000_000, 2)))

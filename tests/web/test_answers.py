@@ -6,13 +6,18 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
 from dashboard_nights import night_records, put_nights
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
+from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.store.client import AnswerLimits
+from torchperf_ci.store.command import StoreQuery
+from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.judged import keep_judged
 from torchperf_ci.store.migrations import open_store
@@ -23,8 +28,6 @@ from torchperf_ci.web.documents import Documents
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import pytest
 
     from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.store.client import Store
@@ -53,6 +56,29 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
         assert json.loads(answering.document("overview.json"))["time"] > json.loads(first)["time"]
+
+
+def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path: Path) -> None:
+    shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        whole = Documents(store, {}).document("index.json")
+        store.run(
+            "DELETE FROM torchperf_values WHERE timestamp >= (SELECT max(timestamp) FROM torchperf_values)"
+        )
+        answering = Answers(store, config.find(None))
+        assert answering.document("index.json") != whole
+        refresh(store)
+        assert answering.document("index.json") == whole
+
+
+def test_an_answer_that_is_too_large_is_not_given(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = StoreQuery(repo="pytorch/pytorch", benchmark="nightly", models=["slow"])
+    with open_store(nights) as store:
+        answering = Answers(store, config.find(None))
+        answer = answering.query(question, "JSON")
+        monkeypatch.setattr(answers, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
+        with pytest.raises(UsageError, match="ask for less time, or for some models"):
+            answering.query(question, "JSON")
 
 
 def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:

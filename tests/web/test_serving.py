@@ -27,7 +27,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.places.place import UploaderCredentials
 from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.web import answers, endpoints
+from torchperf_ci.web import endpoints
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.endpoints import Endpoints
 from torchperf_ci.web.serve import make_app
@@ -126,6 +126,14 @@ def test_a_proxy_may_leave_the_path_on_or_take_it_off(url: str) -> None:
     assert get(without, "performance").status_code == 404
 
 
+def test_a_proxys_path_stays_in_the_addresses_of_pages(url: str) -> None:
+    without = url.removesuffix("perf/")
+    assert get(without, "perf").url == url
+    for base in (url, without):
+        page = get(base, "series?s=1", allow_redirects=False)
+        assert page.headers["location"] == f"{url}series/?s=1"
+
+
 def host_and_port(url: str) -> tuple[str, int]:
     host, port = re.findall(r"//(.+):(\d+)/", url)[0]
     return host, int(port)
@@ -184,13 +192,6 @@ def test_sixteen_at_once_get_what_one_gets(url: str) -> None:
         assert [answer.content for answer in pool.map(lambda path: get(url, path), asked)] == [
             alone[path] for path in asked
         ]
-
-
-def test_an_answer_that_is_too_large_says_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MOST_QUERIED", -1)
-    question = "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01&format=JSON"
-    answer = get(url, question)
-    assert (answer.status_code, "ask for less time" in answer.json()["message"]) == (400, True)
 
 
 def test_a_store_that_goes_away_is_told_until_it_is_back(

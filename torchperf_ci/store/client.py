@@ -131,6 +131,8 @@ _ERROR_TEXT = re.compile(
 )
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
 _ACCESS_DENIED = {497}
+_TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
+_ASK_FOR_LESS = "ask for less time, or for some models"
 _NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MAKE_ROOM = "; make room and run this again: what was taken in is whole, and nothing else is there"
@@ -148,6 +150,31 @@ def included(text: str) -> str:
 
 
 _RESULTS = f"({statement('values')})"
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """The most bytes of an answer, as the engine has it and as it is sent, and the most seconds that it may take."""
+
+    size: int
+    seconds: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The engine's settings, which give up before all of an answer is there."""
+        return {
+            "max_execution_time": self.seconds,
+            "max_result_bytes": self.size,
+            "result_overflow_mode": "throw",
+        }
+
+    def too_large(self) -> UsageError:
+        """Return the error for an answer with more bytes."""
+        return UsageError(f"the answer has more than {self.size} bytes; {_ASK_FOR_LESS}")
+
+    def too_slow(self) -> UsageError:
+        """Return the error for an answer that takes longer."""
+        return UsageError(f"the answer takes more than {self.seconds} s; {_ASK_FOR_LESS}")
 
 
 class RefusedStatementError(StoreError):
@@ -256,29 +283,46 @@ class Store:
         with self._explained(), self._client.held() as client:
             client.raw_insert(table, columns, lines, fmt="JSONEachRow")
 
-    def stream(self, sql: str, parameters: Mapping[str, object], form: str) -> Iterator[bytes]:
+    def stream(
+        self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None = None
+    ) -> Iterator[bytes]:
         """Yield the result of a query in one of ClickHouse's formats, piece by piece.
 
         An embedded store's answer is complete before the first piece, so that a slow reader does not block others.
+        Raises :class:`UsageError` where it exceeds ``limits``.
         """
+        pieces = self._pieces(sql, parameters, form, limits)
         if not self.embedded:
-            yield from self._pieces(sql, parameters, form)
+            yield from pieces
             return
-        with SpooledTemporaryFile(_SPOOLED) as answer:
-            for piece in self._pieces(sql, parameters, form):
-                answer.write(piece)
+        with self._explained(), SpooledTemporaryFile(_SPOOLED) as answer:
+            answer.writelines(pieces)
             answer.seek(0)
             while piece := answer.read(_CHUNK_SIZE):
                 yield piece
 
-    def _pieces(self, sql: str, parameters: Mapping[str, object], form: str) -> Iterator[bytes]:
-        with (
-            self._explained(),
-            self._client.held() as client,
-            client.raw_stream(sql, dict(parameters), fmt=form) as stream,
-        ):
-            while piece := stream.read(_CHUNK_SIZE):
-                yield piece
+    def _pieces(
+        self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
+    ) -> Iterator[bytes]:
+        settings = limits.settings if limits else None
+        size = 0
+        try:
+            with (
+                self._explained(),
+                self._client.held() as client,
+                client.raw_stream(sql, dict(parameters), settings=settings, fmt=form) as stream,
+            ):
+                while piece := stream.read(_CHUNK_SIZE):
+                    size += len(piece)
+                    if limits and size > limits.size:
+                        raise limits.too_large()
+                    yield piece
+        except RefusedStatementError as error:
+            if limits and error.code == _TOO_LARGE:
+                raise limits.too_large() from error
+            if limits and error.code == _TOO_SLOW:
+                raise limits.too_slow() from error
+            raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Config
     from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions
-    from torchperf_ci.store.client import Store
+    from torchperf_ci.store.client import AnswerLimits, Store
 
 
 FORMATS: Mapping[str, str] = {
@@ -65,17 +65,19 @@ class StoreQuery:
     commit: str = ""
 
 
-def run_query(store: Store, question: StoreQuery, form: str = "jsoneachrow") -> Iterator[bytes]:
+def run_query(
+    store: Store, question: StoreQuery, form: str = "jsoneachrow", limits: AnswerLimits | None = None
+) -> Iterator[bytes]:
     """Return the points, oldest first, in one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
 
-    Raises :class:`StoreUnreachableError` or :class:`StoreError`.
+    Raises :class:`StoreUnreachableError`, :class:`StoreError`, or, beyond ``limits``, :class:`UsageError`.
     """
     lists = {"models": list(question.models), "metrics": list(question.metrics)}
     is_short = 0 < question.stop - question.start <= _SHORT
     by_time = not question.models and (is_short or not question.metrics)
     sql = store.statement("series", by_time=by_time)
     asked = asdict(question) | lists | {"by_time": by_time or not store.has_values}
-    pieces = store.stream(sql, asked, FORMATS[form])
+    pieces = store.stream(sql, asked, FORMATS[form], limits)
     return _as_json_list(pieces) if form == "json" else pieces
 
 
@@ -98,9 +100,8 @@ def ingest_command(options: IngestOptions) -> int:
     """Ingest every source. Raises :class:`RecordsRefusedError` if not all of their records are kept."""
     settings = config.find(options.config)
     dsn = options.store or settings.store
-    if not (options.src or options.git) and isinstance(location := parse_dsn(dsn), StoreServer):
-        say(f"{location} is a server, which records reach by themselves: nothing is taken in")
-        return 0
+    if not (options.src or options.git) and isinstance(parse_dsn(dsn), StoreServer):
+        return _ingest_nothing(dsn)
     sources = options.src or ([] if options.git else [_uploaded(settings)])
     with open_store(dsn) as store:
         outcomes = [
@@ -116,6 +117,15 @@ def ingest_command(options: IngestOptions) -> int:
     for source in (source for source, outcome in outcomes if outcome.is_empty and not outcome.judged):
         may_be_new = not options.src or is_remote(source)
         _report_missing(source, options.if_no_files_found or ("warn" if may_be_new else "error"))
+    return 0
+
+
+def _ingest_nothing(dsn: str) -> int:
+    """Bring the tables of a server that fills itself up to date, because nobody else does."""
+    with open_existing(dsn) as store:
+        if store.has_values:
+            refresh(store)
+        say(f"{store.name} is a server, which records reach by themselves: nothing is taken in")
     return 0
 
 

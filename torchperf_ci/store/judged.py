@@ -23,7 +23,8 @@ _FIELDS = ("commit", "author", "date", "subject")
 _FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
 _COMMITS_OF_CULPRITS = """\
 INSERT INTO torchperf_commits (commit, date, author, subject)
-SELECT commit, date, author, subject FROM torchperf_culprits WHERE commit != '' AND digest IN {digests:Array(String)}"""
+SELECT commit, date, author, subject FROM torchperf_culprits
+WHERE commit NOT IN (SELECT commit FROM torchperf_commits UNION ALL SELECT '') AND digest IN {digests:Array(String)}"""
 
 _SUBJECTS = """\
 SELECT commit, min(subject) FROM torchperf_commits
@@ -48,8 +49,7 @@ def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
     there = {str(digest) for (digest,) in known}
     new = {digest: row for digest, row in rows.items() if digest not in there}
     _insert(store, "torchperf_judged", [{"digest": digest, **row} for digest, row in new.items()])
-    if new:
-        store.run(_COMMITS_OF_CULPRITS, {"digests": list(new)})
+    store.run(_COMMITS_OF_CULPRITS, {"digests": list(rows)})  # also of files before which a kill came
     return len(rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import UsageError
+from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery, run_query
 from torchperf_ci.web.documents import documents_of_store
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PARTS = """\
 SELECT table, max(max_block_number) FROM system.parts
 WHERE active AND database = currentDatabase() AND table IN (
-    'oss_ci_benchmark_v3', 'torchperf_judged', 'torchperf_commits'
+    'oss_ci_benchmark_v3', 'torchperf_values', 'torchperf_judged', 'torchperf_commits'
 )
 GROUP BY table ORDER BY table"""
 _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
@@ -25,8 +25,8 @@ _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
 rows."""
 KEPT_BYTES = 64 * 2**20
 """Most bytes of documents that are cached; before there are more, all are dropped."""
-MOST_QUERIED = 64 * 2**20
-"""Most bytes of the answer to a query; clients that need more query shorter periods."""
+LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
+"""Of the answer to a query; clients that need more query shorter periods."""
 
 
 class Answers:
@@ -49,14 +49,8 @@ class Answers:
         return self._kept[path]
 
     def query(self, question: StoreQuery, form: str) -> bytes:
-        """Return the points of a query. Raises :class:`UsageError` if the answer is too large."""
-        found = bytearray()
-        for piece in run_query(self._store, question, form.lower()):
-            found += piece
-            if len(found) > MOST_QUERIED:
-                msg = f"the answer has more than {MOST_QUERIED} bytes; ask for less time, or for some models"
-                raise UsageError(msg)
-        return bytes(found)
+        """Return the points of a query. Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`."""
+        return b"".join(run_query(self._store, question, form.lower(), LIMITS))
 
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""

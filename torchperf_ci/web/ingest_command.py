@@ -9,7 +9,6 @@ from torchperf_ci.console import say
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsRefusedError, TorchperfError
 from torchperf_ci.store import command
-from torchperf_ci.store.client import StoreServer, parse_dsn
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.documents import collect_garbage_rarely, documents_of_store
 
@@ -32,8 +31,6 @@ def _judge(options: IngestOptions) -> None:
     """Judge the machines that have new results. A failure is only told, because the records are in."""
     settings = config.find(options.config)
     dsn = options.store or settings.store
-    if not options.src and isinstance(parse_dsn(dsn), StoreServer):
-        return  # nothing was taken in
     collect_garbage_rarely()
     try:
         with open_existing(dsn) as store:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
 from torchperf_ci.receive.request import are_equal
 
@@ -31,7 +31,7 @@ class ForReaders:
         self._app, self._reader, self._but = app, reader, but
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._reader or scope["path"] in self._but or _is_reader(scope, self._reader):
+        if not self._reader or _route(scope) in self._but or _is_reader(scope, self._reader):
             await self._app(scope, receive, send)
             return
         refused = JSONResponse(
@@ -40,6 +40,12 @@ class ForReaders:
             {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'},
         )
         await refused(scope, receive, send)
+
+
+def _route(scope: Scope) -> str:
+    """Return the path below :class:`BelowPath`."""
+    path: str = scope["path"]
+    return path.removeprefix(scope["root_path"])
 
 
 def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
@@ -71,7 +77,7 @@ class RequestTotals:
             try:
                 await app(scope, receive, noted)
             finally:
-                first = scope["path"].split("/")[1]
+                first = _route(scope).split("/")[1]
                 route = f'route="{first if first in _ROUTES else "pages"}"'
                 self._totals["torchperf_requests_total", f'{route},status="{status}"'] += 1
                 self._totals["torchperf_request_seconds_total", route] += time.perf_counter() - begin
@@ -98,6 +104,10 @@ class BelowPath:
         self._app, self._path = app, path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if f"{scope['path']}/".startswith(f"{self._path}/"):
-            scope = {**scope, "path": scope["path"][len(self._path) :] or "/"}
-        await self._app(scope, receive, send)
+        if self._path and scope["path"] == self._path:  # the pages' links are relative
+            await RedirectResponse(f"{self._path}/")(scope, receive, send)
+            return
+        below = scope["path"]
+        if below.startswith(f"{self._path}/"):
+            below = below[len(self._path) :]
+        await self._app({**scope, "path": self._path + below, "root_path": self._path}, receive, send)
