@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from dataclasses import asdict
-from math import log
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -84,7 +84,7 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
 
 def _size(change: LevelChange) -> float:
     """Return the size of a change for sorting; changes without a ratio (outcomes, counts from zero) come first."""
-    return abs(log(change.effect.ratio)) if change.effect else float("inf")
+    return change.effect.size if change.effect else inf
 
 
 def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from math import log
+from math import inf
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import Chart
@@ -35,8 +35,8 @@ def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
 
 def _clearness(verdict: Verdict) -> float:
     """The size of the change in units of its noise."""
-    ratio = verdict.effect.ratio if verdict.effect else 1.0
-    return round(abs(log(ratio)) / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if ratio > 0 else 0.0
+    size = verdict.effect.size if verdict.effect else 0.0
+    return round(size / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if size < inf else 0.0
 
 
 def _chart_of(verdict: Verdict) -> Chart | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from dataclasses import astuple, dataclass, replace
-from math import ceil, inf, isfinite, log
+from math import ceil, isfinite, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
@@ -149,8 +149,7 @@ def budget_shares(found: Sequence[Regression], budget: float) -> BudgetShares:
 def size_of_change(verdict: Verdict) -> float:
     """Return the size of a change, |ln(new/old)|. Without a ratio, 1 is added to both values, which may be 0."""
     if verdict.effect:
-        ratio = verdict.effect.ratio
-        return abs(log(ratio)) if 0 < ratio < inf else inf
+        return verdict.effect.size
     if verdict.old is None or verdict.new is None or not (isfinite(verdict.old) and isfinite(verdict.new)):
         return 0.0
     return abs(log((abs(verdict.new) + 1) / (abs(verdict.old) + 1)))

@@ -101,7 +101,7 @@ def _score(tail: float) -> float:
 
 
 def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
-    size = abs(log(compared.effect.ratio)) if compared.effect else 0.0
+    size = compared.effect.size if compared.effect else 0.0
     return _RELEVANCE[compared.word], -compared.worse, -size
 
 

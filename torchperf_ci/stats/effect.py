@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, isfinite
+from math import exp, expm1, inf, isfinite, log
 
 LARGEST = 700.0
 """Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""
@@ -26,6 +26,11 @@ class Effect:
         """Create an effect from logarithms; finite logarithms give finite, positive values."""
         return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
+    @property
+    def size(self) -> float:
+        """How large the change is in either direction: ``|ln(ratio)|``, infinite for a ratio that has no logarithm."""
+        return abs(log(self.ratio)) if 0 < self.ratio < inf else inf
+
     def inverse(self) -> Effect:
         """Return the effect on the reciprocal quantity."""
         low, high = (1 / end if end else inf for end in (self.high, self.low))
@@ -37,15 +42,15 @@ class Effect:
         return Effect(ratio, low, high, self.pairs)
 
 
-def _exponential(log: float) -> float:
-    return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)
+def _exponential(value: float) -> float:
+    return exp(max(-LARGEST, min(value, LARGEST))) if isfinite(value) else exp(value)
 
 
-def ratio_of_log(log: float) -> float:
+def ratio_of_log(log_ratio: float) -> float:
     """Convert a log-ratio to a ratio: 1.03 for 3% more."""
-    return exp(min(log, LARGEST))
+    return exp(min(log_ratio, LARGEST))
 
 
-def share_of_log(log: float) -> float:
+def share_of_log(log_ratio: float) -> float:
     """Convert a log-ratio to a relative change: 0.03 for 3% more."""
-    return expm1(min(log, LARGEST))
+    return expm1(min(log_ratio, LARGEST))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.metrics import is_latency
@@ -74,9 +73,7 @@ def count_verdicts(verdicts: Iterable[Verdict]) -> str:
 
 
 def _size_of_change(verdict: Verdict) -> float:
-    if verdict.effect is None:
-        return 0.0
-    return abs(log(verdict.effect.ratio)) if verdict.effect.ratio > 0 else inf
+    return verdict.effect.size if verdict.effect else 0.0
 
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
