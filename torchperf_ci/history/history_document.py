@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, short
+from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, day_of, short
 from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -91,14 +90,14 @@ def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
     is_file = isinstance(name, Path)
     run = f" ({change.first.run})" if is_file and change.first.run else ""
     return (
-        _day(change.first) or f"point {change.index}{run}",
+        day_of(change.first.timestamp) or f"point {change.index}{run}",
         Toned(change.word, _TONES[change.word]),
         str(name) if isinstance(name, Path) else case_text(name),
         "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
         _levels(change),
         effect_text(change.effect) if change.effect else "",
         _commits(change),
-        f"recovered {_day(change.recovered)}".rstrip() if change.recovered else "",
+        f"recovered {day_of(change.recovered.timestamp)}".rstrip() if change.recovered else "",
     )
 
 
@@ -112,16 +111,10 @@ def _commits(change: LevelChange) -> str:
     return "..".join(commit[:10] for commit in change.commits) if any(change.commits) else ""
 
 
-def _day(point: Point) -> str:
-    if not point.timestamp:
-        return ""
-    return f"{datetime.datetime.fromtimestamp(point.timestamp, datetime.timezone.utc):%Y-%m-%d}"
-
-
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
     """Return one line for all series that had the same machine change on the same day."""
     counts = Counter(
-        (_day(change.first), "; ".join(change.differs))
+        (day_of(change.first.timestamp), "; ".join(change.differs))
         for history in histories
         for change in history.machines
     )

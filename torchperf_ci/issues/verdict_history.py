@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 from math import inf
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import Chart
+from torchperf_ci.document import Chart, day_of
 from torchperf_ci.metrics import name_and_unit
 
 if TYPE_CHECKING:
@@ -68,16 +67,5 @@ def _is_since(point: MeasuredPoint, first_new: RangeEnd) -> bool:
 
 
 def _days(points: Sequence[MeasuredPoint]) -> str:
-    first, last = _day(points[0].timestamp), _day(points[-1].timestamp)
+    first, last = day_of(points[0].timestamp), day_of(points[-1].timestamp)
     return f"from {first} to {last}" if first and last else ""
-
-
-_LAST_MOMENT = 253_402_300_800
-"""The end of the year 9999 in Unix seconds."""
-
-
-def _day(timestamp: float) -> str:
-    """``2026-11-21``; empty if the time is unknown."""
-    if not 0 < timestamp < _LAST_MOMENT:
-        return ""
-    return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
