@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -165,13 +164,12 @@ def inside_blocks(culprit: Culprit) -> list[Block]:
 
 def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
     """Links to the commit and its pull request, in parentheses; empty unless the URL can be trusted."""
-    page = rf"({re.escape(server)}/[\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
-    found = re.fullmatch(page, culprit.url or "", re.ASCII)
-    if not found or found[2] != culprit.commit:
+    repository = culprit.repository_on(server)
+    if not (repository and culprit.url):
         return ()
-    pull_request = f"{found[1]}/pull/{culprit.pull_request}"
+    pull_request = f"{server}/{repository}/pull/{culprit.pull_request}"
     second = (", ", Link("pull request", pull_request)) if culprit.pull_request else ()
-    return (" (", Link("commit", found[0]), *second, ")")
+    return (" (", Link("commit", culprit.url), *second, ")")
 
 
 def repeat_commands(bisection: Bisection) -> list[str]:
