@@ -30,8 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
 from torchperf_ci.issues.table import TABLE_MARKERS
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import RepeatOptions
+from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection

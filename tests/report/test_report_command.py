@@ -15,8 +15,7 @@ from torchperf_ci.report.inputs import ReportInputs
 from torchperf_ci.report.output import report_markdown
 from torchperf_ci.report.pull_request_comment import comment_marker
 from torchperf_ci.report.report_page import pair_chart
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import write_verdicts
+from torchperf_ci.verdicts.verdict import Evidence, write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path

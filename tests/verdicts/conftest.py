@@ -10,8 +10,7 @@ import pytest
 
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
+from torchperf_ci.verdicts.verdict import Evidence, Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

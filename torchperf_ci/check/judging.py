@@ -22,8 +22,7 @@ from torchperf_ci.series.points import (
 )
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import Verdict, VerdictWord
+from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -27,8 +27,7 @@ from torchperf_ci.stats.build_variance import estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, NEWEST
-from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence
-from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

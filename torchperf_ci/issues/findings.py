@@ -12,7 +12,7 @@ from torchperf_ci.issues.memory import IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.evidence import commit_ends_of
+from torchperf_ci.verdicts.verdict import commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

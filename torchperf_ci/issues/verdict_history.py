@@ -11,8 +11,7 @@ from torchperf_ci.metrics import name_and_unit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.verdicts.evidence import MeasuredPoint, RangeEnd
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import MeasuredPoint, RangeEnd, Verdict
 
 
 def newest_level(verdict: Verdict) -> float | None:

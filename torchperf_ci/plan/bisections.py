@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.evidence import CommitEnds
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
 
 
 Machine = tuple[str, str]
