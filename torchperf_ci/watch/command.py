@@ -14,11 +14,10 @@ from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph,
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
 from torchperf_ci.github import github_client, github_server
 from torchperf_ci.issues.body import IssueContext
-from torchperf_ci.issues.comments import text_of_action
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
 from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.publishing import NightToPublish, publish_issues
+from torchperf_ci.issues.publishing import NightToPublish, publish_issues, text_of_action
 from torchperf_ci.issues.tracker import IssueTracker
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.watch.schedule import check_schedule, read_schedule, to_the_minute
