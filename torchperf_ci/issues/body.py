@@ -40,7 +40,6 @@ from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
-from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
@@ -53,7 +52,7 @@ from torchperf_ci.verdicts.reproduction import (
     setup_needed,
     words_by_flag,
 )
-from torchperf_ci.verdicts.verdict_document import effect_text
+from torchperf_ci.verdicts.verdict_document import clearest_chart, effect_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

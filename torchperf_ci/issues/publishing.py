@@ -17,7 +17,6 @@ from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.memory import MEMORY_MARKER
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, LockedError, StaleError
-from torchperf_ci.issues.verdict_history import newest_level
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
 
 def _levels_now(action: IssueAction) -> dict[Series, float]:
     """Tonight's level of each series that was measured."""
-    levels = ((verdict.series, newest_level(verdict)) for verdict in action.verdicts)
+    levels = ((verdict.series, verdict.newest_level) for verdict in action.verdicts)
     return {series: level for series, level in levels if level is not None}
 
 

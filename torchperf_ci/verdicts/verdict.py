@@ -255,6 +255,12 @@ class Verdict:
         """Whether the verdict makes the command exit with 1."""
         return self.verdict in RED_WORDS
 
+    @property
+    def newest_level(self) -> float | None:
+        """The value of the newest run; ``new`` may be a mean that includes earlier nights."""
+        points = self.evidence.points
+        return points[-1].value if points else self.new
+
 
 @dataclass(frozen=True)
 class SuiteMean:
