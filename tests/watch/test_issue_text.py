@@ -7,7 +7,7 @@ import pytest
 from torchperf_ci.document import Document
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.watch import command as text
-from torchperf_ci.watch.schedule import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
+from torchperf_ci.watch.command import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
 
 BEGAN = datetime(2026, 11, 21, 4, 17, tzinfo=timezone.utc)
 PAGE = "https://github.example/octo/perf/actions/workflows/nightly.yml"
