@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from torchperf_ci import config
-    from torchperf_ci.series.past_values import PastValues
+    from torchperf_ci.series.from_store import PastValues
     from torchperf_ci.series.points import Point, Series
 
 ComparisonWord = Literal["beyond noise", "not comparable", "noise unknown", "within noise"]
