@@ -27,7 +27,7 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, power_limit_note
-from torchperf_ci.stats.spread import relative_spread, wide_spread
+from torchperf_ci.stats.effect import relative_spread, wide_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

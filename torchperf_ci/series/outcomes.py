@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS
-from torchperf_ci.stats.spread import wide_spread
+from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,15 @@
-"""A change as a ratio with its confidence interval. Does not import NumPy, which readers of verdicts rarely need."""
+"""A change as a ratio with its confidence interval, and the spread of values. Does not import NumPy, which is slow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 
 LARGEST = 700.0
 """Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""
@@ -54,3 +60,19 @@ def ratio_of_log(log_ratio: float) -> float:
 def share_of_log(log_ratio: float) -> float:
     """Convert a log-ratio to a relative change: 0.03 for 3% more."""
     return expm1(min(log_ratio, LARGEST))
+
+
+WIDE = 0.10
+"""Spread of the typical case from which the machine counts as unsteady; docs/how-it-is-measured.md has the figures."""
+
+
+def relative_spread(values: Sequence[float]) -> float | None:
+    """Return largest over smallest value, minus 1; None for fewer than two values, or if one is not positive."""
+    return max(values) / min(values) - 1 if len(values) > 1 and min(values) > 0 else None
+
+
+def wide_spread(cases: Iterable[Sequence[float]]) -> float | None:
+    """Return the median of the cases' spreads if it exceeds :data:`WIDE`, else None."""
+    spreads = [found for values in cases if (found := relative_spread(values)) is not None]
+    typical = median(spreads) if spreads else 0.0
+    return typical if typical > WIDE else None
