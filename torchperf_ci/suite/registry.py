@@ -28,7 +28,7 @@ PROVIDERS = (
     "torchperf_ci.suite.speech",
     "torchperf_ci.suite.scientific",
     "torchperf_ci.suite.operators",
-    "torchperf_ci.suite.operators_of_no_model",
+    "torchperf_ci.suite.uncovered_operators",
     "torchperf_ci.suite.hugging_face",
     "torchperf_ci.suite.timm_models",
     "torchperf_ci.suite.torchvision_models",
