@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, robust_scale, tail_probability
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,8 +29,7 @@ from torchperf_ci.stats.build_variance import (
     taus,
     without_traces,
 )
-from torchperf_ci.stats.level_grid import jump_probabilities, matters
-from torchperf_ci.stats.small_products import small_product
+from torchperf_ci.stats.level_grid import jump_probabilities, matters, small_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

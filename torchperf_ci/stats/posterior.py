@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.build_variance import ERROR_DF, Readings, log_density, offset_kernels
-from torchperf_ci.stats.level_grid import SLOW_SHARE, level_grid
+from torchperf_ci.stats.level_grid import SLOW_SHARE, level_grid, small_product
 from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, weigh_levels
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

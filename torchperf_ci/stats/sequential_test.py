@@ -20,8 +20,8 @@ import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
 from torchperf_ci.stats.effect_estimates import paired_effect
+from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
