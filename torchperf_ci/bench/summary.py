@@ -250,7 +250,7 @@ def findings_document(findings: Sequence[DoctorFinding]) -> Document:
         line
         for finding in findings
         for line in (
-            f"{marks[finding.level]} {finding.check}: {finding.found}",
+            f"{marks[finding.level]} {finding.check}: {finding.state}",
             *([] if finding.level == "ok" else [f"    {finding.why}", f"    → {finding.do}"]),
         )
     ]
