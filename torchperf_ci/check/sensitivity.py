@@ -19,7 +19,7 @@ from torchperf_ci.document import Column, Document, Note, Table, counted, text_o
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import without_restating
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
-from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
+from torchperf_ci.stats.calibration import Alarms, GateInputs, false_alarms, replayed
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 
@@ -106,7 +106,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
     if runs < FEWEST_RUNS:
         msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
         raise UsageError(msg)
-    past = Recorded(
+    past = GateInputs(
         values=log_values(found.values),
         min_effect=np.array([log1p(rules[series].min_effect) for series in found.series]),
         worse=np.array([rules[series].worse for series in found.series]),
