@@ -112,7 +112,7 @@ def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) ->
     """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``."""
     if again.base and again.head:
         return compare_lines(again, again.base, again.head, series)
-    ends = finding.verdicts[0].evidence.commits.own if finding.verdicts else None
+    ends = finding.verdicts[0].evidence.commits.in_measuring_repository if finding.verdicts else None
     if ends is None:
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
@@ -122,8 +122,8 @@ def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) ->
     return in_fresh_clone(again.folder, ends, command)
 
 
-COMMITRED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")
-"""Options that a comparison must share with the bisection."""
+SHARED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")
+"""Options of a bisection that a comparison of the same builds must have, too."""
 
 
 def _shared_options(command: str) -> list[str] | None:
@@ -134,7 +134,7 @@ def _shared_options(command: str) -> list[str] | None:
         return None
     if any(flag == "--command" for flag, _ in words):
         return None
-    return [word for flag, word in words if flag in COMMITRED_OPTIONS]
+    return [word for flag, word in words if flag in SHARED_OPTIONS]
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class CommitRange:
         return next(iter(commit_ends_of([self])), None)
 
     @property
-    def own(self) -> CommitEnds | None:
+    def in_measuring_repository(self) -> CommitEnds | None:
         """The range in the repository whose job measured; None unless two different ends are known."""
         good, bad = self.last_old.commit, self.first_new.commit
         return CommitEnds(good, bad) if good and bad and good != bad else None

@@ -303,7 +303,11 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
 
 def _commands(verdict: Verdict, again: RepeatOptions) -> list[str]:
     """The commands that measure the series again; empty if the commits are unknown."""
-    ends = (again.base, again.head) if again.base and again.head else verdict.evidence.commits.own
+    ends = (
+        (again.base, again.head)
+        if again.base and again.head
+        else verdict.evidence.commits.in_measuring_repository
+    )
     if verdict.verdict == "broken" and not (again.base and again.head):
         return run_lines(again, verdict.series)
     return compare_lines(again, *ends, verdict.series) if ends else []
