@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 CONTEXT = IssueContext(NIGHT, RUN_URL)
-IN_A_FILE = replace(JUDGEMENT, again=RepeatOptions(options=("--config", "ci/perf.yml")))
+IN_A_FILE = replace(JUDGEMENT, reproduction=RepeatOptions(options=("--config", "ci/perf.yml")))
 """Judged where the configuration names a file of workloads."""
 OURS = {
     *("p", "strong", "code", "pre", "a", "sub", "ul", "li", "blockquote"),

@@ -80,7 +80,7 @@ def hostile(judgement: Judgement) -> Judgement:
         verdicts=[replace(verdict, series=series, why=HOSTILE) for verdict in judgement.verdicts],
         suites=[replace(judgement.suites[0], metric=HOSTILE)],
         notes=[HOSTILE],
-        again=RepeatOptions(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
+        reproduction=RepeatOptions(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
     )
 
 

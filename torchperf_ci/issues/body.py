@@ -79,17 +79,17 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
     They compare a culprit with the commit before it, bisect a range without a culprit, or run a broken benchmark
     once.
     """
-    bisection, again = finding.bisection, finding.again
+    bisection, reproduction = finding.bisection, finding.reproduction
     if finding.culprit and bisection:
         return ReproductionSteps(_culprit_lines(finding, finding.culprit, bisection), bisection.torch)
     if bisection and bisection.command:
         return ReproductionSteps(repeat_commands(bisection), bisection.torch)
-    if again is None or not finding.rows:
+    if reproduction is None or not finding.rows:
         return ReproductionSteps([])
     series = largest_first(finding.rows)[0].series
     if finding.kind == "broken":
-        return ReproductionSteps(run_lines(again, series), again.torch)
-    return ReproductionSteps(_range_lines(finding, again, series), again.torch)
+        return ReproductionSteps(run_lines(reproduction, series), reproduction.torch)
+    return ReproductionSteps(_range_lines(finding, reproduction, series), reproduction.torch)
 
 
 def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection) -> list[str]:
@@ -108,18 +108,20 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     return in_fresh_clone(bisection.folder, (base, head), command)
 
 
-def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) -> list[str]:
+def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:
     """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``."""
-    if again.base and again.head:
-        return compare_lines(again, again.base, again.head, series)
+    if reproduction.base and reproduction.head:
+        return compare_lines(reproduction, reproduction.base, reproduction.head, series)
     ends = finding.verdicts[0].evidence.commits.in_measuring_repository if finding.verdicts else None
     if ends is None:
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
     case = ["--workload" if word == "--filter" else word for word in series_options(series)]
     sides = ("--good", ends.good, "--bad", ends.bad)
-    command = shlex.join(["torchperf", "bisect", *sides, *PYTHON_OPTION, *again.options, *metric, *case])
-    return in_fresh_clone(again.folder, ends, command)
+    command = shlex.join(
+        ["torchperf", "bisect", *sides, *PYTHON_OPTION, *reproduction.options, *metric, *case]
+    )
+    return in_fresh_clone(reproduction.folder, ends, command)
 
 
 SHARED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class IssueFinding:
     """The subject of one issue. ``fingerprint`` identifies the cause, independent of the run that found it.
 
-    ``why`` says in one sentence why no commit is named, or what is broken. ``again`` says how to measure its series
-    again, if the verdicts file does. ``warnings`` report disturbances of the measurement. ``document`` is the text of
-    the issue, if it is not composed from the other fields.
+    ``why`` says in one sentence why no commit is named, or what is broken. ``reproduction`` says how to measure its
+    series again, if the verdicts file does. ``warnings`` report disturbances of the measurement. ``document`` is the
+    text of the issue, if it is not composed from the other fields.
     """
 
     kind: IssueKind
@@ -39,7 +39,7 @@ class IssueFinding:
     culprit: Culprit | None = None
     bisection: Bisection | None = None
     why: str = ""
-    again: RepeatOptions | None = None
+    reproduction: RepeatOptions | None = None
     warnings: tuple[str, ...] = ()
     document: Document | None = None
 
@@ -95,7 +95,7 @@ def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement])
     ]
     return replace(
         finding,
-        again=next((file.again for file in files if file.again), None),
+        reproduction=next((file.reproduction for file in files if file.reproduction), None),
         warnings=tuple(dict.fromkeys(note for note in notes if note.startswith(DISTURBED_MARK))),
     )
 

@@ -25,18 +25,20 @@ RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
 
-def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
+def compare_lines(reproduction: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
     """The commands that compare two builds by one series."""
-    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *again.options, *series_options(series))
-    return in_fresh_clone(again.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
+    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *reproduction.options, *series_options(series))
+    return in_fresh_clone(reproduction.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
 
 
-def run_lines(again: RepeatOptions, series: Series) -> list[str]:
+def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
     """The commands that measure one series at the commit that is checked out."""
     left_out = ("--build", "--min-effect")
-    options = [word for flag, word in words_by_flag(again.options) if flag not in left_out]
+    options = [word for flag, word in words_by_flag(reproduction.options) if flag not in left_out]
     return in_fresh_clone(
-        again.folder, (), shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)])
+        reproduction.folder,
+        (),
+        shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)]),
     )
 
 

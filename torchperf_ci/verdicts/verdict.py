@@ -294,7 +294,7 @@ class Judgement:
 
     ``command`` is the command that judged (``check``, ``compare``), or empty if another tool did and does not say.
     ``base`` and ``head`` describe the two sides. ``notes`` are remarks for the reader: refused records, a failed
-    control, an exhausted budget. ``again`` is None if others cannot repeat the measurement.
+    control, an exhausted budget. ``reproduction`` is None if others cannot repeat the measurement.
     """
 
     command: str = ""
@@ -303,7 +303,7 @@ class Judgement:
     verdicts: Sequence[Verdict] = ()
     suites: Sequence[SuiteMean] = ()
     notes: Sequence[str] = ()
-    again: RepeatOptions | None = None
+    reproduction: RepeatOptions | None = None
 
     @property
     def red(self) -> Sequence[Verdict]:
@@ -330,7 +330,8 @@ def write_verdicts(path: Path, judgement: Judgement) -> None:
 
 def verdicts_json(judgement: Judgement) -> str:
     """The contents of the file: JSON with one line per verdict. Numbers that are not finite become null."""
-    members = {"version": VERSION, **vars(judgement)}
+    members = {"version": VERSION, **vars(judgement), "again": judgement.reproduction}
+    del members["reproduction"]  # which is called again in the file
     verdicts = [
         {**vars(verdict), "evidence": verdict.evidence.members} for verdict in members.pop("verdicts")
     ]
@@ -341,7 +342,8 @@ def read_verdicts(path: Path) -> Judgement:
     """Read and validate a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
     members = VERDICTS_FORMAT.read(path, SIZE_LIMIT)
     verdicts = [_verdict(item) for item in members["verdicts"]]
-    return replace(json_files.typed({**members, "verdicts": []}, Judgement), verdicts=verdicts)
+    known = {**members, "reproduction": members.get("again"), "verdicts": []}
+    return replace(json_files.typed(known, Judgement), verdicts=verdicts)
 
 
 def _verdict(item: Mapping[str, Any]) -> Verdict:

@@ -288,8 +288,9 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
         if groups[group]:
             worst = groups[group][0]
             judgement = next(one for one in judgements if any(verdict is worst for verdict in one.verdicts))
-            lines = _commands(worst, judgement.again) if judgement.again else []
-            there = (", ", *setup_needed(judgement.again.torch)) if lines and judgement.again else ()
+            reproduction = judgement.reproduction
+            lines = _commands(worst, reproduction) if reproduction else []
+            there = (", ", *setup_needed(reproduction.torch)) if lines and reproduction else ()
             return [Paragraph((Bold("Next step:"), f" {what}", *there, f".{then}")), Commands(lines)]
     if little := [judgement for judgement in judgements if shortfall(judgement)]:
         rest = "; ".join(dict.fromkeys(map(what_it_takes, little)))
@@ -301,16 +302,16 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
     return []
 
 
-def _commands(verdict: Verdict, again: RepeatOptions) -> list[str]:
+def _commands(verdict: Verdict, reproduction: RepeatOptions) -> list[str]:
     """The commands that measure the series again; empty if the commits are unknown."""
     ends = (
-        (again.base, again.head)
-        if again.base and again.head
+        (reproduction.base, reproduction.head)
+        if reproduction.base and reproduction.head
         else verdict.evidence.commits.in_measuring_repository
     )
-    if verdict.verdict == "broken" and not (again.base and again.head):
-        return run_lines(again, verdict.series)
-    return compare_lines(again, *ends, verdict.series) if ends else []
+    if verdict.verdict == "broken" and not (reproduction.base and reproduction.head):
+        return run_lines(reproduction, verdict.series)
+    return compare_lines(reproduction, *ends, verdict.series) if ends else []
 
 
 MOST_POINTS = 40
