@@ -92,12 +92,12 @@ def false_alarms(past: GateInputs, shuffles: int = SHUFFLES, seed: int = 0) -> A
 
 def levels(values: Floats) -> Floats:
     """Return the level of each run of each series, shape as ``values``: the median of its stable segment."""
-    found = np.zeros(values.shape)
+    levels_of_runs = np.zeros(values.shape)
     for row, points in enumerate(change_points(values)):
         for begin, end in zip([0, *points], [*points, values.shape[1]], strict=True):
             known = values[row, begin:end][~np.isnan(values[row, begin:end])]
-            found[row, begin:end] = np.median(known) if known.size else 0.0
-    return found
+            levels_of_runs[row, begin:end] = np.median(known) if known.size else 0.0
+    return levels_of_runs
 
 
 def _shuffled(runs: int, random: np.random.Generator) -> Ints:
@@ -112,10 +112,10 @@ def _shuffled(runs: int, random: np.random.Generator) -> Ints:
 
 def _alarms(past: GateInputs) -> Alarms:
     newest = Repetitions(*(extreme[:, -1] for extreme in past.repetitions))
-    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
+    judged = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
     return Alarms(
         runs=1,
-        judged=int((~np.isnan(found.up.rate)).sum()),
-        candidates=int((found.up.candidate | found.down.candidate).sum()),
-        proven=int((found.up.proven | found.down.proven).sum()),
+        judged=int((~np.isnan(judged.up.rate)).sum()),
+        candidates=int((judged.up.candidate | judged.down.candidate).sum()),
+        proven=int((judged.up.proven | judged.down.proven).sum()),
     )
