@@ -205,7 +205,7 @@ def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str,
     """Return the name of the project's package, empty if ambiguous, and the folder that contains it."""
     base = "" if project in (None, ".") else f"{project}/"
     for source in (f"{base}src/", base):
-        found = [
+        packages = [
             parts[0]
             for path in files
             if path.startswith(source)
@@ -213,8 +213,8 @@ def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str,
             and parts[1] == "__init__.py"
             and parts[0] not in _NO_PACKAGES
         ]
-        named = [package for package in found if package == name.lower().replace("-", "_")] or found
-        if found:
+        named = [package for package in packages if package == name.lower().replace("-", "_")] or packages
+        if packages:
             clear = len(named) == 1 and named[0].isascii() and named[0].isidentifier()
             return (named[0] if clear and not keyword.iskeyword(named[0]) else ""), source.rstrip("/")
     return "", base.rstrip("/")
@@ -298,10 +298,10 @@ def find_source(given: str | None, host: str) -> ActionsSource:
 
 def _installed(host: str) -> ActionsSource | None:
     """Read from pip's ``direct_url.json`` (PEP 610) from which repository and commit, or folder, it was installed."""
-    told = None
+    written = None
     with suppress(PackageNotFoundError):
-        told = distribution("torchperf-ci").read_text("direct_url.json")
-    note = json.loads(told or "{}")
+        written = distribution("torchperf-ci").read_text("direct_url.json")
+    note = json.loads(written or "{}")
     url = str(note.get("url", ""))
     if url.startswith("file://"):
         return _clone(Path(unquote(urlsplit(url).path)), host)
@@ -322,7 +322,7 @@ def _clone(folder: Path, host: str) -> ActionsSource | None:
 
 
 def _on_github(page: str, commit: str, host: str) -> ActionsSource | None:
-    found = _PAGE.fullmatch(page)
-    if not found or found[1] not in (_GITHUB, host) or not _COMMIT.fullmatch(commit):
+    match = _PAGE.fullmatch(page)
+    if not match or match[1] not in (_GITHUB, host) or not _COMMIT.fullmatch(commit):
         return None
-    return ActionsSource(found[2], commit)
+    return ActionsSource(match[2], commit)

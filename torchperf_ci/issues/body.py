@@ -97,7 +97,9 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     if not bisection.command:
         return []
     head = culprit.set[-1]
-    measured = (one.base for one in bisection.readings if one.purpose == "verify" and one.head == head)
+    measured = (
+        reading.base for reading in bisection.readings if reading.purpose == "verify" and reading.head == head
+    )
     base = next(measured, bisection.good)
     shared = _shared_options(bisection.command)
     if shared is None or not finding.rows or not (COMMIT.fullmatch(base) and COMMIT.fullmatch(head)):
@@ -269,12 +271,12 @@ def _to_reproduce(finding: IssueFinding) -> Sequence[Block]:
 
 def _environment(finding: IssueFinding) -> Table:
     """The machines, repositories and commits of the measurements, as far as they are known."""
-    series = [row.series for row in finding.rows]
+    rows = finding.rows
     facts = [
         *([("machine", finding.bisection.machine)] if finding.bisection else ()),
-        *(("benchmark", one.benchmark) for one in series),
-        *(("repository", one.repo) for one in series),
-        *(("measured on", f"{one.device} {one.arch}".strip()) for one in series),
+        *(("benchmark", row.series.benchmark) for row in rows),
+        *(("repository", row.series.repo) for row in rows),
+        *(("measured on", f"{row.series.device} {row.series.arch}".strip()) for row in rows),
     ]
     for commits in dict.fromkeys(verdict.evidence.commits for verdict in finding.verdicts):
         old, new = commits.last_old, commits.first_new

@@ -96,11 +96,11 @@ def embed(memory: IssueMemory) -> str:
 
 def recall(body: str) -> IssueMemory | None:
     """The memory in an issue's body; None unless there is exactly one and it is valid."""
-    found = MEMORY_MARKER.findall(body)
-    if len(found) != 1:
+    memories = MEMORY_MARKER.findall(body)
+    if len(memories) != 1:
         return None
     try:
-        members = json.loads(found[0], parse_constant=_refuse_constant)
+        members = json.loads(memories[0], parse_constant=_refuse_constant)
         json.dumps(members, ensure_ascii=False).encode()  # raises ValueError for a lone surrogate
         return _memory_from_json(members)
     except (ValueError, IndexError, RecursionError):

@@ -66,19 +66,19 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     try:
         event = read_event(environ)
         run = event.workflow_run
-        found = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
+        head = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
     except UnknownIdentityError as error:
         msg = f"{error}; {_BY_HAND}"
         raise UsageError(msg) from None
-    if options.head_sha not in (None, found.sha):  # another commit, about which the event says nothing
-        found = MeasuredHead(run_url=found.run_url, workflow=found.workflow)
+    if options.head_sha not in (None, head.sha):  # another commit, about which the event says nothing
+        head = MeasuredHead(run_url=head.run_url, workflow=head.workflow)
     number = options.pull_request
     return replace(
-        found,
-        sha=options.head_sha or found.sha,
-        repository=options.head_repository or found.repository,
-        branch=options.head_branch or found.branch,
-        pull_requests=(number,) if number else found.pull_requests,
+        head,
+        sha=options.head_sha or head.sha,
+        repository=options.head_repository or head.repository,
+        branch=options.head_branch or head.branch,
+        pull_requests=(number,) if number else head.pull_requests,
     )
 
 
@@ -123,11 +123,11 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         raise UsageError(msg)
     candidates = {pull.number: pull for pull in _candidates(ask, measured)}
     open_ones = [pull for pull in candidates.values() if pull.state == "open"]
-    found = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
-    if len(found) == 1 or (found and measured.repository and measured.branch):
-        return found
-    if found:
-        names = " and ".join(f"#{pull.number}" for pull in found)
+    at_head = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
+    if len(at_head) == 1 or (at_head and measured.repository and measured.branch):
+        return at_head
+    if at_head:
+        names = " and ".join(f"#{pull.number}" for pull in at_head)
         msg = f"{measured.sha} is the head of the pull requests {names}: give one with --pull-request"
         raise UsageError(msg)
     if open_ones:
@@ -153,12 +153,14 @@ def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullReque
     repository = ask.repository
     if measured.pull_requests:
         return _from_there(measured, [_named(ask, number) for number in measured.pull_requests])
-    found = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
-    if any(pull.head.sha == measured.sha for pull in found) or not (measured.repository and measured.branch):
-        return found
+    of_commit = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
+    if any(pull.head.sha == measured.sha for pull in of_commit) or not (
+        measured.repository and measured.branch
+    ):
+        return of_commit
     head = f"{measured.repository.partition('/')[0]}:{measured.branch}"
     listed = _listed(ask, lambda: repository.get_pulls(state="all", head=head))
-    return [*found, *_from_there(measured, listed)]
+    return [*of_commit, *_from_there(measured, listed)]
 
 
 def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[PullRequest]:

@@ -70,20 +70,22 @@ def points_of_store(
     """
     if groups is not None and not groups:
         return {}
-    asked = groups_asked(groups or ()) | {
+    parameters = groups_asked(groups or ()) | {
         "branch": branch,
         "since": since,
         "stop": stop,
         "last": last or _ALL,
     }
-    asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
+    parameters["ids"] = list(
+        {each.id for wanted in series for each in (wanted, replace(wanted, metric=STATUS))}
+    )
     with store.held():
-        known = machines
-        if known is None:
-            known = _machines(store.rows(store.statement("machines"), asked))
-        columns = store.columns(store.statement("newest" if last else "history"), asked)
-    points = _points_of_columns(columns, known)
-    return {one: row for one, row in points.items() if one in series} if series else points
+        known_machines = machines
+        if known_machines is None:
+            known_machines = _machines(store.rows(store.statement("machines"), parameters))
+        columns = store.columns(store.statement("newest" if last else "history"), parameters)
+    points = _points_of_columns(columns, known_machines)
+    return {wanted: row for wanted, row in points.items() if wanted in series} if series else points
 
 
 def points_of_runs(
@@ -152,11 +154,11 @@ class _Columns(NamedTuple):
     record_id: Sequence[int]
 
 
-def _points_of_columns(found: Sequence[Sequence[Any]], machines: Machines) -> Points:
+def _points_of_columns(all_columns: Sequence[Sequence[Any]], machines: Machines) -> Points:
     """Return the points of all series from the columns of ``point_columns.sql``, whose rows are in no order."""
-    if not found:
+    if not all_columns:
         return {}
-    names, columns = found[:_NAMES], _Columns(*found[_NAMES:])
+    names, columns = all_columns[:_NAMES], _Columns(*all_columns[_NAMES:])
     points = _points(names[-1], columns, machines)
     places: dict[str, list[int]] = defaultdict(list)
     for place, series_id in enumerate(columns.series):
@@ -187,10 +189,10 @@ def _sortable(value: object) -> object:
 
 def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Sequence[Point]:
     """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
-    told = [_told(info) if info else _NOTHING for info in columns.metric_info]
-    values = _values(metrics, columns.numbers, told)
+    kept = [_told(info) if info else _NOTHING for info in columns.metric_info]
+    values = _values(metrics, columns.numbers, kept)
     case = (columns.batch_size, columns.threads, columns.workload_config)
-    anchors = [info.get("anchor", "") for info in told]
+    anchors = [info.get("anchor", "") for info in kept]
     runs = zip(
         columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
     )
@@ -207,7 +209,7 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             columns.job_id,
             columns.target,
             _facts(machines, zip(metrics, columns.fingerprint, anchors, *case, strict=True)),
-            _kept(zip(columns.torch, told, strict=True)),
+            _kept(zip(columns.torch, kept, strict=True)),
             _runs(runs),
         )
     ]
@@ -218,16 +220,16 @@ def _told(info: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _values(
-    metrics: Sequence[str], numbers: Sequence[list[float]], told: Sequence[Mapping[str, str]]
+    metrics: Sequence[str], numbers: Sequence[list[float]], kept: Sequence[Mapping[str, str]]
 ) -> Sequence[tuple[float, ...]]:
     """Return the repetitions of each row, see :func:`measured_values`, which most rows do not need."""
     values = [*map(tuple, numbers)]
     flat = np.fromiter(chain.from_iterable(numbers), np.float64)
     rows = np.repeat(np.arange(len(values)), [*map(len, values)])
     odd = {*rows[~((flat > 0) & (flat < np.inf))].tolist()}
-    odd.update(place for place, info in enumerate(told) if "benchmark_values_exact" in info)
+    odd.update(place for place, info in enumerate(kept) if "benchmark_values_exact" in info)
     for place in odd:
-        values[place] = measured_values(metrics[place], told[place], numbers[place])
+        values[place] = measured_values(metrics[place], kept[place], numbers[place])
     return values
 
 
@@ -245,10 +247,10 @@ def _facts(machines: Machines, rows: Iterable[tuple[str, ...]]) -> Iterator[Mapp
 def _kept(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
     """Yield what points keep of the commit of PyTorch and the metric's information of each row."""
     known: dict[tuple[object, ...], Mapping[str, str]] = {}
-    for torch, told in rows:
-        about = (torch, *told.items())
+    for torch, kept in rows:
+        about = (torch, *kept.items())
         if about not in known:
-            known[about] = kept_info(told, torch)
+            known[about] = kept_info(kept, torch)
         yield known[about]
 
 
@@ -282,8 +284,8 @@ class PastValues:
         """Return the positive values that were measured on the machine with these facts."""
         return [
             value
-            for value, own in zip(self.values, self.facts, strict=True)
-            if value and value > 0 and (own is facts or own == facts)
+            for value, measured_on in zip(self.values, self.facts, strict=True)
+            if value and value > 0 and (measured_on is facts or measured_on == facts)
         ]
 
 
@@ -310,20 +312,20 @@ def past_of_store(
     :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
     asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
-    found = _plain(store, asked, {series.id: series for series in begun}, machines, last)
-    odd = {series.case for series, past in found.items() if past is None}
+    plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
+    odd = {series.case for series, past in plain_or_none.items() if past is None}
     whole = [
         series
         for series, first in begun.items()
         if series.case in odd
-        or (first < since and not ((past := found.get(series)) and len(past.values) == last))
+        or (first < since and not ((past := plain_or_none.get(series)) and len(past.values) == last))
     ]
     rest = (
         points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
         if whole
         else {}
     )
-    plain = {series: past for series, past in found.items() if past}
+    plain = {series: past for series, past in plain_or_none.items() if past}
     return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
 
 

@@ -92,9 +92,9 @@ def compare_runs(
 def mean_ratios(compared: Iterable[SeriesComparison]) -> list[MeanRatio]:
     """Return the geometric mean of each metric that has ratios, sorted by metric."""
     ratios: dict[str, list[float]] = defaultdict(list)
-    for one in compared:
-        if one.effect:
-            ratios[one.series.metric].append(one.effect.ratio)
+    for comparison in compared:
+        if comparison.effect:
+            ratios[comparison.series.metric].append(comparison.effect.ratio)
     return [MeanRatio(metric, geometric_mean(some), len(some)) for metric, some in sorted(ratios.items())]
 
 

@@ -54,12 +54,12 @@ def level_grid(values: Floats, min_effect: float, slow: float = 0.0) -> LevelGri
     return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * slow)))
 
 
-def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
+def jump_probabilities(grid: LevelGrid, min_effect: float) -> Floats:
     """Return the probabilities of the next level, given that the level changes: one row per level, (levels, levels).
 
     No change is smaller than half of ``min_effect``, because smaller ones are not searched for.
     """
-    change = found.levels - found.levels[:, np.newaxis]
+    change = grid.levels - grid.levels[:, np.newaxis]
     weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
     weights[~matters(np.abs(change), min_effect)] = 0.0
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

@@ -75,13 +75,13 @@ class WeighedSeries:
     latest: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
 
-def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> WeighedSeries:
+def weigh_levels(chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float) -> WeighedSeries:
     """Sum over all paths of levels through K + 1 builds.
 
     ``chances`` (K,) are the probabilities that anything changes from one build to the next. A reading compares a build
     with the first one, or with the one just before it.
     """
-    paths = _Paths(chances, readings, found, min_effect)
+    paths = _Paths(chances, readings, grid, min_effect)
     shares, backward = paths.shares, paths.backward()
     slow_backward = np.where(paths.slow, backward.slow, 0.0)
     after = (shares * paths.forward * slow_backward).sum(axis=1)
@@ -91,7 +91,7 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
     every = taus(readings.luck)
     tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
     return WeighedSeries(
-        found,
+        grid,
         (shares * entering).sum(axis=(1, 2)),
         float((shares * np.where(paths.slow, 0.0, paths.forward[-1])).sum()),
         np.maximum(everything - after, 0.0),
@@ -104,13 +104,13 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
 
 
 def chance_later_is_slower(
-    chances: Floats, readings: Readings, found: LevelGrid, min_effect: float, first: int, last: int
+    chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float, first: int, last: int
 ) -> float:
     """Return the probability that build ``last`` is slower than build ``first`` by at least half of ``min_effect``.
 
     The other arguments are as in :func:`weigh_levels`.
     """
-    paths = _Paths(chances, readings, found, min_effect)
+    paths = _Paths(chances, readings, grid, min_effect)
     backward, higher = paths.backward().all, 0.0
     belief = (paths.shares * paths.forward[first] * backward[first]).sum(axis=0)
     for level in np.flatnonzero(belief > NEGLIGIBLE):
@@ -118,7 +118,7 @@ def chance_later_is_slower(
         for k in range(first, last):
             moved = paths.onward(k, moved)
         joint = paths.shares * moved * backward[last]
-        higher += joint[:, matters(found.levels - found.levels[level], min_effect)].sum()
+        higher += joint[:, matters(grid.levels - grid.levels[level], min_effect)].sum()
     return float(higher)
 
 
@@ -183,11 +183,13 @@ class _Evidence:
         between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
         sides = []
         for build in (k, k + 1):
-            own = firsts.pop(build, None)
-            if own is not None:
-                self.seen[build] -= self.block(own, 1)
+            readings = firsts.pop(build, None)
+            if readings is not None:
+                self.seen[build] -= self.block(readings, 1)
             sides.append(
-                np.zeros((SIGMAS.size, size)) if own is None else log_likelihood(np.array(own), levels)
+                np.zeros((SIGMAS.size, size))
+                if readings is None
+                else log_likelihood(np.array(readings), levels)
             )
         differences: Floats = np.asarray(np.arange(1 - size, size) * self._found.step, np.float64)
         each = log_likelihood(np.array(values), differences)[:, between]

@@ -191,14 +191,14 @@ class LocalEvidence:
     def _clearness(self, start: Places, place: Places, end: Places, least: Floats) -> Floats:
         """Return the clearness of steps, of which those below ``least`` are too small."""
         old, new = self._level(start, place), self._level(place, end)
-        step, found = np.abs(new.middle - old.middle), np.zeros(start.size)
+        step, clearness = np.abs(new.middle - old.middle), np.zeros(start.size)
         is_small = step < least
-        found[is_small] = step[is_small] / least[is_small] - 1
+        clearness[is_small] = step[is_small] / least[is_small] - 1
         some = np.flatnonzero(~is_small & _are_levels(old, new))
         if some.size:
             levels = old.middle[some], new.middle[some]
-            found[some] = self._evidence(start[some], place[some], end[some], *levels)
-        return found
+            clearness[some] = self._evidence(start[some], place[some], end[some], *levels)
+        return clearness
 
     def _evidence(self, start: Places, place: Places, end: Places, old: Floats, new: Floats) -> Floats:
         """Return the evidence, in units of the threshold, of windows that have two levels."""

@@ -128,13 +128,13 @@ def _inputs(kind: Any, config: Any, batch: int, tokens: int, mode: str) -> Input
     if name not in makers:
         msg = f"{kind.__name__} takes {name}: give huggingface() the inputs, as inputs=lambda batch: {{...}}"
         raise ValueError(msg)
-    found = {name: makers[name](config, batch, tokens)}
-    labels = _labels(kind.__name__, config, found[name], batch)
+    inputs = {name: makers[name](config, batch, tokens)}
+    labels = _labels(kind.__name__, config, inputs[name], batch)
     if labels is not None and config.is_encoder_decoder:
-        found["decoder_input_ids"] = labels
+        inputs["decoder_input_ids"] = labels
     if labels is not None and mode == "training":
-        found["labels"] = labels
-    return found
+        inputs["labels"] = labels
+    return inputs
 
 
 def _texts(config: Any, batch: int, tokens: int) -> torch.Tensor:

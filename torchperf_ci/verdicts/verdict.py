@@ -170,8 +170,8 @@ def commit_ends_of(ranges: Sequence[CommitRange]) -> tuple[CommitEnds, ...]:
 
 def _ends_by_repository(ranges: Sequence[CommitRange]) -> Iterator[CommitEnds]:
     for commit in _REPOSITORIES:
-        good = [one.last_old for one in ranges if commit(one.last_old)]
-        bad = [one.first_new for one in ranges if commit(one.first_new)]
+        good = [commit_range.last_old for commit_range in ranges if commit(commit_range.last_old)]
+        bad = [commit_range.first_new for commit_range in ranges if commit(commit_range.first_new)]
         if good and bad:
             first = min(good, key=lambda point: point.timestamp or inf)
             last = max(bad, key=lambda point: point.timestamp)

@@ -111,10 +111,10 @@ def verdicts_document(judgements: Sequence[Judgement]) -> Document:
 
 def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     """An error for each red series, a warning for each candidate, a notice for each note."""
-    found = grouped(judgement.verdicts)
+    groups = grouped(judgement.verdicts)
     return [
-        *(_annotation("error", verdict) for verdict in (*found["regressed"], *found["broken"])),
-        *(_annotation("warning", verdict) for verdict in found["candidate"]),
+        *(_annotation("error", verdict) for verdict in (*groups["regressed"], *groups["broken"])),
+        *(_annotation("warning", verdict) for verdict in groups["candidate"]),
         *(Annotation("notice", note, title="torchperf") for note in judgement.notes),
     ]
 

@@ -48,12 +48,12 @@ def number(path: Path) -> int | None:
 
 def numbers(ranges: str) -> tuple[int, ...]:
     """``0-3,8`` as ``(0, 1, 2, 3, 8)``, the kernel's list format."""
-    found: list[int] = []
+    listed: list[int] = []
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         if first.strip().isdigit():
-            found.extend(range(int(first), int(last or first) + 1))
-    return tuple(found)
+            listed.extend(range(int(first), int(last or first) + 1))
+    return tuple(listed)
 
 
 def online_cpus(root: Path) -> tuple[int, ...]:
