@@ -43,7 +43,6 @@ from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
-    COMMIT,
     PYTHON_OPTION,
     compare_lines,
     in_fresh_clone,
@@ -52,6 +51,7 @@ from torchperf_ci.verdicts.reproduction import (
     setup_needed,
     words_by_flag,
 )
+from torchperf_ci.verdicts.verdict import COMMIT_HASH
 from torchperf_ci.verdicts.verdict_document import clearest_chart, effect_text
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     )
     base = next(measured, bisection.good)
     shared = _shared_options(bisection.command)
-    if shared is None or not finding.rows or not (COMMIT.fullmatch(base) and COMMIT.fullmatch(head)):
+    if (
+        shared is None
+        or not finding.rows
+        or not (COMMIT_HASH.fullmatch(base) and COMMIT_HASH.fullmatch(head))
+    ):
         return repeat_commands(bisection)
     proven = [row for row in finding.rows if row.proven] or finding.rows
     options = (*PYTHON_OPTION, *shared, *series_options(largest_first(proven)[0].series))

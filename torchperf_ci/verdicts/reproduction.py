@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.document import Code, short
+from torchperf_ci.verdicts.verdict import COMMIT_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 PYTHON_OPTION = ("--python", "python")
 """Use the Python that is active where the command is pasted, not that of the measuring machine."""
-COMMIT = re.compile(r"[0-9a-f]{7,64}")
 RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
@@ -44,7 +44,7 @@ def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
     """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
-    commits = list(dict.fromkeys(one for one in builds if COMMIT.fullmatch(one)))
+    commits = list(dict.fromkeys(one for one in builds if COMMIT_HASH.fullmatch(one)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
         *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
+COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
 LARGEST_NUMBER = 1e15
 """Larger numbers are ignored, because they cannot be drawn."""
@@ -199,7 +199,7 @@ def _build_luck(members: Any) -> BuildLuck | None:
 
 
 def _commit(value: object) -> str:
-    return value if isinstance(value, str) and _COMMIT_HASH.fullmatch(value) else ""
+    return value if isinstance(value, str) and COMMIT_HASH.fullmatch(value) else ""
 
 
 def _text(value: object) -> str:
