@@ -93,8 +93,8 @@ class Culprit:
     def repository_on(self, server: str) -> str | None:
         """The ``owner/name`` of the commit's repository; None unless ``url`` is its page on ``server``."""
         page = rf"{re.escape(server)}/([\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
-        found = re.fullmatch(page, self.url or "", re.ASCII)
-        return found[1] if found and found[2] == self.commit else None
+        match = re.fullmatch(page, self.url or "", re.ASCII)
+        return match[1] if match and match[2] == self.commit else None
 
 
 @dataclass(frozen=True)

@@ -180,11 +180,14 @@ def repeat_commands(bisection: Bisection) -> list[str]:
 
 
 def _found_text(culprits: Sequence[Culprit]) -> str:
-    said = f"{counted(len(culprits), 'culprit')} found"
+    count = f"{counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
-        return f"{said}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
-    told = (f"{short_sha(one.commit or one.set[-1])} {effect_text(one.effect)}" for one in culprits)
-    return short(f"{said}: {', '.join(told)}", TEXT_LENGTH)
+        return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
+    told = (
+        f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
+        for culprit in culprits
+    )
+    return short(f"{count}: {', '.join(told)}", TEXT_LENGTH)
 
 
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:

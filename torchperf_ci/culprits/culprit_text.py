@@ -156,13 +156,13 @@ def result_tables(bisection: Bisection) -> list[Table]:
 def evidence_tables(bisection: Bisection) -> list[Table]:
     """The tables for readers who want to check the result, without empty ones."""
     confirmed = bisection.confirmed.items() if bisection.culprits else ()
-    skipped = [(short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in bisection.skipped]
+    skipped = [(short_sha(item.commit), short(item.why, TEXT_LENGTH)) for item in bisection.skipped]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
         _table(("commit", "why"), skipped, f"Commits that could not be measured: {len(skipped)}"),
         _table(
             ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse"),
-            [_measurement_row(one) for one in bisection.readings],
+            [_measurement_row(item) for item in bisection.readings],
             f"Measurements: {len(bisection.readings)}",
         ),
     )

@@ -170,10 +170,10 @@ def device_steadiness(machine: MachineState) -> list[DoctorFinding]:
     if machine.exercise is None:
         return []
     noise, clock = machine.exercise.noise, machine.exercise.clock
-    state = ", ".join(f"equal blocks of {kind} vary by {one.cv:.1%}" for kind, one in noise.items())
+    state = ", ".join(f"equal blocks of {kind} vary by {block.cv:.1%}" for kind, block in noise.items())
     if clock:
         state += f"; its clock was {clock} MHz"
-    worst = max(noise.values(), key=lambda one: one.resolvable)
+    worst = max(noise.values(), key=lambda block: block.resolvable)
     do = "lock its clock, fix what the other findings name, or measure in pairs: torchperf compare"
     level = _level(worst)
     return [DoctorFinding("gpu steadiness", level, state, why, "" if level == "ok" else do)]

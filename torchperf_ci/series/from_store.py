@@ -338,10 +338,10 @@ def _plain(
     content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
     rows: dict[Series, list[_Row]] = defaultdict(list)
     shared: dict[tuple[str, ...], Facts] = {}
-    for series_id, *told in msgspec.json.Decoder().decode_lines(content):
+    for series_id, *row in msgspec.json.Decoder().decode_lines(content):
         if series := known.get(series_id):
-            fingerprint, *case = about = told[:_FACTS]
-            is_plain, least, most, *columns = told[_FACTS:]
+            fingerprint, *case = about = row[:_FACTS]
+            is_plain, least, most, *columns = row[_FACTS:]
             key = (series.metric, *about)
             if key not in shared:
                 named = dict(zip(CASE_COLUMNS, case, strict=True))

@@ -128,10 +128,10 @@ class _Evidence:
     Levels are relative to the first draw of the first build, including that draw's offset.
     """
 
-    def __init__(self, count: int, readings: Readings, found: LevelGrid) -> None:
-        self._found, self._luck = found, readings.luck
+    def __init__(self, count: int, readings: Readings, grid: LevelGrid) -> None:
+        self._grid, self._luck = grid, readings.luck
         self._taus = taus(readings.luck)
-        shape = (count, self._taus.size, SIGMAS.size, found.levels.size)
+        shape = (count, self._taus.size, SIGMAS.size, grid.levels.size)
         self.seen = np.zeros(shape)
         self.latest: dict[int, tuple[float, ...]] = {}
         self.shifted: list[tuple[int, tuple[float, ...]]] = []
@@ -153,8 +153,8 @@ class _Evidence:
 
     def block(self, values: tuple[float, ...], builds: int, wider: int = 0) -> Floats:
         """Return the log-likelihoods of readings that share offsets, on the grid extended ``wider`` steps each way."""
-        levels = (wider + self._found.origin, self._found.levels.size + 2 * wider)
-        return block_log_likelihood(values, (-levels[0], levels[1], self._found.step), self._luck, builds)
+        levels = (wider + self._grid.origin, self._grid.levels.size + 2 * wider)
+        return block_log_likelihood(values, (-levels[0], levels[1], self._grid.step), self._luck, builds)
 
     def _add_step(
         self,
@@ -163,9 +163,9 @@ class _Evidence:
         firsts: dict[int, tuple[float, ...]],
     ) -> None:
         """Add readings of build k + 1 against build k: a factor for each two levels, (taus, sigmas, levels, levels)."""
-        size = self._found.levels.size
+        size = self._grid.levels.size
         joint, apart = np.zeros((1, 1, 1, 1)), np.zeros((self._taus.size, SIGMAS.size, 2 * size - 1))
-        differences = (1 - size, 2 * size - 1, self._found.step)
+        differences = (1 - size, 2 * size - 1, self._grid.step)
         for draws, values in blocks.items():
             if self._luck and draws == (0, 0) and {k, k + 1} & {*firsts}:
                 joint = joint + self._joint(k, values, firsts)
@@ -179,7 +179,7 @@ class _Evidence:
         The readings against the first one move from ``seen`` into the factor. If a build is in two such factors, its
         offset is drawn anew in the second.
         """
-        size, levels = self._found.levels.size, self._found.levels
+        size, levels = self._grid.levels.size, self._grid.levels
         between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
         sides = []
         for build in (k, k + 1):
@@ -191,7 +191,7 @@ class _Evidence:
                 if readings is None
                 else log_likelihood(np.array(readings), levels)
             )
-        differences: Floats = np.asarray(np.arange(1 - size, size) * self._found.step, np.float64)
+        differences: Floats = np.asarray(np.arange(1 - size, size) * self._grid.step, np.float64)
         each = log_likelihood(np.array(values), differences)[:, between]
         each = each + sides[0][:, :, np.newaxis] + sides[1][:, np.newaxis, :]
         most = each.max(axis=(1, 2), keepdims=True)
@@ -255,18 +255,18 @@ class _Backward:
 class _Paths:
     """The forward and the backward recursion, for all nodes at once; arrays are (K + 1, nodes, levels)."""
 
-    def __init__(self, chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> None:
-        self._chances, self._grid = chances, found
-        self._jumps = jump_probabilities(found, min_effect)
-        self.evidence = _Evidence(chances.size + 1, readings, found)
-        self._by_scale = _scaled(self.evidence.seen.reshape(chances.size + 1, -1, found.levels.size))
+    def __init__(self, chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float) -> None:
+        self._chances, self._grid = chances, grid
+        self._jumps = jump_probabilities(grid, min_effect)
+        self.evidence = _Evidence(chances.size + 1, readings, grid)
+        self._by_scale = _scaled(self.evidence.seen.reshape(chances.size + 1, -1, grid.levels.size))
         self._moves_by_scale = {k: self._moves_of(k) for k in self.evidence.steps}
         self._luck = luck = readings.luck
         nodes = _Nodes.scales(luck)
         if luck:
-            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, found.step)
+            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, grid.step)
         self._use(nodes)
-        start = np.zeros((nodes.sigma.size, found.levels.size))
+        start = np.zeros((nodes.sigma.size, grid.levels.size))
         start[np.arange(nodes.sigma.size), self._starts()] = 1.0
         self.forward, self.shares = self._forward(start)
 
