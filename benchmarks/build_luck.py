@@ -13,7 +13,7 @@ import numpy as np
 from report import print_table
 
 from torchperf_ci.stats.build_variance import estimate_tau
-from torchperf_ci.verdicts.evidence import LUCKY
+from torchperf_ci.verdicts.verdict import LUCKY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

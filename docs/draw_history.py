@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import cli
 from torchperf_ci.document import Document
-from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.metrics import ANCHORED, LATENCY
 from torchperf_ci.page import page
 from torchperf_ci.verdicts.verdict import read_verdicts
+from torchperf_ci.verdicts.verdict_document import clearest_chart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from torchperf_ci.console import WIDTH, print_document, print_table
 from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.document import Document, Folded, Replaceable, Table, shown_on, text_of
 from torchperf_ci.errors import ConflictError, NotDeliveredError
-from torchperf_ci.history.history_document import history_document
+from torchperf_ci.history import history_document
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.doctor import examine
 from torchperf_ci.plan.command import jobs_document

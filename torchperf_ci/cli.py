@@ -355,7 +355,7 @@ COMMANDS = (
         "Show what changed when: the levels of every series over its stored history.",
         "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
         "judging_commands:HistoryOptions",
-        "history.command:history_command",
+        "history:history_command",
     ),
     Command(
         "compare",
@@ -383,7 +383,7 @@ COMMANDS = (
         "Open an issue if a scheduled workflow did not run or failed, and close it when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
         "judging_commands:WatchOptions",
-        "watch.command:watch_command",
+        "watch:watch_command",
     ),
     Command(
         "completion",

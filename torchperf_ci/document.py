@@ -28,6 +28,7 @@ A fold is open on a terminal. Blocks for pages only, or for terminals only, go i
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -314,6 +315,17 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+_YEAR_10000 = 253_402_300_800
+"""The end of the year 9999 in Unix seconds, the latest time that has a date."""
+
+
+def day_of(timestamp: float) -> str:
+    """Return the day of a time in Unix seconds, ``2026-11-21`` (UTC); empty if the time is unknown, which is 0."""
+    if not 0 < timestamp < _YEAR_10000:
+        return ""
+    return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

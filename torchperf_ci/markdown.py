@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
 """URLs that a document may link to."""
 LOGIN = re.compile(r"[A-Za-z0-9][\w-]{0,38}", re.ASCII)
+"""Logins of people and organizations. Those of apps contain brackets, and apps read no notifications."""
 
 _EACH = 10
 """Rows that every list gets before any list gets more."""

@@ -14,8 +14,7 @@ from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.verdicts.evidence import evidence_of
-from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts, write_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, evidence_of, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -47,7 +47,7 @@ def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
         yield Device(lanes, most)
 
     monkeypatch.setattr(process, "open_worker", opened)
-    monkeypatch.setattr(process, "available", lambda: 0)
+    monkeypatch.setattr(process, "available_memory", lambda: 0)
     assert process.find_batch_size(CASE, SETTINGS, tmp_path) == expected
 
 

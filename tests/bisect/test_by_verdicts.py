@@ -16,8 +16,7 @@ from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.sequential_test import FEWEST_PAIRS
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Judgement, Verdict, write_verdicts
+from torchperf_ci.verdicts.verdict import CommitRange, Evidence, Judgement, RangeEnd, Verdict, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

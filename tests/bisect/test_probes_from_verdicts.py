@@ -15,8 +15,7 @@ from torchperf_ci.bisect.probes import (
     probes_from_verdicts,
 )
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.evidence import BuildLuck, evidence_of
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict, evidence_of
 
 KNOWN = KnownWorkloads(
     {

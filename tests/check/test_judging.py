@@ -15,7 +15,7 @@ from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.config import default_policy
-from torchperf_ci.verdicts.evidence import MeasuredPoint
+from torchperf_ci.verdicts.verdict import MeasuredPoint
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Points

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.history.command import points_of_csv
+from torchperf_ci.history import points_of_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from made_points import noisy, point, row, series
 
 from torchperf_ci import console
 from torchperf_ci.config import default_policy
-from torchperf_ci.history.history_document import history_document, history_headline
+from torchperf_ci.history import history_document, history_headline
 from torchperf_ci.series.policy import rule_of_metric
 from torchperf_ci.series.segmenting import segment_all
 

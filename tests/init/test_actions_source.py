@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.init.actions_source import PUBLISHED, find_source
+from torchperf_ci.init.repository import PUBLISHED, find_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -30,8 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
 from torchperf_ci.issues.table import TABLE_MARKERS
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import RepeatOptions
+from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement
 
 CONTEXT = IssueContext(NIGHT, RUN_URL)
-IN_A_FILE = replace(JUDGEMENT, again=RepeatOptions(options=("--config", "ci/perf.yml")))
+IN_A_FILE = replace(JUDGEMENT, reproduction=RepeatOptions(options=("--config", "ci/perf.yml")))
 """Judged where the configuration names a file of workloads."""
 OURS = {
     *("p", "strong", "code", "pre", "a", "sub", "ul", "li", "blockquote"),

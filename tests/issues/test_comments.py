@@ -6,7 +6,7 @@ from dataclasses import replace
 from hostile import all_at_once
 from made_night import JUDGEMENT, LOCATION, NIGHT, ON_MI300, RESNET, RUN_URL
 
-from torchperf_ci.issues import comments
+from torchperf_ci.issues import publishing
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
@@ -27,7 +27,7 @@ def plain(text: str) -> str:
 
 def test_new_evidence_is_a_sentence_and_its_rows() -> None:
     rows = [IssueRow(ON_MI300, 1.402, 1.479, Effect(1.055, 1.049, 1.061, 0), NIGHT)]
-    text = plain(comments.new_evidence_comment(rows, CONTEXT))
+    text = plain(publishing.new_evidence_comment(rows, CONTEXT))
     assert text.startswith(
         "Also seen on the night of 2026-11-21: **vision/resnet18 5.5% slower on Instinct MI300X**\n"
     )
@@ -39,7 +39,7 @@ def test_new_evidence_is_a_sentence_and_its_rows() -> None:
 
 def test_recovery_is_told_with_its_evidence() -> None:
     memory = replace(MEMORY, recovered=("2026-11-23", "2026-11-24", "2026-11-25"))
-    text = plain(comments.recovered_comment(memory, {RESNET: 1.2154}, replace(CONTEXT, night="2026-11-25")))
+    text = plain(publishing.recovered_comment(memory, {RESNET: 1.2154}, replace(CONTEXT, night="2026-11-25")))
     assert text.startswith(
         "Back at its old level for 3 nights in a row, up to 2026-11-25, so this issue is closed."
     )
@@ -52,20 +52,20 @@ def test_recovery_is_told_with_its_evidence() -> None:
 
 def test_a_relapse_names_the_culprit_that_is_proven() -> None:
     assert "back since the night of 2026-11-21.\n" in plain(
-        comments.relapsed_comment(MEMORY, {}, None, CONTEXT)
+        publishing.relapsed_comment(MEMORY, {}, None, CONTEXT)
     )
     assert "because of **1a2b3c4d5e [inductor] Check" in plain(
-        comments.relapsed_comment(MEMORY, {}, FINDING, CONTEXT)
+        publishing.relapsed_comment(MEMORY, {}, FINDING, CONTEXT)
     )
 
 
 def test_what_was_broken_passes_or_fails() -> None:
     (*_, finding) = findings_of([JUDGEMENT], [], NIGHT, 3)
     memory = replace(remember_finding(None, finding, NIGHT), recovered=(NIGHT,))
-    assert comments.recovered_comment(memory, {}, CONTEXT).startswith(
+    assert publishing.recovered_comment(memory, {}, CONTEXT).startswith(
         "It passed again for the last night, up to 2026-11-21"
     )
-    text = comments.relapsed_comment(memory, {}, finding, CONTEXT)
+    text = publishing.relapsed_comment(memory, {}, finding, CONTEXT)
     assert text.startswith(
         "It has been failing again since the night of 2026-11-21.\n\n    still failing since"
     )
@@ -73,11 +73,13 @@ def test_what_was_broken_passes_or_fails() -> None:
 
 
 def test_a_culprit_that_is_found_later_is_named() -> None:
-    assert "Commit found: **1a2b3c4d5e [inductor] Check" in plain(comments.located_comment(FINDING, CONTEXT))
+    assert "Commit found: **1a2b3c4d5e [inductor] Check" in plain(
+        publishing.located_comment(FINDING, CONTEXT)
+    )
 
 
 def test_acceptance_says_how_a_baseline_follows() -> None:
-    text = comments.accepted_comment(MEMORY, CONTEXT)
+    text = publishing.accepted_comment(MEMORY, CONTEXT)
     assert "Accepted as intended on the night of 2026-11-21" in plain(text)
     (line,) = re.findall("^    (torchperf baseline update .*)$", text, re.MULTILINE)
     assert line.endswith(" RECORDS")
@@ -85,7 +87,7 @@ def test_acceptance_says_how_a_baseline_follows() -> None:
 
 
 def test_a_duplicate_links_the_other() -> None:
-    assert comments.duplicate_comment(71).startswith("Same as #71,")
+    assert publishing.duplicate_comment(71).startswith("Same as #71,")
 
 
 def test_they_are_short() -> None:
@@ -94,9 +96,9 @@ def test_they_are_short() -> None:
     )
     many = replace(MEMORY, rows=rows)
     for text in (
-        comments.new_evidence_comment(rows, CONTEXT),
-        comments.recovered_comment(many, {}, CONTEXT),
-        comments.relapsed_comment(many, {}, FINDING, CONTEXT),
+        publishing.new_evidence_comment(rows, CONTEXT),
+        publishing.recovered_comment(many, {}, CONTEXT),
+        publishing.relapsed_comment(many, {}, FINDING, CONTEXT),
     ):
         assert "…and 1480 more, left out here" in text
         assert len(text) < 6000
@@ -108,11 +110,11 @@ def test_text_from_outside_is_text() -> None:
     culprit = replace(LOCATION.culprits[0], subject=all_at_once, author=all_at_once)
     finding = replace(FINDING, culprit=culprit)
     for text in (
-        comments.new_evidence_comment(memory.rows, CONTEXT),
-        comments.located_comment(finding, CONTEXT),
-        comments.recovered_comment(memory, {series: 1.0}, CONTEXT),
-        comments.relapsed_comment(memory, {}, finding, CONTEXT),
-        comments.accepted_comment(memory, CONTEXT),
+        publishing.new_evidence_comment(memory.rows, CONTEXT),
+        publishing.located_comment(finding, CONTEXT),
+        publishing.recovered_comment(memory, {series: 1.0}, CONTEXT),
+        publishing.relapsed_comment(memory, {}, finding, CONTEXT),
+        publishing.accepted_comment(memory, CONTEXT),
     ):
         shown = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
         assert not re.search(r"@(?!<!-- -->)|<(?!!-- -->)|GH-\d|www\.", shown)

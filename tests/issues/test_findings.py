@@ -33,8 +33,7 @@ from made_night import (
 from torchperf_ci.issues.body import issue_title, reproduction_steps
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.metrics import ANCHORED
-from torchperf_ci.verdicts.evidence import BuildLuck, evidence_of
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit

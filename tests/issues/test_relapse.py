@@ -7,8 +7,8 @@ from desk import Desk
 from nights import OTHER, judged, located, measured, regressed, series
 
 from torchperf_ci.issues.body import IssueContext
-from torchperf_ci.issues.comments import text_of_action
-from torchperf_ci.verdicts.evidence import evidence_of
+from torchperf_ci.issues.publishing import text_of_action
+from torchperf_ci.verdicts.verdict import evidence_of
 
 NET, BERT = series("resnet18"), series("bert")
 LATER = ("3" * 40, "4" * 40)

@@ -11,7 +11,7 @@ from torchperf_ci.machine import doctor, examination
 from torchperf_ci.machine.devices.cpu import Processor
 from torchperf_ci.machine.devices.interface import GpuCondition, Throttling
 from torchperf_ci.machine.doctor import diagnose
-from torchperf_ci.machine.examination import BlockNoise, DeviceExercise, MachineFacts
+from torchperf_ci.machine.examination import BlockNoise, DeviceExercise, MachineState
 from torchperf_ci.machine.host import Host, IdleState
 
 GIB = 2**30
@@ -33,7 +33,7 @@ IDEAL = Host(
     clock_source="tsc",
 )
 COOL = GpuCondition(temperature=40, slowdown_temperature=87, persistence=True)
-FACTS = MachineFacts(
+FACTS = MachineState(
     IDEAL,
     BlockNoise(cv=0.002, typical=0.02),
     condition=COOL,
@@ -56,7 +56,7 @@ def test_a_gpu_that_was_given_work_says_how_steady_it_was():
 
     steady = finding(products=0.001, launches=0.01)
     assert steady.level == "ok"
-    assert steady.found.endswith("equal blocks of launches vary by 1.0%; its clock was 1455 MHz")
+    assert steady.state.endswith("equal blocks of launches vary by 1.0%; its clock was 1455 MHz")
     assert finding(products=0.001, launches=0.04).level == "warn"
     assert finding(products=0.3, launches=0.01).level == "bad"
     assert "gpu steadiness" not in {one.check for one in diagnose(FACTS)}
@@ -153,7 +153,7 @@ def test_every_complaint_says_what_to_do():
     )
     complaints = [finding for finding in diagnose(worst) if finding.level != "ok"]
     assert len(complaints) >= 14
-    assert all(finding.do and finding.why and finding.found for finding in complaints)
+    assert all(finding.do and finding.why and finding.state for finding in complaints)
 
 
 SELDOM = {"gpu tools", "gpu steadiness"}
@@ -195,4 +195,4 @@ def test_a_machine_without_a_gpu_has_no_gpu_findings():
     ],
 )
 def test_steadiness_is_said_in_plain_words(cv, words):
-    assert words in examination.steadiness(replace(FACTS, noise=BlockNoise(cv, 0.02))).found
+    assert words in examination.steadiness(replace(FACTS, noise=BlockNoise(cv, 0.02))).state

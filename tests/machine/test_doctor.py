@@ -6,7 +6,7 @@ import pytest
 
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.doctor import examine, verdict
-from torchperf_ci.machine.examination import DoctorFinding, gather_facts
+from torchperf_ci.machine.examination import DoctorFinding, machine_state
 
 
 def finding(check, level):
@@ -32,7 +32,7 @@ def test_the_verdict_is_one_sentence(findings, expected):
 
 
 def test_this_machine_is_looked_at():
-    facts = gather_facts(Cpu())
+    facts = machine_state(Cpu())
     assert facts.disk_free > 0
     assert 0 < facts.clock_step < 1
     assert facts.condition is None

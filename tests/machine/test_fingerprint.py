@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.nvidia import Cuda
-from torchperf_ci.machine.fingerprint import Fingerprint, take_fingerprint
+from torchperf_ci.machine.host import Fingerprint, take_fingerprint
 from torchperf_ci.machine.tuning import TuningReport
 from torchperf_ci.series.points import differing_facts
 

@@ -8,7 +8,7 @@ import pytest
 
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.nvidia import Cuda
-from torchperf_ci.machine.fingerprint import runner_entry, take_fingerprint
+from torchperf_ci.machine.host import runner_entry, take_fingerprint
 
 COLUMN = (
     "runners Array(Tuple(name String, type String, cpu_info String, cpu_count UInt32, mem_info String, "

@@ -15,7 +15,7 @@ from torchperf_ci.config import load
 from torchperf_ci.machine.devices.cpu import Processor
 from torchperf_ci.machine.devices.interface import GpuCondition
 from torchperf_ci.machine.doctor import diagnose, verdict
-from torchperf_ci.machine.examination import BlockNoise, MachineFacts
+from torchperf_ci.machine.examination import BlockNoise, MachineState
 from torchperf_ci.machine.host import Host, IdleState
 
 PAGE = (Path(__file__).parents[2] / "docs/runners.md").read_text()
@@ -57,7 +57,7 @@ H100, MI300 = (
 
 def said(host: Host, condition: GpuCondition | None = None, *, root: bool = False) -> str:
     """The doctor's sentence on a steady machine."""
-    facts = MachineFacts(
+    facts = MachineState(
         host,
         STEADY,
         condition,

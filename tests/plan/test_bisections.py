@@ -17,8 +17,7 @@ from torchperf_ci.plan.bisections import (
     size_of_change,
 )
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitEnds, CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.verdicts.verdict import CommitEnds, CommitRange, Evidence, RangeEnd, Verdict
 
 A, B, C = (letter * 40 for letter in "abc")
 

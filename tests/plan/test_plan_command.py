@@ -13,8 +13,15 @@ from made_status import a_status
 from torchperf_ci import cli
 from torchperf_ci.bench import costs
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts, write_verdicts
+from torchperf_ci.verdicts.verdict import (
+    CommitRange,
+    Evidence,
+    Judgement,
+    RangeEnd,
+    Verdict,
+    read_verdicts,
+    write_verdicts,
+)
 
 GOOD, BAD, WORSE = (letter * 40 for letter in "abc")
 CONFIG = """

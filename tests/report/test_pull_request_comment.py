@@ -10,8 +10,8 @@ from github_api import LOGINS, MEASURING, PERSON, Fault, Pull
 
 from torchperf_ci import deadline
 from torchperf_ci.report import pull_request_comment as destination
-from torchperf_ci.report.inputs import MeasuredHead, ReportInputs
-from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT, comment_body, comment_marker
+from torchperf_ci.report.contents import ReportInputs
+from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT, MeasuredHead, comment_body, comment_marker
 from torchperf_ci.report.pull_request_comment import MARKER as OLD_MARKER
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ from nights import judged, located, regressed, series
 from torchperf_ci.cli import main
 from torchperf_ci.culprits.culprit import write_culprits
 from torchperf_ci.issues.memory import recall
-from torchperf_ci.report.inputs import ReportInputs
-from torchperf_ci.report.output import report_markdown
+from torchperf_ci.report.contents import ReportInputs, report_markdown
 from torchperf_ci.report.pull_request_comment import comment_marker
 from torchperf_ci.report.report_page import pair_chart
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import write_verdicts
+from torchperf_ci.verdicts.verdict import Evidence, write_verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,9 @@ def files(tmp_path: Path) -> list[str]:
     location = replace(location, culprits=(replace(culprit, inside=inside),))
     again = RepeatOptions("a" * 40, "b" * 40, ("--suite", HOSTILE), HOSTILE, HOSTILE)
     suite = SuiteMean(HOSTILE, judgement.verdicts[0].effect, 3)
-    write_verdicts(tmp_path / "v.json", replace(judgement, again=again, notes=[HOSTILE], suites=[suite]))
+    write_verdicts(
+        tmp_path / "v.json", replace(judgement, reproduction=again, notes=[HOSTILE], suites=[suite])
+    )
     write_culprits(tmp_path / "c.json", location)
     return ["--verdicts", str(tmp_path / "v.json"), "--culprits", str(tmp_path / "c.json")]
 

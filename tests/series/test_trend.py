@@ -8,8 +8,8 @@ from made_points import DAY, START, point, row, series
 from torchperf_ci.config import default_policy
 from torchperf_ci.series.level_changes import SeriesLevel, levels_of
 from torchperf_ci.series.policy import rule_of_metric
+from torchperf_ci.series.run_comparison import TREND_DAYS, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.series.trend import TREND_DAYS, latency_trend
 
 
 def test_a_day_is_the_geometric_mean_of_the_series_relative_to_their_own_level() -> None:

@@ -3,17 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, levels, replayed
+from torchperf_ci.stats.calibration import Alarms, GateInputs, false_alarms, levels, replayed
 from torchperf_ci.stats.gate import Repetitions
 
 SERIES, NIGHTS = 300, 40
 
 
-def recorded(values: np.ndarray, spread: float = 0.0) -> Recorded:
+def recorded(values: np.ndarray, spread: float = 0.0) -> GateInputs:
     """A past of processes that all measured the same, but for ``spread`` to either side."""
     series, nights = values.shape
     numbers = np.tile(np.arange(nights), (series, 1))
-    return Recorded(
+    return GateInputs(
         values,
         np.full(series, 0.03),
         np.ones(series, dtype=np.int64),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import paired_effect
 
 
@@ -52,3 +53,13 @@ def test_what_is_too_large_for_a_number_is_limited() -> None:
 def test_what_is_not_a_row_of_finite_numbers_is_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="finite log-ratios"):
         paired_effect(bad)
+
+
+@pytest.mark.parametrize(("ratio", "size"), [(1.0, 0.0), (2.0, math.log(2)), (0.5, math.log(2))])
+def test_the_size_of_a_change_is_the_same_in_both_directions(ratio: float, size: float) -> None:
+    assert Effect(ratio).size == pytest.approx(size)
+
+
+@pytest.mark.parametrize("ratio", [0.0, math.inf, math.nan])
+def test_a_change_without_a_logarithm_is_the_largest(ratio: float) -> None:
+    assert Effect(ratio).size == math.inf

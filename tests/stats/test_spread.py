@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.stats.spread import relative_spread, wide_spread
+from torchperf_ci.stats.effect import relative_spread, wide_spread
 
 
 def test_the_spread_is_the_largest_over_the_smallest() -> None:

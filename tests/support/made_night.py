@@ -19,8 +19,7 @@ from torchperf_ci.culprits.culprit import (
 )
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd, evidence_of
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import CommitRange, Evidence, Judgement, RangeEnd, Verdict, evidence_of
 
 NIGHT = "2026-11-21"
 RUN_URL = "https://github.com/octo/perf/actions/runs/71"

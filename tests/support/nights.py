@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict import CommitRange, Evidence, Judgement, RangeEnd, Verdict
 
 if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import VerdictWord

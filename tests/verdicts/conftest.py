@@ -10,8 +10,7 @@ import pytest
 
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
+from torchperf_ci.verdicts.verdict import Evidence, Judgement, RepeatOptions, SuiteMean, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +80,7 @@ def hostile(judgement: Judgement) -> Judgement:
         verdicts=[replace(verdict, series=series, why=HOSTILE) for verdict in judgement.verdicts],
         suites=[replace(judgement.suites[0], metric=HOSTILE)],
         notes=[HOSTILE],
-        again=RepeatOptions(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
+        reproduction=RepeatOptions(OLD, NEW, (HOSTILE, "; reboot"), HOSTILE, HOSTILE),
     )
 
 

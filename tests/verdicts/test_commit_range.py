@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from torchperf_ci.verdicts.evidence import CommitRange, Evidence, RangeEnd, commit_ends_of, evidence_of
+from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, commit_ends_of, evidence_of
 
 A, B, C, D = (letter * 40 for letter in "abcd")
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.headline import headline, is_only_new, new_series, sign
-from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdict import Evidence, Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from torchperf_ci.markdown import to_markdown
-from torchperf_ci.verdicts.evidence import Evidence
 from torchperf_ci.verdicts.headline import headline
-from torchperf_ci.verdicts.verdict import Judgement
+from torchperf_ci.verdicts.verdict import Evidence, Judgement
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:

@@ -14,10 +14,14 @@ from torchperf_ci.errors import OutputDirectoryError, VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts import verdict
-from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence, MeasuredPoint, RangeEnd
 from torchperf_ci.verdicts.verdict import (
     VERDICTS_FORMAT,
+    BuildLuck,
+    CommitRange,
+    Evidence,
     Judgement,
+    MeasuredPoint,
+    RangeEnd,
     RepeatOptions,
     SuiteMean,
     Verdict,

@@ -9,10 +9,10 @@ import pytest
 from github_api import ELSEWHERE, JOB, LOGINS, Fault, Workflow
 
 from torchperf_ci import deadline
+from torchperf_ci import watch as command
 from torchperf_ci.cli import main
 from torchperf_ci.issues.findings import cause_fingerprint
 from torchperf_ci.issues.memory import IssueMemory, embed, recall
-from torchperf_ci.watch import command
 
 if TYPE_CHECKING:
     from github_api import GitHub, Issue

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from torchperf_ci import watch
 from torchperf_ci.document import Document
 from torchperf_ci.markdown import to_markdown
-from torchperf_ci.watch import command as text
-from torchperf_ci.watch.schedule import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
+from torchperf_ci.watch import ScheduledRun, ScheduleState, ScheduleStatus, WorkflowSchedule
 
 BEGAN = datetime(2026, 11, 21, 4, 17, tzinfo=timezone.utc)
 PAGE = "https://github.example/octo/perf/actions/workflows/nightly.yml"
@@ -26,7 +26,7 @@ def runs(count: int, ended: str = "failure", *, judged: bool = False) -> list[Sc
 
 def body(schedule: WorkflowSchedule, status: ScheduleStatus) -> str:
     """As GitHub is given it."""
-    return to_markdown(Document("", text.nightly_document(schedule, status).blocks))
+    return to_markdown(Document("", watch.nightly_document(schedule, status).blocks))
 
 
 @pytest.mark.parametrize("state", ["absent", "failing", "disabled"])
@@ -40,7 +40,7 @@ def test_it_begins_with_what_is_the_matter_and_goes_on_with_what_to_do(state: Sc
 def test_the_newest_runs_are_shown_and_no_more() -> None:
     shown = body(schedule(*runs(30)), ScheduleStatus("failing", "so it is"))
     assert "| began | run | result |\n| --- | --- | --- |\n| 2026-11-21 04:17 UTC | [99](https" in shown
-    assert shown.count("| failure |") == text.SHOWN_RUNS
+    assert shown.count("| failure |") == watch.SHOWN_RUNS
 
 
 def test_what_a_run_was_good_for_is_shown() -> None:
@@ -57,8 +57,8 @@ def test_a_word_of_github_that_nobody_knows_is_text() -> None:
 
 
 def test_the_title_is_the_same_whatever_is_the_matter_and_short() -> None:
-    assert text.nightly_title(schedule()) == "No results from the scheduled benchmarks (nightly.yml)"
-    assert len(text.nightly_title(schedule(file="n" * 300))) <= 120
+    assert watch.nightly_title(schedule()) == "No results from the scheduled benchmarks (nightly.yml)"
+    assert len(watch.nightly_title(schedule(file="n" * 300))) <= 120
 
 
 def test_a_file_cannot_leave_its_code_span() -> None:

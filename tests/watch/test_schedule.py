@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.watch.schedule import ScheduledRun, WorkflowSchedule, check_schedule
+from torchperf_ci.watch import ScheduledRun, WorkflowSchedule, check_schedule
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 WITHIN = timedelta(hours=36)

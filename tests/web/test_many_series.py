@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.series.points import Series, SeriesGroup
-from torchperf_ci.series.trend import Trend
+from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts, SeriesSpan, StoreCatalogue
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (

@@ -26,11 +26,9 @@ from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import identity_fields
-from torchperf_ci.machine import fingerprint
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
-from torchperf_ci.machine.fingerprint import runner_entry
-from torchperf_ci.machine.host import machine_text, read_host
+from torchperf_ci.machine.host import machine_text, read_host, runner_entry, take_fingerprint
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
@@ -230,9 +228,7 @@ def _setting(
     tuning: TuningReport | None,
 ) -> RunSetting:
     environment, device = under_test.environment, under_test.device
-    found = fingerprint.take_fingerprint(
-        device, environment.observed, environment.comparable, tuning, cpus=settings.cpus
-    )
+    found = take_fingerprint(device, environment.observed, environment.comparable, tuning, cpus=settings.cpus)
     return RunSetting(
         benchmark=name,
         settings=settings,

@@ -27,7 +27,7 @@ from torchperf_ci.bench.worker.protocol import (
     WorkerAnswers,
 )
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
-from torchperf_ci.machine.devices.host_memory import available
+from torchperf_ci.machine.devices.system_files import available_memory
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
 from torchperf_ci.machine.gpu_sampling import ENERGY_SECONDS, summarize_samples
 from torchperf_ci.machine.interference import is_void, watch_interference
@@ -232,7 +232,7 @@ def open_worker(
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
     """Start a worker with its log and compiler caches in ``folder``; ``more`` are additional environment variables."""
-    limit = int(available() * MEMORY_SHARE) or None
+    limit = int(available_memory() * MEMORY_SHARE) or None
     environment = {**worker_environment(settings, folder / "cache"), **(more or {})}
     return Worker(settings.python, folder / "worker.log", environment, settings.cpus, limit)
 
@@ -342,7 +342,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     be processed.
     """
     best, best_throughput = 0, 0.0
-    room = ((settings.seen.memory_mib << 20) or available()) * BATCH_MEMORY_SHARE
+    room = ((settings.seen.memory_mib << 20) or available_memory()) * BATCH_MEMORY_SHARE
     with open_worker(case, settings, scratch) as worker:
         inquiry = Inquiry(worker, settings.timeout)
         size = 1

@@ -27,7 +27,7 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, power_limit_note
-from torchperf_ci.stats.spread import relative_spread, wide_spread
+from torchperf_ci.stats.effect import relative_spread, wide_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -250,7 +250,7 @@ def findings_document(findings: Sequence[DoctorFinding]) -> Document:
         line
         for finding in findings
         for line in (
-            f"{marks[finding.level]} {finding.check}: {finding.found}",
+            f"{marks[finding.level]} {finding.check}: {finding.state}",
             *([] if finding.level == "ok" else [f"    {finding.why}", f"    → {finding.do}"]),
         )
     ]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.machine.devices import host_memory
+from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.processes import ProcessGroup
 
@@ -226,7 +226,7 @@ class Worker:
     def _enforce_memory_limit(self, verb: str) -> None:
         if self._memory_limit is None:
             return
-        used = host_memory.resident(self._process.pid)
+        used = resident_memory(self._process.pid)
         if used > self._memory_limit:
             self._kill()
             mib, limit = used >> 20, self._memory_limit >> 20

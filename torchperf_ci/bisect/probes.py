@@ -21,7 +21,7 @@ from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.build_variance import LEAST_TAU, MOST_TAU, USUAL_TAU
-from torchperf_ci.verdicts.evidence import commit_ends_of
+from torchperf_ci.verdicts.verdict import commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.pairs import Pair
     from torchperf_ci.bench.selection import KnownWorkloads
     from torchperf_ci.series.points import Points
-    from torchperf_ci.verdicts.evidence import CommitEnds
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+    from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict
 
 
 UNNAMED_SERIES = "the command's number"

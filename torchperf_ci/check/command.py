@@ -147,7 +147,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
     again = _again(options, settings)
     head = _head(options.new_dir or "", new)
-    return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], again=again)
+    return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
 
 
 def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.check.numbers import beside_luck, judge_numbers
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
+from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
 from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
 from torchperf_ci.series.points import (
@@ -22,8 +22,7 @@ from torchperf_ci.series.points import (
 )
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import Verdict, VerdictWord
+from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -159,8 +158,7 @@ def _moved(before: Point, now: Point) -> str:
 
 
 def _moment(point: Point) -> str:
-    when = datetime.datetime.fromtimestamp(point.timestamp, datetime.timezone.utc)
-    parts = [f"{when:%Y-%m-%d}" if point.timestamp else "", point.commit[:10]]
+    parts = [day_of(point.timestamp), point.commit[:10]]
     return " ".join(part for part in parts if part) or "an earlier run"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -21,15 +20,14 @@ from torchperf_ci.check.gate_findings import (
     is_too_short,
 )
 from torchperf_ci.check.pairing import chart_points, commits_around, of_newest_runs
-from torchperf_ci.document import counted
+from torchperf_ci.document import counted, day_of
 from torchperf_ci.metrics import LEAST_AMOUNT
 from torchperf_ci.series.run_matrix import log_values, run_matrix
 from torchperf_ci.stats.build_variance import estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, NEWEST
-from torchperf_ci.verdicts.evidence import BuildLuck, CommitRange, Evidence
-from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -162,9 +160,7 @@ def _runs(pairing: SeriesPairing) -> int:
 def _day(pairing: SeriesPairing, ago: int) -> str:
     """Return the date of the run after which the series has ``ago`` more runs."""
     times = list({point.run: point.timestamp for point in (*pairing.old, *pairing.new)}.values())
-    if not times[-1 - ago]:
-        return f"{counted(ago, 'run')} ago"
-    return f"{datetime.datetime.fromtimestamp(times[-1 - ago], datetime.timezone.utc):%Y-%m-%d}"
+    return day_of(times[-1 - ago]) or f"{counted(ago, 'run')} ago"
 
 
 def _level(pairing: SeriesPairing) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import differing_facts
-from torchperf_ci.verdicts.evidence import CommitRange, MeasuredPoint, RangeEnd, measured_commit
+from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

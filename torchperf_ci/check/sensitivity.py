@@ -18,9 +18,8 @@ from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import without_restating
-from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix
-from torchperf_ci.series.series_sensitivity import sensitivity_of
-from torchperf_ci.stats.calibration import Alarms, Recorded, false_alarms, replayed
+from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
+from torchperf_ci.stats.calibration import Alarms, GateInputs, false_alarms, replayed
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_ci.check.recorded_past import RecordedPast
     from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.series.series_sensitivity import SeriesSensitivity
+    from torchperf_ci.series.run_matrix import SeriesSensitivity
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
     if runs < FEWEST_RUNS:
         msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
         raise UsageError(msg)
-    past = Recorded(
+    past = GateInputs(
         values=log_values(found.values),
         min_effect=np.array([log1p(rules[series].min_effect) for series in found.series]),
         worse=np.array([rules[series].worse for series in found.series]),

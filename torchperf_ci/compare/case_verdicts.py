@@ -17,8 +17,7 @@ from torchperf_ci.series.points import WORKLOAD_CHANGED
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
 from torchperf_ci.stats.effect_estimates import geometric_mean, paired_effect
 from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import SuiteMean, Verdict, VerdictWord
+from torchperf_ci.verdicts.verdict import Evidence, SuiteMean, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,8 +18,7 @@ from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, withou
 from torchperf_ci.series.policy import said_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
-from torchperf_ci.verdicts.evidence import Evidence
-from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
+from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

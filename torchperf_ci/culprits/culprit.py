@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +89,12 @@ class Culprit:
     moved: tuple[DependencyChange, ...] = ()
     inside: ProfileChange | None = None
     builds: tuple[int, int] | None = None
+
+    def repository_on(self, server: str) -> str | None:
+        """The ``owner/name`` of the commit's repository; None unless ``url`` is its page on ``server``."""
+        page = rf"{re.escape(server)}/([\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
+        match = re.fullmatch(page, self.url or "", re.ASCII)
+        return match[1] if match and match[2] == self.commit else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -165,13 +164,12 @@ def inside_blocks(culprit: Culprit) -> list[Block]:
 
 def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
     """Links to the commit and its pull request, in parentheses; empty unless the URL can be trusted."""
-    page = rf"({re.escape(server)}/[\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
-    found = re.fullmatch(page, culprit.url or "", re.ASCII)
-    if not found or found[2] != culprit.commit:
+    repository = culprit.repository_on(server)
+    if not (repository and culprit.url):
         return ()
-    pull_request = f"{found[1]}/pull/{culprit.pull_request}"
+    pull_request = f"{server}/{repository}/pull/{culprit.pull_request}"
     second = (", ", Link("pull request", pull_request)) if culprit.pull_request else ()
-    return (" (", Link("commit", found[0]), *second, ")")
+    return (" (", Link("commit", culprit.url), *second, ")")
 
 
 def repeat_commands(bisection: Bisection) -> list[str]:
@@ -182,11 +180,14 @@ def repeat_commands(bisection: Bisection) -> list[str]:
 
 
 def _found_text(culprits: Sequence[Culprit]) -> str:
-    said = f"{counted(len(culprits), 'culprit')} found"
+    count = f"{counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
-        return f"{said}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
-    told = (f"{short_sha(one.commit or one.set[-1])} {effect_text(one.effect)}" for one in culprits)
-    return short(f"{said}: {', '.join(told)}", TEXT_LENGTH)
+        return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
+    told = (
+        f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
+        for culprit in culprits
+    )
+    return short(f"{count}: {', '.join(told)}", TEXT_LENGTH)
 
 
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:

@@ -65,8 +65,8 @@ def details(culprit: Culprit) -> list[str]:
 
 def largest_effect(culprit: Culprit) -> str:
     """The effect, and the name of the series that shows it, if known."""
-    names = [one.name for one in culprit.series if one.effect == culprit.effect][:1]
-    return " ".join([effect_text(culprit.effect), *(short(one, NAME_LENGTH) for one in names)])
+    names = [series.name for series in culprit.series if series.effect == culprit.effect][:1]
+    return " ".join([effect_text(culprit.effect), *(short(name, NAME_LENGTH) for name in names)])
 
 
 def question(location: Bisection) -> str:
@@ -98,12 +98,12 @@ def build_spread(location: Bisection) -> str:
     return f"Builds of the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
 
 
-def _proven_on(before: int, own: int) -> str:
-    if before == own == 1:
+def _proven_on(before: int, of_it: int) -> str:
+    if before == of_it == 1:
         return (
             "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck"
         )
-    return f"Proven on {counted(own, 'build')} of it and {before} of its predecessor"
+    return f"Proven on {counted(of_it, 'build')} of it and {before} of its predecessor"
 
 
 def versions(moved: DependencyChange) -> str:
@@ -156,13 +156,13 @@ def result_tables(bisection: Bisection) -> list[Table]:
 def evidence_tables(bisection: Bisection) -> list[Table]:
     """The tables for readers who want to check the result, without empty ones."""
     confirmed = bisection.confirmed.items() if bisection.culprits else ()
-    skipped = [(short_sha(one.commit), short(one.why, TEXT_LENGTH)) for one in bisection.skipped]
+    skipped = [(short_sha(item.commit), short(item.why, TEXT_LENGTH)) for item in bisection.skipped]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
         _table(("commit", "why"), skipped, f"Commits that could not be measured: {len(skipped)}"),
         _table(
             ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse"),
-            [_measurement_row(one) for one in bisection.readings],
+            [_measurement_row(item) for item in bisection.readings],
             f"Measurements: {len(bisection.readings)}",
         ),
     )
@@ -187,18 +187,18 @@ def _numbers(effect: Effect | None) -> tuple[str, str]:
     return (effect_text(effect), str(effect.pairs or "")) if effect else ("", "")
 
 
-def _operator_row(one: OperatorCost) -> tuple[str, ...]:
-    change_ms = (one.new_ms or 0) - (one.old_ms or 0)
+def _operator_row(operator: OperatorCost) -> tuple[str, ...]:
+    change_ms = (operator.new_ms or 0) - (operator.old_ms or 0)
     sign = "−" if change_ms < 0 else "+" if change_ms else ""
-    same = one.old_count == one.new_count
+    same = operator.old_count == operator.new_count
     return (
         f"{sign}{_three_digits(abs(change_ms))}",
-        f"{_three_digits(one.old_ms)} → {_three_digits(one.new_ms)}",
-        _three_digits(one.new_count)
+        f"{_three_digits(operator.old_ms)} → {_three_digits(operator.new_ms)}",
+        _three_digits(operator.new_count)
         if same
-        else f"{_three_digits(one.old_count)} → {_three_digits(one.new_count)}",
-        one.kind,
-        short(one.name, NAME_LENGTH),
+        else f"{_three_digits(operator.old_count)} → {_three_digits(operator.new_count)}",
+        operator.kind,
+        short(operator.name, NAME_LENGTH),
     )
 
 
@@ -209,14 +209,14 @@ def _three_digits(number: float | None) -> str:
     return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
 
 
-def _measurement_row(one: PairMeasurement) -> tuple[str, ...]:
-    ratios = ", ".join(f"{series} {signed(ratio, '.4f')}" for series, ratio in one.log_ratios.items())
+def _measurement_row(pairs: PairMeasurement) -> tuple[str, ...]:
+    ratios = ", ".join(f"{series} {signed(ratio, '.4f')}" for series, ratio in pairs.log_ratios.items())
     return (
-        short(one.purpose, NAME_LENGTH),
-        _build_name(one.base, one.draws[0]),
-        _build_name(one.head, one.draws[1]),
-        f"{one.seconds:.0f}",
-        short(one.probe, NAME_LENGTH),
+        short(pairs.purpose, NAME_LENGTH),
+        _build_name(pairs.base, pairs.draws[0]),
+        _build_name(pairs.head, pairs.draws[1]),
+        f"{pairs.seconds:.0f}",
+        short(pairs.probe, NAME_LENGTH),
         short(ratios, TEXT_LENGTH),
     )
 

@@ -1,7 +1,11 @@
-"""Inspect the repository that ``torchperf init`` sets up. Its files are only read; nothing in it is executed."""
+"""Inspect the repository that ``torchperf init`` sets up, and find where its workflows take torchperf's actions from.
+
+Its files are only read; nothing in it is executed. Actions come from ``OWNER/NAME@REF``, preferably a commit.
+"""
 
 from __future__ import annotations
 
+import json
 import keyword
 import os
 import re
@@ -10,16 +14,20 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
+from torchperf_ci import __version__
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.identity import page_of
+from torchperf_ci.identity import origin_page, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
 
 _SECONDS = 60.0
 WORKFLOWS = ".github/workflows"
@@ -197,7 +205,7 @@ def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str,
     """Return the name of the project's package, empty if ambiguous, and the folder that contains it."""
     base = "" if project in (None, ".") else f"{project}/"
     for source in (f"{base}src/", base):
-        found = [
+        packages = [
             parts[0]
             for path in files
             if path.startswith(source)
@@ -205,8 +213,8 @@ def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str,
             and parts[1] == "__init__.py"
             and parts[0] not in _NO_PACKAGES
         ]
-        named = [package for package in found if package == name.lower().replace("-", "_")] or found
-        if found:
+        named = [package for package in packages if package == name.lower().replace("-", "_")] or packages
+        if packages:
             clear = len(named) == 1 and named[0].isascii() and named[0].isidentifier()
             return (named[0] if clear and not keyword.iskeyword(named[0]) else ""), source.rstrip("/")
     return "", base.rstrip("/")
@@ -247,3 +255,74 @@ def _has_torch(python: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+PUBLISHED = "OWNER/torchperf-ci@v1"
+"""Source if nothing else is known. To be completed with the owner's name when the project is published."""
+_GITHUB = "github.com"
+_COMMIT = re.compile("[0-9a-f]{40}")
+_PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)")
+
+
+@dataclass(frozen=True)
+class ActionsSource:
+    """A GitHub repository (``owner/name``) and one of its commits, tags or branches."""
+
+    repository: str
+    ref: str
+
+    def __str__(self) -> str:
+        return f"{self.repository}@{self.ref}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the name is that of a real repository, not the placeholder."""
+        return not self.repository.startswith("OWNER/")
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the ref is a commit, which can never change."""
+        return bool(_COMMIT.fullmatch(self.ref))
+
+    @property
+    def comment(self) -> str:
+        """Comment with the version for a pinned source, because a commit alone is not readable."""
+        return f" # torchperf {__version__}" if self.is_pinned else ""
+
+
+def find_source(given: str | None, host: str) -> ActionsSource:
+    """Return the given source, else the commit on GitHub or ``host`` that this torchperf is from, else the default."""
+    repository, _, ref = (given or PUBLISHED).partition("@")
+    return (None if given else _installed(host)) or ActionsSource(repository, ref)
+
+
+def _installed(host: str) -> ActionsSource | None:
+    """Read from pip's ``direct_url.json`` (PEP 610) from which repository and commit, or folder, it was installed."""
+    written = None
+    with suppress(PackageNotFoundError):
+        written = distribution("torchperf-ci").read_text("direct_url.json")
+    note = json.loads(written or "{}")
+    url = str(note.get("url", ""))
+    if url.startswith("file://"):
+        return _clone(Path(unquote(urlsplit(url).path)), host)
+    return _on_github(page_of(url), str(note.get("vcs_info", {}).get("commit_id", "")), host)
+
+
+def _clone(folder: Path, host: str) -> ActionsSource | None:
+    """Return the commit of a clone if it was pushed, because GitHub has no other commits."""
+    if not (folder / ".git").exists():
+        return None
+    try:
+        git = Git(folder, Deadline.after(_SECONDS))
+        commit = git("rev-parse", "HEAD").decode().strip()
+        pushed = git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin")
+    except GitError:
+        return None
+    return _on_github(origin_page(folder), commit, host) if pushed else None
+
+
+def _on_github(page: str, commit: str, host: str) -> ActionsSource | None:
+    match = _PAGE.fullmatch(page)
+    if not match or match[1] not in (_GITHUB, host) or not _COMMIT.fullmatch(commit):
+        return None
+    return ActionsSource(match[2], commit)

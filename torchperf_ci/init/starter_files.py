@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.init.actions_source import ActionsSource
-    from torchperf_ci.init.repository import Repository
+    from torchperf_ci.init.repository import ActionsSource, Repository
 
 NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-request-comment", "dashboard"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"

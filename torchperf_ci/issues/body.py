@@ -40,11 +40,9 @@ from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
-from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
-    COMMIT,
     PYTHON_OPTION,
     compare_lines,
     in_fresh_clone,
@@ -53,7 +51,8 @@ from torchperf_ci.verdicts.reproduction import (
     setup_needed,
     words_by_flag,
 )
-from torchperf_ci.verdicts.verdict_document import effect_text
+from torchperf_ci.verdicts.verdict import COMMIT_HASH
+from torchperf_ci.verdicts.verdict_document import clearest_chart, effect_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,17 +79,17 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
     They compare a culprit with the commit before it, bisect a range without a culprit, or run a broken benchmark
     once.
     """
-    bisection, again = finding.bisection, finding.again
+    bisection, reproduction = finding.bisection, finding.reproduction
     if finding.culprit and bisection:
         return ReproductionSteps(_culprit_lines(finding, finding.culprit, bisection), bisection.torch)
     if bisection and bisection.command:
         return ReproductionSteps(repeat_commands(bisection), bisection.torch)
-    if again is None or not finding.rows:
+    if reproduction is None or not finding.rows:
         return ReproductionSteps([])
     series = largest_first(finding.rows)[0].series
     if finding.kind == "broken":
-        return ReproductionSteps(run_lines(again, series), again.torch)
-    return ReproductionSteps(_range_lines(finding, again, series), again.torch)
+        return ReproductionSteps(run_lines(reproduction, series), reproduction.torch)
+    return ReproductionSteps(_range_lines(finding, reproduction, series), reproduction.torch)
 
 
 def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection) -> list[str]:
@@ -98,10 +97,16 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     if not bisection.command:
         return []
     head = culprit.set[-1]
-    measured = (one.base for one in bisection.readings if one.purpose == "verify" and one.head == head)
+    measured = (
+        reading.base for reading in bisection.readings if reading.purpose == "verify" and reading.head == head
+    )
     base = next(measured, bisection.good)
     shared = _shared_options(bisection.command)
-    if shared is None or not finding.rows or not (COMMIT.fullmatch(base) and COMMIT.fullmatch(head)):
+    if (
+        shared is None
+        or not finding.rows
+        or not (COMMIT_HASH.fullmatch(base) and COMMIT_HASH.fullmatch(head))
+    ):
         return repeat_commands(bisection)
     proven = [row for row in finding.rows if row.proven] or finding.rows
     options = (*PYTHON_OPTION, *shared, *series_options(largest_first(proven)[0].series))
@@ -109,22 +114,24 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     return in_fresh_clone(bisection.folder, (base, head), command)
 
 
-def _range_lines(finding: IssueFinding, again: RepeatOptions, series: Series) -> list[str]:
+def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:
     """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``."""
-    if again.base and again.head:
-        return compare_lines(again, again.base, again.head, series)
-    ends = finding.verdicts[0].evidence.commits.own if finding.verdicts else None
+    if reproduction.base and reproduction.head:
+        return compare_lines(reproduction, reproduction.base, reproduction.head, series)
+    ends = finding.verdicts[0].evidence.commits.in_measuring_repository if finding.verdicts else None
     if ends is None:
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
     case = ["--workload" if word == "--filter" else word for word in series_options(series)]
     sides = ("--good", ends.good, "--bad", ends.bad)
-    command = shlex.join(["torchperf", "bisect", *sides, *PYTHON_OPTION, *again.options, *metric, *case])
-    return in_fresh_clone(again.folder, ends, command)
+    command = shlex.join(
+        ["torchperf", "bisect", *sides, *PYTHON_OPTION, *reproduction.options, *metric, *case]
+    )
+    return in_fresh_clone(reproduction.folder, ends, command)
 
 
-COMMITRED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")
-"""Options that a comparison must share with the bisection."""
+SHARED_OPTIONS = ("--repo", "--build", "--config", "--suite", "--device", "--batch-size", "--threads")
+"""Options of a bisection that a comparison of the same builds must have, too."""
 
 
 def _shared_options(command: str) -> list[str] | None:
@@ -135,7 +142,7 @@ def _shared_options(command: str) -> list[str] | None:
         return None
     if any(flag == "--command" for flag, _ in words):
         return None
-    return [word for flag, word in words if flag in COMMITRED_OPTIONS]
+    return [word for flag, word in words if flag in SHARED_OPTIONS]
 
 
 @dataclass(frozen=True)
@@ -268,12 +275,12 @@ def _to_reproduce(finding: IssueFinding) -> Sequence[Block]:
 
 def _environment(finding: IssueFinding) -> Table:
     """The machines, repositories and commits of the measurements, as far as they are known."""
-    series = [row.series for row in finding.rows]
+    rows = finding.rows
     facts = [
         *([("machine", finding.bisection.machine)] if finding.bisection else ()),
-        *(("benchmark", one.benchmark) for one in series),
-        *(("repository", one.repo) for one in series),
-        *(("measured on", f"{one.device} {one.arch}".strip()) for one in series),
+        *(("benchmark", row.series.benchmark) for row in rows),
+        *(("repository", row.series.repo) for row in rows),
+        *(("measured on", f"{row.series.device} {row.series.arch}".strip()) for row in rows),
     ]
     for commits in dict.fromkeys(verdict.evidence.commits for verdict in finding.verdicts):
         old, new = commits.last_old, commits.first_new

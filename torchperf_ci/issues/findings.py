@@ -12,7 +12,7 @@ from torchperf_ci.issues.memory import IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.evidence import commit_ends_of
+from torchperf_ci.verdicts.verdict import commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class IssueFinding:
     """The subject of one issue. ``fingerprint`` identifies the cause, independent of the run that found it.
 
-    ``why`` says in one sentence why no commit is named, or what is broken. ``again`` says how to measure its series
-    again, if the verdicts file does. ``warnings`` report disturbances of the measurement. ``document`` is the text of
-    the issue, if it is not composed from the other fields.
+    ``why`` says in one sentence why no commit is named, or what is broken. ``reproduction`` says how to measure its
+    series again, if the verdicts file does. ``warnings`` report disturbances of the measurement. ``document`` is the
+    text of the issue, if it is not composed from the other fields.
     """
 
     kind: IssueKind
@@ -39,7 +39,7 @@ class IssueFinding:
     culprit: Culprit | None = None
     bisection: Bisection | None = None
     why: str = ""
-    again: RepeatOptions | None = None
+    reproduction: RepeatOptions | None = None
     warnings: tuple[str, ...] = ()
     document: Document | None = None
 
@@ -71,7 +71,9 @@ def findings_of(
     worse = _worse(judgements)
     slow = _culprit_findings(worse, bisections, night)
     explained = {row.series for finding in slow for row in finding.rows}
-    unexplained = [one for one in worse if one.verdict == "regressed" and one.series not in explained]
+    unexplained = [
+        verdict for verdict in worse if verdict.verdict == "regressed" and verdict.series not in explained
+    ]
     slow += _unlocated_findings(unexplained, bisections, night)
     slow.sort(key=lambda finding: finding.size, reverse=True)
     findings = (*slow, *_broken_findings(judgements, night, broken_nights))
@@ -95,7 +97,7 @@ def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement])
     ]
     return replace(
         finding,
-        again=next((file.again for file in files if file.again), None),
+        reproduction=next((file.reproduction for file in files if file.reproduction), None),
         warnings=tuple(dict.fromkeys(note for note in notes if note.startswith(DISTURBED_MARK))),
     )
 
@@ -229,8 +231,8 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
     """The bisection of exactly the verdict's range, in either repository, on its kind of machine."""
     ranges = commit_ends_of([verdict.evidence.commits])
-    fitting = (one for one in bisections if (one.good, one.bad) in ranges)
-    return next((one for one in fitting if _ran_on_machine_of(one, verdict.series)), None)
+    fitting = (bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges)
+    return next((bisection for bisection in fitting if _ran_on_machine_of(bisection, verdict.series)), None)
 
 
 _MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
@@ -292,7 +294,10 @@ def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -
         IssueFinding(
             "broken",
             cause_fingerprint("broken", *key),
-            tuple(IssueRow(one.series, one.old, one.new, night=night) for one in verdicts.values()),
+            tuple(
+                IssueRow(verdict.series, verdict.old, verdict.new, night=night)
+                for verdict in verdicts.values()
+            ),
             tuple(verdicts.values()),
             why=max(verdicts.values(), key=lambda verdict: verdict.evidence.failing).why,
         )

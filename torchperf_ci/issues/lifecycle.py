@@ -17,7 +17,6 @@ from torchperf_ci.issues.matching import (
     series_of,
 )
 from torchperf_ci.issues.memory import IssueMemory, embed, recall
-from torchperf_ci.issues.verdict_history import newest_level
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) ->
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
-    levels = (newest_level(verdict) for verdict in verdicts if is_there(row, verdict))
+    levels = (verdict.newest_level for verdict in verdicts if is_there(row, verdict))
     return replace(row, new=next((level for level in levels if level is not None), row.new))
 
 

@@ -7,7 +7,6 @@ from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.issues.memory import NAMED_KINDS
-from torchperf_ci.issues.verdict_history import newest_level
 from torchperf_ci.metrics import MIN_EFFECT
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def is_there(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression is the row's: at least half of the way to its regressed level."""
     if not verdict.is_red:
         return False
-    now = newest_level(verdict)
+    now = verdict.newest_level
     share = share_left(row, now) if now is not None else None
     if share is not None:
         return share >= HALF
@@ -93,7 +92,7 @@ def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
     It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
     is less.
     """
-    now = newest_level(verdict)
+    now = verdict.newest_level
     share = share_left(row, now) if now is not None else None
     if share is None or not verdict.is_red:
         return False
@@ -105,7 +104,7 @@ def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
 def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
-    now = newest_level(verdict)
+    now = verdict.newest_level
     if verdict.verdict in _SILENT or now is None:
         return None
     share = share_left(row, now)

@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
-from math import inf, log
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,9 +55,8 @@ class IssueRow:
 
     @property
     def size(self) -> float:
-        """The size of the change: the absolute logarithm of the ratio, 0 without an effect."""
-        ratio = self.effect.ratio if self.effect else 1.0
-        return abs(log(ratio)) if 0 < ratio < inf else inf
+        """The size of the effect, 0 without one."""
+        return self.effect.size if self.effect else 0.0
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,11 @@ def embed(memory: IssueMemory) -> str:
 
 def recall(body: str) -> IssueMemory | None:
     """The memory in an issue's body; None unless there is exactly one and it is valid."""
-    found = MEMORY_MARKER.findall(body)
-    if len(found) != 1:
+    memories = MEMORY_MARKER.findall(body)
+    if len(memories) != 1:
         return None
     try:
-        members = json.loads(found[0], parse_constant=_refuse_constant)
+        members = json.loads(memories[0], parse_constant=_refuse_constant)
         json.dumps(members, ensure_ascii=False).encode()  # raises ValueError for a lone surrogate
         return _memory_from_json(members)
     except (ValueError, IndexError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
 from torchperf_ci.github import GitHubRefusedError, authenticated_login
 from torchperf_ci.issues.memory import recall
+from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -281,19 +281,14 @@ class IssueTracker:
             raise explain_refusal(error, self.ask.name, what) from error
 
 
-_LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})")
-"""Matches the login of a person or an organization. Those of apps contain brackets, and apps read no notifications."""
-
-
 def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:
     """The login of a culprit's author; None if the commit is not on ``server``, or its author has no account there."""
-    page = rf"{re.escape(server)}/([\w.-]+/[\w.-]+)/commit/([0-9a-f]+)"
-    found = re.fullmatch(page, culprit.url or "", re.ASCII)
-    if not found or found[2] != culprit.commit:
+    repository, commit = culprit.repository_on(server), culprit.commit
+    if not (repository and commit):
         return None
     try:
-        author = ask(lambda: ask.github.get_repo(found[1]).get_commit(found[2]).author)
+        author = ask(lambda: ask.github.get_repo(repository).get_commit(commit).author)
     except GitHubRefusedError:
         return None
     login = author.login if author else ""
-    return login if _LOGIN.fullmatch(login) else None
+    return login if LOGIN.fullmatch(login) else None

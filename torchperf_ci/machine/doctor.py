@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.examination import (
     DoctorFinding,
-    MachineFacts,
+    MachineState,
     device_steadiness,
-    gather_facts,
+    machine_state,
     steadiness,
 )
 from torchperf_ci.machine.interference import LOAD_PER_THREAD, PRESSURE_LIMIT, STEAL_LIMIT
@@ -40,16 +40,16 @@ def examine(device: Device, exercise: DeviceExercise | None = None) -> tuple[Doc
 
     ``exercise`` is how the device performed under work from torch, if a torch was available.
     """
-    return diagnose(gather_facts(device, exercise))
+    return diagnose(machine_state(device, exercise))
 
 
-def diagnose(facts: MachineFacts) -> tuple[DoctorFinding, ...]:
-    """Judge the gathered facts: the measured noise first, then what may explain it."""
+def diagnose(machine: MachineState) -> tuple[DoctorFinding, ...]:
+    """Judge the state of a machine: the measured noise first, then what may explain it."""
     return (
-        steadiness(facts),
-        *device_steadiness(facts),
-        *gpu_findings(facts),
-        *(check(facts) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
+        steadiness(machine),
+        *device_steadiness(machine),
+        *gpu_findings(machine),
+        *(check(machine) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
     )
 
 
@@ -70,45 +70,45 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def governor(facts: MachineFacts) -> DoctorFinding:
+def governor(machine: MachineState) -> DoctorFinding:
     """Does the governor change the clock with the load?"""
     why = "other governors raise the clock only once load has begun, so short steps run slower"
-    found = ", ".join(facts.host.governors)
-    if not found:
+    state = ", ".join(machine.host.governors)
+    if not state:
         return DoctorFinding("governor", "ok", "the machine shows no frequency scaling", why)
-    if found == "performance":
+    if state == "performance":
         return DoctorFinding("governor", "ok", "performance", why)
     return DoctorFinding(
-        "governor", "warn", found, why, f"{TUNE}, or: cpupower frequency-set --governor performance"
+        "governor", "warn", state, why, f"{TUNE}, or: cpupower frequency-set --governor performance"
     )
 
 
-def turbo(facts: MachineFacts) -> DoctorFinding:
+def turbo(machine: MachineState) -> DoctorFinding:
     """Can the clock exceed what the processor can sustain?"""
     why = "a boosted clock depends on temperature and on what other cores do"
-    if facts.host.turbo is None:
+    if machine.host.turbo is None:
         return DoctorFinding("turbo", "ok", "the machine has no switch for it", why)
-    if not facts.host.turbo:
+    if not machine.host.turbo:
         return DoctorFinding("turbo", "ok", "off", why)
     return DoctorFinding("turbo", "warn", "on", why, f"{TUNE}, or switch it off in the firmware")
 
 
-def smt(facts: MachineFacts) -> DoctorFinding:
+def smt(machine: MachineState) -> DoctorFinding:
     """Do two hardware threads share a core?"""
     why = "a sibling on the same core takes up to half of it, whenever it has work"
-    processor = facts.host.processor
+    processor = machine.host.processor
     if processor.threads <= processor.cores:
         return DoctorFinding("smt", "ok", f"one thread on each of {processor.cores} cores", why)
-    found = f"{processor.threads} threads on {processor.cores} cores"
-    return DoctorFinding("smt", "warn", found, why, f"{TUNE}, or switch it off in the firmware")
+    state = f"{processor.threads} threads on {processor.cores} cores"
+    return DoctorFinding("smt", "warn", state, why, f"{TUNE}, or switch it off in the firmware")
 
 
-def idle_states(facts: MachineFacts) -> DoctorFinding:
+def idle_states(machine: MachineState) -> DoctorFinding:
     """Do idle cores enter states so deep that waking from them is noticeable?"""
     why = f"waking from a state with more than {DEEP_MICROSECONDS} µs of latency delays small kernels"
     deep = [
         f"{state.name} ({state.latency_us} µs)"
-        for state in facts.host.idle_states
+        for state in machine.host.idle_states
         if state.latency_us > DEEP_MICROSECONDS and not state.disabled
     ]
     if not deep:
@@ -116,35 +116,35 @@ def idle_states(facts: MachineFacts) -> DoctorFinding:
     return DoctorFinding("idle states", "warn", ", ".join(deep), why, TUNE)
 
 
-def isolation(facts: MachineFacts) -> DoctorFinding:
+def isolation(machine: MachineState) -> DoctorFinding:
     """Are there CPUs that the scheduler keeps free of other work?"""
     why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
-    isolated, tickless = set(facts.host.isolated), set(facts.host.tickless)
+    isolated, tickless = set(machine.host.isolated), set(machine.host.tickless)
     if isolated and isolated <= tickless:
         return DoctorFinding(
             "isolation", "ok", f"{len(isolated)} CPUs are isolated and free of the tick", why
         )
     if isolated:
-        found, do = f"{len(isolated)} CPUs are isolated, but not free of the tick", "add nohz_full for them"
+        state, do = f"{len(isolated)} CPUs are isolated, but not free of the tick", "add nohz_full for them"
     else:
-        found, do = "no CPU is isolated", "boot a dedicated runner with isolcpus= and nohz_full="
-    return DoctorFinding("isolation", "ok" if isolated else "warn", found, why, do)
+        state, do = "no CPU is isolated", "boot a dedicated runner with isolcpus= and nohz_full="
+    return DoctorFinding("isolation", "ok" if isolated else "warn", state, why, do)
 
 
-def numa(facts: MachineFacts) -> DoctorFinding:
+def numa(machine: MachineState) -> DoctorFinding:
     """Does the machine have several NUMA nodes?"""
     why = "memory on another node takes longer to reach, and a worker that moves leaves its memory behind"
-    nodes = facts.host.numa_nodes
+    nodes = machine.host.numa_nodes
     if nodes == 1:
         return DoctorFinding("numa", "ok", "one node", why)
     do = "nothing, if the threads fit on one node: workers are pinned there"
     return DoctorFinding("numa", "ok", f"{nodes} nodes", why, do)
 
 
-def heat(facts: MachineFacts) -> DoctorFinding:
+def heat(machine: MachineState) -> DoctorFinding:
     """Has heat throttled a core since boot?"""
     why = "a core that is too hot lowers its clock"
-    events = facts.host.throttle_events
+    events = machine.host.throttle_events
     if not events:
         return DoctorFinding("heat", "ok", "no core has been throttled since boot", why)
     return DoctorFinding(
@@ -155,9 +155,9 @@ def heat(facts: MachineFacts) -> DoctorFinding:
 CPU_CHECKS = (governor, turbo, smt, idle_states, isolation, numa, heat)
 
 
-def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
+def gpu_findings(machine: MachineState) -> list[DoctorFinding]:
     """All findings about the GPU; empty for a device without vendor tools."""
-    condition = facts.condition
+    condition = machine.condition
     if condition is None:
         return []
     if condition.problem:
@@ -166,9 +166,9 @@ def gpu_findings(facts: MachineFacts) -> list[DoctorFinding]:
         return [DoctorFinding("gpu tools", "bad", condition.problem, why, do)]
     return [
         gpu_processes(condition),
-        clock_rights(facts),
+        clock_rights(machine),
         *gpu_persistence(condition),
-        gpu_throttling(facts),
+        gpu_throttling(machine),
         *gpu_temperature(condition),
     ]
 
@@ -179,16 +179,16 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
     count = len(condition.processes)
     if not count:
         return DoctorFinding("gpu processes", "ok", "none", why)
-    found = f"{count} compute on it: {', '.join(map(str, condition.processes))}"
+    state = f"{count} compute on it: {', '.join(map(str, condition.processes))}"
     return DoctorFinding(
-        "gpu processes", "bad", found, why, "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
+        "gpu processes", "bad", state, why, "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
     )
 
 
-def clock_rights(facts: MachineFacts) -> DoctorFinding:
+def clock_rights(machine: MachineState) -> DoctorFinding:
     """Are we allowed to lock the GPU's clock?"""
     why = "a free clock follows temperature and power from run to run"
-    if facts.administrator:
+    if machine.administrator:
         return DoctorFinding("gpu clock rights", "ok", "running as root: --tune can lock the clock", why)
     do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
     return DoctorFinding("gpu clock rights", "warn", "not root: the clock cannot be locked", why, do)
@@ -208,10 +208,10 @@ def gpu_persistence(condition: GpuCondition) -> list[DoctorFinding]:
     ]
 
 
-def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
+def gpu_throttling(machine: MachineState) -> DoctorFinding:
     """Is the GPU's clock throttled right now?"""
     why = "a throttled GPU measures its cooling and its power supply"
-    voiding, warning = facts.throttling.voiding, facts.throttling.warning
+    voiding, warning = machine.throttling.voiding, machine.throttling.warning
     if voiding:
         do = "improve the cooling or the power supply; samples taken now are void"
         return DoctorFinding("gpu throttling", "bad", ", ".join(voiding), why, do)
@@ -219,7 +219,7 @@ def gpu_throttling(facts: MachineFacts) -> DoctorFinding:
         return DoctorFinding(
             "gpu throttling", "warn", ", ".join(warning), why, "lock a lower clock: run with --tune"
         )
-    if not facts.throttling.known:
+    if not machine.throttling.known:
         return DoctorFinding(
             "gpu throttling", "warn", "not told", why, "install a newer driver from the vendor"
         )
@@ -232,117 +232,117 @@ def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
     if condition.temperature is None:
         return []
     limit = condition.slowdown_temperature
-    found = f"{condition.temperature} °C" + (f", slows down at {limit} °C" if limit else "")
+    state = f"{condition.temperature} °C" + (f", slows down at {limit} °C" if limit else "")
     if condition.temperature < (limit - COOL_MARGIN if limit else HOT_CELSIUS):
-        return [DoctorFinding("gpu temperature", "ok", found, why)]
-    return [DoctorFinding("gpu temperature", "warn", found, why, "let it cool down, or improve the cooling")]
+        return [DoctorFinding("gpu temperature", "ok", state, why)]
+    return [DoctorFinding("gpu temperature", "warn", state, why, "let it cool down, or improve the cooling")]
 
 
-def virtual_machine(facts: MachineFacts) -> DoctorFinding:
+def virtual_machine(machine: MachineState) -> DoctorFinding:
     """Is this a virtual machine, and does the hypervisor give CPU time to others?"""
     why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
-    host = facts.host
+    host = machine.host
     if not host.hypervisor:
         return DoctorFinding("virtual machine", "ok", "bare metal", why)
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
-    found = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
+    state = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
-    return DoctorFinding("virtual machine", level, found, why, f"{PAIRS}; or use a bare-metal runner")
+    return DoctorFinding("virtual machine", level, state, why, f"{PAIRS}; or use a bare-metal runner")
 
 
-def cpu_quota(facts: MachineFacts) -> DoctorFinding:
+def cpu_quota(machine: MachineState) -> DoctorFinding:
     """Does a cgroup limit stop processes that have used up their CPU quota?"""
     why = (
         "a process that has used up its quota is paused until the next period, which shows up as a slow step"
     )
-    quota = facts.host.cpu_quota
+    quota = machine.host.cpu_quota
     if quota is None:
         return DoctorFinding("cpu quota", "ok", "none", why)
     do = "give the container CPUs (--cpuset-cpus) instead of a quota (--cpus)"
     return DoctorFinding("cpu quota", "warn", f"{quota:g} CPUs", why, do)
 
 
-def other_load(facts: MachineFacts) -> DoctorFinding:
+def other_load(machine: MachineState) -> DoctorFinding:
     """Does other work run on this machine?"""
     why = "other work takes CPUs, caches and memory bandwidth"
-    host = facts.host
+    host = machine.host
     pressure = host.cpu_pressure or 0
-    found = (
+    state = (
         f"load {host.load:.2f} on {host.processor.threads} CPUs, some task waited {pressure:.0%} of the time"
     )
     if pressure <= PRESSURE_LIMIT and host.load <= LOAD_PER_THREAD * host.processor.threads:
-        return DoctorFinding("other load", "ok", found, why)
+        return DoctorFinding("other load", "ok", state, why)
     do = f"stop other jobs on this machine, or {PAIRS}"
-    return DoctorFinding("other load", "bad" if pressure > PRESSURE_LIMIT else "warn", found, why, do)
+    return DoctorFinding("other load", "bad" if pressure > PRESSURE_LIMIT else "warn", state, why, do)
 
 
-def memory(facts: MachineFacts) -> DoctorFinding:
+def memory(machine: MachineState) -> DoctorFinding:
     """Is enough memory free?"""
     why = "a machine short of memory reclaims it during the measurement, or kills the worker"
-    host = facts.host
+    host = machine.host
     if not host.memory_available:
         return DoctorFinding("memory", "ok", f"{host.memory_total / GIB:.1f} GiB in total", why)
-    found = f"{host.memory_available / GIB:.1f} of {host.memory_total / GIB:.1f} GiB are free"
+    state = f"{host.memory_available / GIB:.1f} of {host.memory_total / GIB:.1f} GiB are free"
     if host.memory_available >= ENOUGH_MEMORY:
-        return DoctorFinding("memory", "ok", found, why)
+        return DoctorFinding("memory", "ok", state, why)
     return DoctorFinding(
-        "memory", "warn", found, why, "stop what uses the memory, or select smaller workloads"
+        "memory", "warn", state, why, "stop what uses the memory, or select smaller workloads"
     )
 
 
-def swap(facts: MachineFacts) -> DoctorFinding:
+def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
-    used = facts.host.swap_used
+    used = machine.host.swap_used
     if not used:
         return DoctorFinding("swap", "ok", "none is used", why)
     return DoctorFinding("swap", "warn", f"{used / GIB:.1f} GiB are used", why, "swapoff -a")
 
 
-def disk(facts: MachineFacts) -> DoctorFinding:
+def disk(machine: MachineState) -> DoctorFinding:
     """Is there enough disk space for compiled code?"""
     why = "the compiler's cache, a fresh one for each cold compilation, must fit"
-    found = f"{facts.disk_free / GIB:.1f} GiB free for it"
-    if facts.disk_free >= ENOUGH_DISK:
-        return DoctorFinding("disk", "ok", found, why)
-    return DoctorFinding("disk", "warn", found, why, "free some space, or point TMPDIR elsewhere")
+    state = f"{machine.disk_free / GIB:.1f} GiB free for it"
+    if machine.disk_free >= ENOUGH_DISK:
+        return DoctorFinding("disk", "ok", state, why)
+    return DoctorFinding("disk", "warn", state, why, "free some space, or point TMPDIR elsewhere")
 
 
-def timer(facts: MachineFacts) -> DoctorFinding:
+def timer(machine: MachineState) -> DoctorFinding:
     """Is the clock precise and cheap to read?"""
     why = "steps of a few microseconds are timed with it"
-    source = facts.host.clock_source
-    found = f"{source + ', ' if source else ''}steps of {facts.clock_step * 1e9:.0f} ns"
-    if source in FAST_CLOCKS and facts.clock_step <= CLOCK_STEP:
-        return DoctorFinding("timer", "ok", found, why)
+    source = machine.host.clock_source
+    state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
+    if source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP:
+        return DoctorFinding("timer", "ok", state, why)
     do = "boot with the processor's own clock (clocksource=tsc on x86)"
-    return DoctorFinding("timer", "warn", found, why, do)
+    return DoctorFinding("timer", "warn", state, why, do)
 
 
-def compiler(facts: MachineFacts) -> DoctorFinding:
+def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
-    found = (facts.compilers or {}).get("cxx")
-    if found:
-        return DoctorFinding("compiler", "ok", found, why)
+    state = (machine.compilers or {}).get("cxx")
+    if state:
+        return DoctorFinding("compiler", "ok", state, why)
     return DoctorFinding(
         "compiler", "bad", "no C++ compiler", why, "install g++ (on macOS: xcode-select --install)"
     )
 
 
-def instruction_counts(facts: MachineFacts) -> DoctorFinding:
+def instruction_counts(machine: MachineState) -> DoctorFinding:
     """May hardware instruction counters be read?"""
     why = "instruction counts stay stable where wall time on a CPU is too noisy"
-    level = facts.host.perf_event_paranoid
+    level = machine.host.perf_event_paranoid
     if level is None:
         return DoctorFinding("instruction counts", "ok", "this system has no perf events", why)
-    if facts.host.hypervisor:
-        found = "a virtual machine has few hardware events, or none"
-        return DoctorFinding("instruction counts", "ok", found, why)
-    if level <= 2 or facts.administrator:  # perf_event_open(2): 2 allows measuring one's own user code
+    if machine.host.hypervisor:
+        state = "a virtual machine has few hardware events, or none"
+        return DoctorFinding("instruction counts", "ok", state, why)
+    if level <= 2 or machine.administrator:  # perf_event_open(2): 2 allows measuring one's own user code
         return DoctorFinding("instruction counts", "ok", f"allowed (perf_event_paranoid is {level})", why)
-    found = f"not allowed (perf_event_paranoid is {level})"
-    return DoctorFinding("instruction counts", "warn", found, why, "sysctl kernel.perf_event_paranoid=2")
+    state = f"not allowed (perf_event_paranoid is {level})"
+    return DoctorFinding("instruction counts", "warn", state, why, "sysctl kernel.perf_event_paranoid=2")
 
 
 SYSTEM_CHECKS = (

@@ -37,14 +37,14 @@ HOPELESS = 0.10
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One aspect of the machine: what was ``found``, ``why`` it matters and what to ``do``.
+    """One aspect of the machine: its ``state``, ``why`` it matters and what to ``do``.
 
     ``warn`` means that numbers are noisier, ``bad`` that they are wrong or cannot be measured.
     """
 
     check: str
     level: FindingLevel
-    found: str
+    state: str
     why: str
     do: str = ""
 
@@ -102,8 +102,8 @@ def _block(work: int) -> float:
 
 
 @dataclass(frozen=True)
-class MachineFacts:
-    """The gathered facts.
+class MachineState:
+    """The state of this machine, as far as it can be told.
 
     ``disk_free`` is in bytes, on the disk of inductor's cache. ``clock_step`` is in seconds. ``condition`` is that of
     a GPU.
@@ -120,12 +120,12 @@ class MachineFacts:
     exercise: DeviceExercise | None = None
 
 
-def gather_facts(device: Device, exercise: DeviceExercise | None = None) -> MachineFacts:
+def machine_state(device: Device, exercise: DeviceExercise | None = None) -> MachineState:
     """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
     cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
     existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
     host = read_host()  # first, so that its load does not include the noise measurement
-    return MachineFacts(
+    return MachineState(
         host=host,
         noise=measure_noise(),
         condition=device.condition(),
@@ -145,38 +145,38 @@ def _clock_step() -> float:
     return min((step for step in steps if step > 0), default=time.get_clock_info("perf_counter").resolution)
 
 
-def steadiness(facts: MachineFacts) -> DoctorFinding:
+def steadiness(machine: MachineState) -> DoctorFinding:
     """Which change could be detected on this machine without pairs?"""
     why = "variation of the machine itself hides what a commit changed"
-    noise = facts.noise
+    noise = machine.noise
     measured = f"equal blocks of {noise.typical * 1e3:.0f} ms vary by {noise.cv:.1%}"
     if noise.resolvable <= USUAL_CHANGE:
-        found = f"{measured}: this machine can resolve {USUAL_CHANGE:.0%} without pairs"
-        return DoctorFinding("steadiness", "ok", found, why)
-    found = (
+        state = f"{measured}: this machine can resolve {USUAL_CHANGE:.0%} without pairs"
+        return DoctorFinding("steadiness", "ok", state, why)
+    state = (
         f"{measured}: this machine cannot resolve {USUAL_CHANGE:.0%} without pairs, "
         f"only {noise.resolvable:.0%} at best"
     )
     do = "fix what the other findings name, or measure in pairs: --anchor, or torchperf compare"
-    return DoctorFinding("steadiness", _level(noise), found, why, do)
+    return DoctorFinding("steadiness", _level(noise), state, why, do)
 
 
-def device_steadiness(facts: MachineFacts) -> list[DoctorFinding]:
+def device_steadiness(machine: MachineState) -> list[DoctorFinding]:
     """Which change could be detected on the GPU without pairs?
 
     Matrix products vary with the GPU's clock, and tiny kernels with the CPU that launches them.
     """
     why = "variation of the machine itself hides what a commit changed"
-    if facts.exercise is None:
+    if machine.exercise is None:
         return []
-    noise, clock = facts.exercise.noise, facts.exercise.clock
-    found = ", ".join(f"equal blocks of {kind} vary by {one.cv:.1%}" for kind, one in noise.items())
+    noise, clock = machine.exercise.noise, machine.exercise.clock
+    state = ", ".join(f"equal blocks of {kind} vary by {block.cv:.1%}" for kind, block in noise.items())
     if clock:
-        found += f"; its clock was {clock} MHz"
-    worst = max(noise.values(), key=lambda one: one.resolvable)
+        state += f"; its clock was {clock} MHz"
+    worst = max(noise.values(), key=lambda block: block.resolvable)
     do = "lock its clock, fix what the other findings name, or measure in pairs: torchperf compare"
     level = _level(worst)
-    return [DoctorFinding("gpu steadiness", level, found, why, "" if level == "ok" else do)]
+    return [DoctorFinding("gpu steadiness", level, state, why, "" if level == "ok" else do)]
 
 
 def _level(noise: BlockNoise) -> FindingLevel:

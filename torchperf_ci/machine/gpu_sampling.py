@@ -32,26 +32,26 @@ def sample_gpu(device: Device, *, closely: bool) -> Iterator[list[GpuReading]]:
     device without readings is left alone.
     """
     first = device.reading()
-    found = [] if first is None else [first]
-    if not found:
-        yield found
+    readings = [] if first is None else [first]
+    if not readings:
+        yield readings
         return
     over = threading.Event()
 
     def read() -> None:
         while not over.wait(INTERVAL_SECONDS - time.monotonic() % INTERVAL_SECONDS):
-            _add(device, found)
+            _add(device, readings)
 
     thread = threading.Thread(target=read, daemon=True)
     if closely:
         thread.start()
     try:
-        yield found
+        yield readings
     finally:
         over.set()
         if closely:
             thread.join()
-        _add(device, found)
+        _add(device, readings)
 
 
 def _add(device: Device, found: list[GpuReading]) -> None:
@@ -60,16 +60,16 @@ def _add(device: Device, found: list[GpuReading]) -> None:
         found.append(reading)
 
 
-def summarize_samples(found: Sequence[GpuReading]) -> Mapping[str, str]:
+def summarize_samples(readings: Sequence[GpuReading]) -> Mapping[str, str]:
     """Summarize readings as flat strings for the record, without those that are unknown.
 
     They are the clock (median, MHz), power (mean, W), temperature (maximum, °C), and mean power by the energy
     counter.
     """
-    clocks = [reading.sm_mhz for reading in found if reading.sm_mhz is not None]
-    watts = [reading.watts for reading in found if reading.watts is not None]
-    temperatures = [reading.temperature for reading in found if reading.temperature is not None]
-    by_energy = _watts_by_energy(found)
+    clocks = [reading.sm_mhz for reading in readings if reading.sm_mhz is not None]
+    watts = [reading.watts for reading in readings if reading.watts is not None]
+    temperatures = [reading.temperature for reading in readings if reading.temperature is not None]
+    by_energy = _watts_by_energy(readings)
     facts = {
         "gpu_sm_mhz": f"{median(clocks):.0f}" if clocks else None,
         "gpu_watts": f"{fmean(watts):.0f}" if watts else None,
@@ -79,11 +79,11 @@ def summarize_samples(found: Sequence[GpuReading]) -> Mapping[str, str]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _watts_by_energy(found: Sequence[GpuReading]) -> float | None:
-    told = [(reading.moment, reading.joules) for reading in found if reading.joules is not None]
-    if not told:
+def _watts_by_energy(readings: Sequence[GpuReading]) -> float | None:
+    energies = [(reading.moment, reading.joules) for reading in readings if reading.joules is not None]
+    if not energies:
         return None
-    (start, before), (end, after) = told[0], told[-1]
+    (start, before), (end, after) = energies[0], energies[-1]
     return (after - before) / (end - start) if end - start >= ENERGY_SECONDS else None
 
 
@@ -128,11 +128,11 @@ def _share(before: float, after: float, total: float) -> float:
     return min((after - before) / total, 1.0)
 
 
-def _by_readings(found: Sequence[GpuReading]) -> ThrottleCounters:
+def _by_readings(readings: Sequence[GpuReading]) -> ThrottleCounters:
     """The shares of the readings that show each reason."""
-    if not found:
+    if not readings:
         return ThrottleCounters(0.0, {})
-    voiding = Counter(name for reading in found for name in reading.throttling.voiding)
-    power = sum(bool(reading.throttling.warning) for reading in found)
-    total = len(found)
+    voiding = Counter(name for reading in readings for name in reading.throttling.voiding)
+    power = sum(bool(reading.throttling.warning) for reading in readings)
+    total = len(readings)
     return ThrottleCounters(total, {name: count / total for name, count in voiding.items()}, power / total)

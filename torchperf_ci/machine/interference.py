@@ -335,9 +335,9 @@ def _busy(now: Conditions) -> Iterator[str]:
 
 def _mean(observed: Sequence[Mapping[str, str]], name: str) -> float | None:
     """The mean weighted by time, over the facts that contain ``name``."""
-    told = [facts for facts in observed if name in facts]
-    seconds = sum(map(_seconds, told))
-    return sum(float(facts[name]) * _seconds(facts) for facts in told) / seconds if seconds else None
+    known = [facts for facts in observed if name in facts]
+    seconds = sum(map(_seconds, known))
+    return sum(float(facts[name]) * _seconds(facts) for facts in known) / seconds if seconds else None
 
 
 def _seconds(facts: Mapping[str, str]) -> float:

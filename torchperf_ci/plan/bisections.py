@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from dataclasses import astuple, dataclass, replace
-from math import ceil, inf, isfinite, log
+from math import ceil, isfinite, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.evidence import CommitEnds
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
 
 
 Machine = tuple[str, str]
@@ -118,7 +117,7 @@ class BudgetShares:
 
 def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str]) -> Regressions:
     """Group what got worse by runner and range. Ranges that only overlap are separate regressions."""
-    found: dict[tuple[str, CommitEnds], list[Verdict]] = defaultdict(list)
+    groups: dict[tuple[str, CommitEnds], list[Verdict]] = defaultdict(list)
     left_out: list[LeftOut] = []
     for verdict in verdicts:
         if verdict.verdict != "regressed" and not verdict.candidate:
@@ -127,30 +126,34 @@ def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str])
         if why := _obstacle(verdict, runner, ends):
             left_out += [LeftOut(verdict, why)] if verdict.is_red else []
         elif ends:
-            found[runner, ends].append(verdict)
+            groups[runner, ends].append(verdict)
     ordered = sorted(
-        (Regression(runner, ends, tuple(group)) for (runner, ends), group in found.items()),
-        key=lambda one: (not one.is_proven, -size_of_change(one.largest), one.runner, one.range),
+        (Regression(runner, ends, tuple(group)) for (runner, ends), group in groups.items()),
+        key=lambda regression: (
+            not regression.is_proven,
+            -size_of_change(regression.largest),
+            regression.runner,
+            regression.range,
+        ),
     )
     return Regressions(tuple(ordered), tuple(left_out))
 
 
-def budget_shares(found: Sequence[Regression], budget: float) -> BudgetShares:
+def budget_shares(ordered: Sequence[Regression], budget: float) -> BudgetShares:
     """Divide ``budget`` seconds of machine time.
 
     It is shared equally by as many regressions as can have :data:`LEAST` seconds each, but at least one. A share is at
     most :data:`LONGEST` seconds.
     """
-    fitting = min(len(found), max(1, int(budget // LEAST)), MOST_JOBS)
+    fitting = min(len(ordered), max(1, int(budget // LEAST)), MOST_JOBS)
     deadline = ceil(min(budget / fitting, LONGEST)) if fitting else 0
-    return BudgetShares(tuple(found[:fitting]), deadline, tuple(found[fitting:]))
+    return BudgetShares(tuple(ordered[:fitting]), deadline, tuple(ordered[fitting:]))
 
 
 def size_of_change(verdict: Verdict) -> float:
     """Return the size of a change, |ln(new/old)|. Without a ratio, 1 is added to both values, which may be 0."""
     if verdict.effect:
-        ratio = verdict.effect.ratio
-        return abs(log(ratio)) if 0 < ratio < inf else inf
+        return verdict.effect.size
     if verdict.old is None or verdict.new is None or not (isfinite(verdict.old) and isfinite(verdict.new)):
         return 0.0
     return abs(log((abs(verdict.new) + 1) / (abs(verdict.old) + 1)))
@@ -208,12 +211,15 @@ def plan_bisections(
         msg = f"--records {records}: no such directory: give the one with the jobs' artifacts"
         raise UsageError(msg)
     verdicts = [verdict for path in files for verdict in read_verdicts(path).verdicts]
-    found = regressions(verdicts, runners_of_series(jobs, records).runner_of)
-    divided = budget_shares(found.all, budget)
+    worse = regressions(verdicts, runners_of_series(jobs, records).runner_of)
+    divided = budget_shares(worse.all, budget)
     kinds = {job.runner: job for job in jobs}
     names = UniqueNames()
-    chosen = {_bisection_job(one, kinds[one.runner], names, divided.deadline): one for one in divided.chosen}
-    return BisectionPlan(chosen, divided.waiting, found.left_out)
+    chosen = {
+        _bisection_job(regression, kinds[regression.runner], names, divided.deadline): regression
+        for regression in divided.chosen
+    }
+    return BisectionPlan(chosen, divided.waiting, worse.left_out)
 
 
 def write_bisections(plan: BisectionPlan, folder: Path) -> None:

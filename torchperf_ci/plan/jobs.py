@@ -158,8 +158,8 @@ def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """
     asked = {"benchmark": benchmark, "since": max(0, int(now - REMEMBERED_SECONDS)), "last": NEWEST_RUNS}
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    costs: dict[str, dict[str, float]] = defaultdict(dict)
     with open_existing(dsn) as store:
         for device, workload, mode, dtype, backend, seconds in store.rows(store.statement("costs"), asked):
-            found[device][Case(workload, mode, dtype, backend, 0).cost_key] = median(seconds)
-    return found
+            costs[device][Case(workload, mode, dtype, backend, 0).cost_key] = median(seconds)
+    return costs

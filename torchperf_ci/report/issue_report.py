@@ -22,7 +22,7 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summarize_published
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.output import (
+from torchperf_ci.report.contents import (
     repository_name,
     tell_in_summary,
     why_silent,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torchperf_ci.issues.lifecycle import IssueAction
     from torchperf_ci.issues.publishing import PublishedIssues
     from torchperf_ci.options.judging_commands import ReportOptions
-    from torchperf_ci.report.inputs import ReportInputs
+    from torchperf_ci.report.contents import ReportInputs
 
 _SECONDS = 600.0
 """Most seconds for all requests to GitHub, where writes must be a second apart."""

@@ -6,6 +6,7 @@ A hidden marker identifies the comment, so that it is updated by later runs.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +17,8 @@ from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
-from torchperf_ci.report.inputs import measured_head
-from torchperf_ci.report.output import (
+from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
+from torchperf_ci.report.contents import (
     report_markdown,
     repository_name,
     why_silent,
@@ -25,15 +26,86 @@ from torchperf_ci.report.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from github.Issue import Issue
     from github.IssueComment import IssueComment
     from github.PullRequest import PullRequest
 
     from torchperf_ci.github import GitHubClient
+    from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
     from torchperf_ci.options.judging_commands import ReportOptions
-    from torchperf_ci.report.inputs import MeasuredHead, ReportInputs
+    from torchperf_ci.report.contents import ReportInputs
+
+
+_BY_HAND = "give --pull-request and --head-sha"
+
+
+@dataclass(frozen=True)
+class MeasuredHead:
+    """The measured commit, its repository and branch, and the pull requests said to be for it; empty if unknown.
+
+    ``run_url`` is the page of the run that measured it, and ``workflow`` the path of that run's workflow file.
+    """
+
+    sha: str = ""
+    repository: str = ""
+    branch: str = ""
+    pull_requests: tuple[int, ...] = ()
+    run_url: str = ""
+    workflow: str = ""
+
+
+def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> MeasuredHead:
+    """Return the measured commit from the options, or else from the event that triggered the job.
+
+    The event is the pull request itself, or the completion of the run that measured (``workflow_run``), whose list of
+    pull requests is empty if they come from forks. The event's commit is used even if an option names the pull request,
+    so that a number from an untrusted artifact is checked against it. Raises :class:`UsageError`.
+    """
+    try:
+        event = read_event(environ)
+        run = event.workflow_run
+        head = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
+    except UnknownIdentityError as error:
+        msg = f"{error}; {_BY_HAND}"
+        raise UsageError(msg) from None
+    if options.head_sha not in (None, head.sha):  # another commit, about which the event says nothing
+        head = MeasuredHead(run_url=head.run_url, workflow=head.workflow)
+    number = options.pull_request
+    return replace(
+        head,
+        sha=options.head_sha or head.sha,
+        repository=options.head_repository or head.repository,
+        branch=options.head_branch or head.branch,
+        pull_requests=(number,) if number else head.pull_requests,
+    )
+
+
+def _of_run(run: EventRun, here: EventRepository) -> MeasuredHead:
+    """Return the commit of a run. In a fork, a run lists the upstream's pull requests, which are ignored."""
+    pulls = (pull.number for pull in run.pull_requests if pull.base.repo.id == here.id)
+    repository = run.head_repository.full_name if run.head_repository else ""
+    workflow = _workflow_file(run.path or "")
+    return MeasuredHead(run.head_sha, repository, run.head_branch or "", tuple(pulls), run.html_url, workflow)
+
+
+def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) -> MeasuredHead:
+    url = run_url(environ)
+    after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
+    workflow = _workflow_file("/".join(after_owner_and_name))
+    if not pull:
+        return MeasuredHead(run_url=url, workflow=workflow)
+    if not pull.head:
+        reason = "GITHUB_EVENT_PATH holds a pull request without a head"
+        raise UnknownIdentityError(reason)
+    repository = pull.head.repo.full_name if pull.head.repo else ""
+    return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
+
+
+def _workflow_file(path: str) -> str:
+    """Return a workflow's path without the ``@`` and the branch that GitHub may append."""
+    return path.partition("@")[0]
 
 
 class NobodyWaitsError(Exception):
@@ -51,11 +123,11 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         raise UsageError(msg)
     candidates = {pull.number: pull for pull in _candidates(ask, measured)}
     open_ones = [pull for pull in candidates.values() if pull.state == "open"]
-    found = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
-    if len(found) == 1 or (found and measured.repository and measured.branch):
-        return found
-    if found:
-        names = " and ".join(f"#{pull.number}" for pull in found)
+    at_head = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
+    if len(at_head) == 1 or (at_head and measured.repository and measured.branch):
+        return at_head
+    if at_head:
+        names = " and ".join(f"#{pull.number}" for pull in at_head)
         msg = f"{measured.sha} is the head of the pull requests {names}: give one with --pull-request"
         raise UsageError(msg)
     if open_ones:
@@ -81,12 +153,14 @@ def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullReque
     repository = ask.repository
     if measured.pull_requests:
         return _from_there(measured, [_named(ask, number) for number in measured.pull_requests])
-    found = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
-    if any(pull.head.sha == measured.sha for pull in found) or not (measured.repository and measured.branch):
-        return found
+    of_commit = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
+    if any(pull.head.sha == measured.sha for pull in of_commit) or not (
+        measured.repository and measured.branch
+    ):
+        return of_commit
     head = f"{measured.repository.partition('/')[0]}:{measured.branch}"
     listed = _listed(ask, lambda: repository.get_pulls(state="all", head=head))
-    return [*found, *_from_there(measured, listed)]
+    return [*of_commit, *_from_there(measured, listed)]
 
 
 def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[PullRequest]:

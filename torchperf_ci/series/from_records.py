@@ -69,7 +69,7 @@ def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
     then by path (``run-2`` before ``run-10``), then by position in the file. A record that appears twice with the same
     ids counts once. Raises :class:`RecordsError` for a path that cannot be read.
     """
-    found: dict[Series, list[Point]] = defaultdict(list)
+    points: dict[Series, list[Point]] = defaultdict(list)
     seen: set[str] = set()
     problems: list[Problem] = []
     files: list[Path] = []
@@ -90,8 +90,8 @@ def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
             except Exception as error:  # noqa: BLE001  # a bug of ours should cost one record, not all of them
                 problems.append(_bug(located, error))
             else:
-                found[series].append(point)
-    ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in found.items()}
+                points[series].append(point)
+    ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in points.items()}
     return RecordedPoints(without_failed(ordered), records, duplicates, problems, files)
 
 

@@ -1,18 +1,18 @@
-"""Read the points of each series from the store."""
+"""Read the points of each series from the store, or only their past values, which are all that their noise needs."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from operator import lt
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.metrics import STATUS
+from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import without_failed
 from torchperf_ci.series.points import (
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
     Machines = Mapping[str, Mapping[str, str]]
+    Facts = Mapping[str, str]
+    _Record = tuple[float, float, float, float, float, Facts]
 
 
 NEWEST_POINTS = 200
@@ -68,20 +70,22 @@ def points_of_store(
     """
     if groups is not None and not groups:
         return {}
-    asked = groups_asked(groups or ()) | {
+    parameters = groups_asked(groups or ()) | {
         "branch": branch,
         "since": since,
         "stop": stop,
         "last": last or _ALL,
     }
-    asked["ids"] = list({each.id for one in series for each in (one, replace(one, metric=STATUS))})
+    parameters["ids"] = list(
+        {each.id for wanted in series for each in (wanted, replace(wanted, metric=STATUS))}
+    )
     with store.held():
-        known = machines
-        if known is None:
-            known = _machines(store.rows(store.statement("machines"), asked))
-        columns = store.columns(store.statement("newest" if last else "history"), asked)
-    points = _points_of_columns(columns, known)
-    return {one: row for one, row in points.items() if one in series} if series else points
+        known_machines = machines
+        if known_machines is None:
+            known_machines = _machines(store.rows(store.statement("machines"), parameters))
+        columns = store.columns(store.statement("newest" if last else "history"), parameters)
+    points = _points_of_columns(columns, known_machines)
+    return {wanted: row for wanted, row in points.items() if wanted in series} if series else points
 
 
 def points_of_runs(
@@ -150,11 +154,11 @@ class _Columns(NamedTuple):
     record_id: Sequence[int]
 
 
-def _points_of_columns(found: Sequence[Sequence[Any]], machines: Machines) -> Points:
+def _points_of_columns(all_columns: Sequence[Sequence[Any]], machines: Machines) -> Points:
     """Return the points of all series from the columns of ``point_columns.sql``, whose rows are in no order."""
-    if not found:
+    if not all_columns:
         return {}
-    names, columns = found[:_NAMES], _Columns(*found[_NAMES:])
+    names, columns = all_columns[:_NAMES], _Columns(*all_columns[_NAMES:])
     points = _points(names[-1], columns, machines)
     places: dict[str, list[int]] = defaultdict(list)
     for place, series_id in enumerate(columns.series):
@@ -185,10 +189,10 @@ def _sortable(value: object) -> object:
 
 def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Sequence[Point]:
     """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
-    told = [_told(info) if info else _NOTHING for info in columns.metric_info]
-    values = _values(metrics, columns.numbers, told)
+    kept = [_told(info) if info else _NOTHING for info in columns.metric_info]
+    values = _values(metrics, columns.numbers, kept)
     case = (columns.batch_size, columns.threads, columns.workload_config)
-    anchors = [info.get("anchor", "") for info in told]
+    anchors = [info.get("anchor", "") for info in kept]
     runs = zip(
         columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
     )
@@ -205,7 +209,7 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             columns.job_id,
             columns.target,
             _facts(machines, zip(metrics, columns.fingerprint, anchors, *case, strict=True)),
-            _kept(zip(columns.torch, told, strict=True)),
+            _kept(zip(columns.torch, kept, strict=True)),
             _runs(runs),
         )
     ]
@@ -216,16 +220,16 @@ def _told(info: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _values(
-    metrics: Sequence[str], numbers: Sequence[list[float]], told: Sequence[Mapping[str, str]]
+    metrics: Sequence[str], numbers: Sequence[list[float]], kept: Sequence[Mapping[str, str]]
 ) -> Sequence[tuple[float, ...]]:
     """Return the repetitions of each row, see :func:`measured_values`, which most rows do not need."""
     values = [*map(tuple, numbers)]
     flat = np.fromiter(chain.from_iterable(numbers), np.float64)
     rows = np.repeat(np.arange(len(values)), [*map(len, values)])
     odd = {*rows[~((flat > 0) & (flat < np.inf))].tolist()}
-    odd.update(place for place, info in enumerate(told) if "benchmark_values_exact" in info)
+    odd.update(place for place, info in enumerate(kept) if "benchmark_values_exact" in info)
     for place in odd:
-        values[place] = measured_values(metrics[place], told[place], numbers[place])
+        values[place] = measured_values(metrics[place], kept[place], numbers[place])
     return values
 
 
@@ -243,10 +247,10 @@ def _facts(machines: Machines, rows: Iterable[tuple[str, ...]]) -> Iterator[Mapp
 def _kept(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
     """Yield what points keep of the commit of PyTorch and the metric's information of each row."""
     known: dict[tuple[object, ...], Mapping[str, str]] = {}
-    for torch, told in rows:
-        about = (torch, *told.items())
+    for torch, kept in rows:
+        about = (torch, *kept.items())
         if about not in known:
-            known[about] = kept_info(told, torch)
+            known[about] = kept_info(kept, torch)
         yield known[about]
 
 
@@ -258,3 +262,124 @@ def _runs(rows: Iterable[tuple[int, str, int, int, str]]) -> Iterator[str]:
         if about not in known:
             known[about] = run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0])
         yield known[about]
+
+
+_IDS = 1
+_FACTS = 1 + len(CASE_COLUMNS)
+"""Columns of a row that say what its values are comparable with: the machine and the case."""
+
+
+@dataclass(frozen=True)
+class PastValues:
+    """The past values of a series, oldest first, and for each the facts that must be equal for a comparison.
+
+    ``telling`` are the points from which the rule of the series is derived: all of them, or just the first and last.
+    """
+
+    telling: Sequence[Point]
+    values: Sequence[float | None]
+    facts: Sequence[Facts]
+
+    def on_machine(self, facts: Facts) -> list[float]:
+        """Return the positive values that were measured on the machine with these facts."""
+        return [
+            value
+            for value, measured_on in zip(self.values, self.facts, strict=True)
+            if value and value > 0 and (measured_on is facts or measured_on == facts)
+        ]
+
+
+def past_of_points(points: Sequence[Point]) -> PastValues:
+    """Return the past values of points that are already in memory."""
+    return PastValues(points, [point.value for point in points], [point.fingerprint for point in points])
+
+
+def past_of_store(
+    store: Store,
+    group: SeriesGroup,
+    begun: Mapping[Series, int],
+    *,
+    branch: str,
+    since: int,
+    stop: int,
+    last: int,
+    machines: Machines,
+) -> Mapping[Series, PastValues]:
+    """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
+
+    ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
+    and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
+    :func:`machines_of_group`. Raises as :func:`points_of_store`.
+    """
+    asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
+    plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
+    odd = {series.case for series, past in plain_or_none.items() if past is None}
+    whole = [
+        series
+        for series, first in begun.items()
+        if series.case in odd
+        or (first < since and not ((past := plain_or_none.get(series)) and len(past.values) == last))
+    ]
+    rest = (
+        points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
+        if whole
+        else {}
+    )
+    plain = {series: past for series, past in plain_or_none.items() if past}
+    return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
+
+
+def _plain(
+    store: Store, asked: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
+) -> Mapping[Series, PastValues | None]:
+    """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
+    import msgspec
+
+    content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
+    rows: dict[Series, list[_Row]] = defaultdict(list)
+    shared: dict[tuple[str, ...], Facts] = {}
+    for series_id, *row in msgspec.json.Decoder().decode_lines(content):
+        if series := known.get(series_id):
+            fingerprint, *case = about = row[:_FACTS]
+            is_plain, least, most, *columns = row[_FACTS:]
+            key = (series.metric, *about)
+            if key not in shared:
+                named = dict(zip(CASE_COLUMNS, case, strict=True))
+                shared[key] = comparable_facts(series.metric, machines.get(fingerprint, {}), named, {})
+            is_told = kind_of(series.metric) != "outcome" or least == most == 1
+            rows[series].append(_Row(bool(is_plain) and is_told, shared[key], columns))
+    return {
+        series: _newest(some, last) if all(row.is_plain for row in some) else None
+        for series, some in rows.items()
+    }
+
+
+class _Row(NamedTuple):
+    """A row of the query. ``columns`` are times, ids, targets, and the lower and upper median of the repetitions.
+
+    Without ids each time stands for itself; without upper medians they are the lower ones.
+    """
+
+    is_plain: bool
+    facts: Facts
+    columns: Sequence[Sequence[float]]
+
+    def records(self) -> Iterator[_Record]:
+        """Return one tuple a record."""
+        times, ids, targets, lower, upper = self.columns
+        return zip(times, ids or times, targets, lower, upper or lower, repeat(self.facts))
+
+
+def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
+    """Return the newest values over several rows, counting each record once; None where that cannot be told."""
+    records = [record for row in rows for record in row.records()]
+    if len(rows) > 1 or rows[0].columns[_IDS]:
+        if len({record[0] for record in records}) < len(records) and not all(
+            row.columns[_IDS] for row in rows
+        ):
+            return None
+        records = [*{record[1]: record for record in records}.values()]
+    newest = sorted(records)[-last:]
+    values = [float(low) if low == high else (low + high) / 2 for _, _, _, low, high, _ in newest]
+    telling = [Point(values[place], (values[place],), target=float(newest[place][2])) for place in (0, -1)]
+    return PastValues(telling, values, [record[-1] for record in newest])

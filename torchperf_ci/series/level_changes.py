@@ -160,16 +160,16 @@ def _places_with_sides(
     rows: Sequence[NDArray[np.float64]], min_effect: float
 ) -> list[list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]]:
     """Return the change points of each row, each with the values of the levels before and after it."""
-    found: list[list[int]] = [[] for _ in rows]
+    places_of_rows: list[list[int]] = [[] for _ in rows]
     for some in _batches(rows):
         padded = np.full((len(some), rows[some[-1]].size), np.nan)
         for line, number in enumerate(some):
             padded[line, : rows[number].size] = rows[number]
         for number, places in zip(some, change_points(padded, min_effect), strict=True):
-            found[number] = places.tolist()
+            places_of_rows[number] = places.tolist()
     return [
         [(place, *sides(row, place, places)) for place in places]
-        for row, places in zip(rows, found, strict=True)
+        for row, places in zip(rows, places_of_rows, strict=True)
     ]
 
 
@@ -224,13 +224,13 @@ def newest_ratios(
         values[number, values.shape[1] - len(newest) :] = np.log(newest)
     judged = judge(values, np.log1p(least))
     proven = judged.up.proven | judged.down.proven
-    found: list[NewestRuns | None] = [None] * len(rows)
+    newest_of_rows: list[NewestRuns | None] = [None] * len(rows)
     for number in np.flatnonzero(proven).tolist():
         runs = int(judged.runs[number])
         if last_changes[number] < len(rows[number]) - max(runs, NEWEST):
             change, low, high = (float(one[number]) for one in (judged.change, judged.low, judged.high))
-            found[number] = NewestRuns(runs, Effect.of_logs(change, low, high, pairs=0))
-    return found
+            newest_of_rows[number] = NewestRuns(runs, Effect.of_logs(change, low, high, pairs=0))
+    return newest_of_rows
 
 
 def newest_differing(values: Sequence[float]) -> NewestRuns | None:
@@ -272,10 +272,10 @@ def _part_of(facts: Mapping[str, str], parts: list[MachinePart]) -> MachinePart:
 
 def machine_changes(points: Sequence[Point], parts: Sequence[MachinePart]) -> list[MachineChange]:
     """Return where a part begins after all earlier parts have ended: the series has moved to another machine."""
-    found = []
+    changes = []
     for number, part in enumerate(parts[1:], start=1):
         first = part.indices[0]
         if all(earlier.indices[-1] < first for earlier in parts[:number]):
             differs = differing_facts(points[first - 1].fingerprint, part.facts)
-            found.append(MachineChange(first, points[first], differs))
-    return found
+            changes.append(MachineChange(first, points[first], differs))
+    return changes

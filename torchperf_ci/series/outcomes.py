@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS
-from torchperf_ci.stats.spread import wide_spread
+from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,9 +136,9 @@ def disturbances(points: Points) -> Sequence[str]:
 
 def _disturbances_of_run(taken: Mapping[Series, Point]) -> Iterator[str]:
     cases = [point for series, point in taken.items() if series.metric == STATUS]
-    said = [point.info["disturbed"] for point in cases if "disturbed" in point.info]
-    if said:
-        yield f"{len(said)} of {counted(len(cases), 'case')}, such as: {said[0][:LONGEST_DISTURBANCE]}"
+    disturbed = [point.info["disturbed"] for point in cases if "disturbed" in point.info]
+    if disturbed:
+        yield f"{len(disturbed)} of {counted(len(cases), 'case')}, such as: {disturbed[0][:LONGEST_DISTURBANCE]}"
     if apart := wide_spread(point.repetitions for series, point in taken.items() if series.metric == LATENCY):
         yield f"processes of a case differ by {apart:.0%}"
 

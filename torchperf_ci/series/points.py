@@ -113,10 +113,10 @@ def restating(series: Iterable[Series]) -> set[Series]:
     """
     known = set(series)
     return {
-        one
-        for one in known
-        if (metric := METRICS.get(one.metric)) and metric.restates
-        if replace(one, metric=metric.restates) in known
+        member
+        for member in known
+        if (metric := METRICS.get(member.metric)) and metric.restates
+        if replace(member, metric=metric.restates) in known
     }
 
 

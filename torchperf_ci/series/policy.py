@@ -66,8 +66,8 @@ def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, co
 
 def said_direction(points: Sequence[Point]) -> str:
     """Return the better direction as given by the newest record of the series; empty if it gives none."""
-    said = points[-1].info.get("direction", "") if points else ""
-    return said if said in (UP, DOWN) else ""
+    direction = points[-1].info.get("direction", "") if points else ""
+    return direction if direction in (UP, DOWN) else ""
 
 
 def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] = ()) -> MetricRule:

@@ -1,15 +1,17 @@
-"""Compare two runs on one kind of machine: which series differ by more than their noise."""
+"""Compare the runs on one kind of machine: two runs series by series, and all runs by the trend of their latencies."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log, sqrt
-from statistics import NormalDist, geometric_mean
+from math import exp, inf, log, sqrt
+from statistics import NormalDist, fmean, geometric_mean, median
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.outcomes import outcome_word, passed, why_without_number
 from torchperf_ci.series.points import differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from torchperf_ci import config
-    from torchperf_ci.series.past_values import PastValues
-    from torchperf_ci.series.points import Point, Series
+    from torchperf_ci.series.from_store import PastValues
+    from torchperf_ci.series.points import Point, Points, Series
+
 
 ComparisonWord = Literal["beyond noise", "not comparable", "noise unknown", "within noise"]
 """Whether two runs of a series differ, the most relevant word first."""
@@ -89,9 +92,9 @@ def compare_runs(
 def mean_ratios(compared: Iterable[SeriesComparison]) -> list[MeanRatio]:
     """Return the geometric mean of each metric that has ratios, sorted by metric."""
     ratios: dict[str, list[float]] = defaultdict(list)
-    for one in compared:
-        if one.effect:
-            ratios[one.series.metric].append(one.effect.ratio)
+    for comparison in compared:
+        if comparison.effect:
+            ratios[comparison.series.metric].append(comparison.effect.ratio)
     return [MeanRatio(metric, geometric_mean(some), len(some)) for metric, some in sorted(ratios.items())]
 
 
@@ -101,7 +104,7 @@ def _score(tail: float) -> float:
 
 
 def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
-    size = abs(log(compared.effect.ratio)) if compared.effect else 0.0
+    size = compared.effect.size if compared.effect else 0.0
     return _RELEVANCE[compared.word], -compared.worse, -size
 
 
@@ -177,3 +180,36 @@ def _sigma(
         if length >= MIN_HISTORY
         for series, sigma in zip(rows, robust_sigma(of_current_level(np.log([*rows.values()]))), strict=True)
     }
+
+
+TREND_DAYS = 90
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The geometric mean of latencies by day, each relative to the median of its own series: 1.1 is 10% slower.
+
+    ``n`` counts the series that were measured on each ``day`` (Unix seconds).
+    """
+
+    day: Sequence[int]
+    ratio: Sequence[float]
+    n: Sequence[int]
+
+
+def latency_trend(points: Points) -> Trend:
+    """Return the trend of the last :data:`TREND_DAYS` days. Several values of a series on a day are their median."""
+    rows = [row for series, row in points.items() if series.metric == LATENCY]
+    last = max((row[-1].timestamp for row in rows if row), default=0)
+    days: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        by_day: dict[int, list[float]] = defaultdict(list)
+        for point in row:
+            if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY:
+                by_day[point.timestamp // _DAY * _DAY].append(log(point.value))
+        level = median(value for values in by_day.values() for value in values) if by_day else 0.0
+        for day, values in by_day.items():
+            days[day].append(median(values) - level)
+    trend = sorted(days.items())
+    return Trend([*dict(trend)], [exp(fmean(logs)) for _, logs in trend], [len(logs) for _, logs in trend])

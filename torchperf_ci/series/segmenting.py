@@ -59,15 +59,16 @@ def segment_all(
     parts = {name: parts_of(row) for name, row in points.items()}
     rows = [
         _row(name, rule, points[name], part)
-        for name, found in parts.items()
+        for name, parts_of_series in parts.items()
         for rule in [rule_of(name, points[name])]
-        for part in found
+        for part in parts_of_series
     ]
     changes: dict[SeriesName, list[LevelChange]] = {name: [] for name in points}
-    found = list(_steps(rows, min_effect))
-    for row, steps in found:
+    steps_of_rows = list(_steps(rows, min_effect))
+    for row, steps in steps_of_rows:
         changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
-    newest = _newest([(row, steps) for row, steps in found if _is_current(row, points[row.name])], min_effect)
+    current = [(row, steps) for row, steps in steps_of_rows if _is_current(row, points[row.name])]
+    newest = _newest(current, min_effect)
     return [
         SeriesHistory(
             name,
@@ -90,16 +91,16 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Mach
     )
     if len({*runs}) == len(runs):  # nearly always
         return _PartRuns(name, rule, values, indices, indices)
-    found: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
+    values_of_run: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
     for run, valued in zip(runs, known, strict=True):
-        found[run].append(valued)
-    merged = [_run(valued, rule) for valued in found.values()]
+        values_of_run[run].append(valued)
+    merged = [_run(valued, rule) for valued in values_of_run.values()]
     return _PartRuns(
         name,
         rule,
         [value for value, _ in merged],
-        [own[0] for _, own in merged],
-        [own[-1] for _, own in merged],
+        [places[0] for _, places in merged],
+        [places[-1] for _, places in merged],
     )
 
 
@@ -127,19 +128,19 @@ def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
 
 
 def _newest(
-    found: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
+    rows: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
 ) -> dict[SeriesName, NewestRuns]:
-    ratios = [(row, steps) for row, steps in found if row.rule.kind == "ratio"]
+    ratios = [(row, steps) for row, steps in rows if row.rule.kind == "ratio"]
     proven = newest_ratios(
         [row.values for row, _ in ratios],
         [max(min_effect, row.rule.min_effect) for row, _ in ratios],
         [steps[-1].place if steps else 0 for _, steps in ratios],
     )
-    told = {row.name: newest for (row, _), newest in zip(ratios, proven, strict=True)}
-    told |= {
-        row.name: newest_differing(row.values) for row, _ in found if row.rule.kind in ("count", "outcome")
+    newest_by_name = {row.name: newest for (row, _), newest in zip(ratios, proven, strict=True)}
+    newest_by_name |= {
+        row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
     }
-    return {name: newest for name, newest in told.items() if newest}
+    return {name: newest for name, newest in newest_by_name.items() if newest}
 
 
 def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:

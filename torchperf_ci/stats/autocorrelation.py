@@ -52,14 +52,14 @@ def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int
     if not enough.any():
         return np.zeros(len(deviations)), np.zeros(len(deviations))
     runs = np.maximum(history, 2)
-    own = _lag_one(deviations) + BIAS / runs
-    mean = np.average(own[enough], weights=runs[enough])
-    own = np.where(enough, own, mean)
-    spread = np.average((own[enough] - mean) ** 2 - 1 / runs[enough], weights=runs[enough])
+    correlations = _lag_one(deviations) + BIAS / runs
+    mean = np.average(correlations[enough], weights=runs[enough])
+    correlations = np.where(enough, correlations, mean)
+    spread = np.average((correlations[enough] - mean) ** 2 - 1 / runs[enough], weights=runs[enough])
     between = max(float(spread), 0.0)
     weight = between / (between + 1 / runs)
-    drawn = mean + weight * (own - mean)
-    most = np.maximum(drawn + np.sqrt(weight / runs), own)
+    drawn = mean + weight * (correlations - mean)
+    most = np.maximum(drawn + np.sqrt(weight / runs), correlations)
     return np.clip(drawn, 0.0, MOST_AUTOCORRELATION), np.clip(most, 0.0, MOST_AUTOCORRELATION)
 
 

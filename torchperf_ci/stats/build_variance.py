@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, robust_scale, tail_probability
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,16 +67,16 @@ class Readings:
 
     @cached_property
     def _content(self) -> tuple[bytes | float, ...]:
-        return (*(one.tobytes() for one in (self.base, self.head, self.values, self.draws)), self.luck)
+        return (*(array.tobytes() for array in (self.base, self.head, self.values, self.draws)), self.luck)
 
     def blocks(self, base: int, head: int) -> dict[tuple[int, int], tuple[float, ...]]:
         """Return the readings between two builds by the draws of both."""
-        found: dict[tuple[int, int], tuple[float, ...]] = {}
+        values_by_draws: dict[tuple[int, int], tuple[float, ...]] = {}
         for place in np.flatnonzero((self.base == base) & (self.head == head)):
             of_base, of_head = self.draws[place].tolist() if self.draws.size else (0, 0)
             draws = (of_base, of_head)
-            found[draws] = (*found.get(draws, ()), float(self.values[place]))
-        return found
+            values_by_draws[draws] = (*values_by_draws.get(draws, ()), float(self.values[place]))
+        return values_by_draws
 
 
 @lru_cache(maxsize=1)
@@ -99,9 +99,9 @@ def log_density(errors: Floats, sigmas: Floats) -> Floats:
 
 def _constant(values: Floats) -> Floats:
     """Make a cached array read-only."""
-    found = np.asarray(values)
-    found.flags.writeable = False
-    return found
+    constant = np.asarray(values)
+    constant.flags.writeable = False
+    return constant
 
 
 TOO_SMALL = 1e-280
@@ -153,12 +153,14 @@ def offset_kernels(levels: Floats, offsets: Floats, spreads: Floats) -> Floats:
     """Return the probability of each offset for builds of each level, (spreads, offsets, levels); each sums to 1."""
     distance = offsets[:, np.newaxis] - levels
     nearest = np.argmin(np.abs(distance), axis=0)
-    found = np.empty((spreads.size, offsets.size, levels.size))
+    kernels = np.empty((spreads.size, offsets.size, levels.size))
     for number, spread in enumerate(spreads):
-        found[number] = np.exp(-0.5 * (distance / max(spread, 1e-12)) ** 2)
+        kernels[number] = np.exp(-0.5 * (distance / max(spread, 1e-12)) ** 2)
     # If a spread is far below the grid's step, the nearest grid point gets all of the probability.
-    found[:, nearest, np.arange(levels.size)] = np.maximum(found[:, nearest, np.arange(levels.size)], 1e-9)
-    return without_traces(np.asarray(found / found.sum(axis=1, keepdims=True)))
+    kernels[:, nearest, np.arange(levels.size)] = np.maximum(
+        kernels[:, nearest, np.arange(levels.size)], 1e-9
+    )
+    return without_traces(np.asarray(kernels / kernels.sum(axis=1, keepdims=True)))
 
 
 @lru_cache(maxsize=64)
@@ -169,8 +171,8 @@ def _fine(first: int, count: int, step: float, luck: float, builds: int) -> tupl
     whole = np.arange(first * FINER - beyond, (first + count - 1) * FINER + beyond + 1)
     places: Floats = np.asarray(whole * (step / FINER), np.float64)
     levels = np.asarray(np.arange(first, first + count) * step, np.float64)
-    found = offset_kernels(levels, places, np.asarray(spreads, np.float64))
-    return places, np.ascontiguousarray(found.swapaxes(0, 1).reshape(places.size, -1))
+    kernels = offset_kernels(levels, places, np.asarray(spreads, np.float64))
+    return places, np.ascontiguousarray(kernels.swapaxes(0, 1).reshape(places.size, -1))
 
 
 @lru_cache(maxsize=4096)
@@ -194,9 +196,9 @@ def block_log_likelihood(
 
     ``levels`` are the first level (in steps), their number, and the step.
     """
-    found = _block_log_likelihood(tuple(values), *levels, luck, builds)
-    found.flags.writeable = False
-    return found
+    logs = _block_log_likelihood(tuple(values), *levels, luck, builds)
+    logs.flags.writeable = False
+    return logs
 
 
 USUAL_TAU = 0.003
@@ -250,17 +252,17 @@ def estimate_tau(values: Floats, builds: Ints) -> Sequence[TauEstimate]:
     if not len(values):
         return []
     differences, is_same = _successive(values, builds)
-    own = _likelihoods(differences, is_same)
+    likelihoods = _likelihoods(differences, is_same)
     kinship = _bell(np.log(TAUS)[:, np.newaxis] - np.log(TAUS), ALIKE)
     kinship /= kinship.sum(axis=1, keepdims=True)
     has_both = is_same.any(axis=1, keepdims=True)
-    of_kind = np.where(has_both, np.log(own @ kinship.T), 0.0)
+    of_kind = np.where(has_both, np.log(likelihoods @ kinship.T), 0.0)
     others = _weight(differences) * (of_kind.sum(axis=0) - of_kind) + np.log(
         _bell(np.log(TAUS / USUAL_TAU), UNSURE)
     )
     beforehand = np.exp(others - others.max(axis=1, keepdims=True)) @ kinship
-    shares = own * beforehand
-    return [TauEstimate(one) for one in shares / shares.sum(axis=1, keepdims=True)]
+    shares = likelihoods * beforehand
+    return [TauEstimate(posterior) for posterior in shares / shares.sum(axis=1, keepdims=True)]
 
 
 def _likelihoods(differences: Floats, is_same: Flags) -> Floats:
@@ -297,9 +299,9 @@ def _variance(differences: Floats) -> tuple[Floats, Floats]:
     return np.maximum(variance, FLOOR**2)[:, np.newaxis], EFFICIENCY * known.sum(axis=1, keepdims=True)
 
 
-def _log_density(found: Floats, freedom: Floats, true: Floats) -> Floats:
-    """Return the log-density of an estimated variance ``found``, up to terms that do not depend on the ``true`` one."""
-    return np.asarray(-freedom / 2 * (np.log(true) + found / true))
+def _log_density(variance: Floats, freedom: Floats, true: Floats) -> Floats:
+    """Return the log-density of an estimated ``variance``, up to terms that do not depend on the ``true`` one."""
+    return np.asarray(-freedom / 2 * (np.log(true) + variance / true))
 
 
 def _weight(differences: Floats) -> float:

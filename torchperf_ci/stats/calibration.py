@@ -24,7 +24,7 @@ BLOCK = 10
 
 
 @dataclass(frozen=True)
-class Recorded:
+class GateInputs:
     """The arguments of :func:`judge` for a whole past; ``repetitions`` have the shape of ``values``, (series, runs)."""
 
     values: Floats
@@ -35,7 +35,7 @@ class Recorded:
     sessions: Ints
     repetitions: Repetitions
 
-    def picked(self, runs: Ints) -> Recorded:
+    def picked(self, runs: Ints) -> GateInputs:
         """Return only these runs, in this order."""
         return replace(
             self,
@@ -45,7 +45,7 @@ class Recorded:
             repetitions=Repetitions(*(extreme[:, runs] for extreme in self.repetitions)),
         )
 
-    def moved(self, by: Floats) -> Recorded:
+    def moved(self, by: Floats) -> GateInputs:
         """Subtract ``by``, which has the shape of ``values``, from all values."""
         return replace(
             self,
@@ -72,13 +72,13 @@ class Alarms:
         )
 
 
-def replayed(past: Recorded) -> Alarms:
+def replayed(past: GateInputs) -> Alarms:
     """Judge each run of the past by the runs before it; real changes count, too."""
     ends = range(MIN_HISTORY + NEWEST, past.values.shape[1] + 1)
     return sum((_alarms(past.picked(np.arange(end))) for end in ends), Alarms())
 
 
-def false_alarms(past: Recorded, shuffles: int = SHUFFLES, seed: int = 0) -> Alarms:
+def false_alarms(past: GateInputs, shuffles: int = SHUFFLES, seed: int = 0) -> Alarms:
     """Judge the newest run of pasts whose runs are shuffled in blocks: every alarm there is false.
 
     All series are shuffled in the same way, so that machine effects on many of them at once are preserved. Steps are
@@ -92,12 +92,12 @@ def false_alarms(past: Recorded, shuffles: int = SHUFFLES, seed: int = 0) -> Ala
 
 def levels(values: Floats) -> Floats:
     """Return the level of each run of each series, shape as ``values``: the median of its stable segment."""
-    found = np.zeros(values.shape)
+    levels_of_runs = np.zeros(values.shape)
     for row, points in enumerate(change_points(values)):
         for begin, end in zip([0, *points], [*points, values.shape[1]], strict=True):
             known = values[row, begin:end][~np.isnan(values[row, begin:end])]
-            found[row, begin:end] = np.median(known) if known.size else 0.0
-    return found
+            levels_of_runs[row, begin:end] = np.median(known) if known.size else 0.0
+    return levels_of_runs
 
 
 def _shuffled(runs: int, random: np.random.Generator) -> Ints:
@@ -110,12 +110,12 @@ def _shuffled(runs: int, random: np.random.Generator) -> Ints:
     return np.concatenate([blocks[place] for place in random.permutation(len(blocks))])
 
 
-def _alarms(past: Recorded) -> Alarms:
+def _alarms(past: GateInputs) -> Alarms:
     newest = Repetitions(*(extreme[:, -1] for extreme in past.repetitions))
-    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
+    judged = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
     return Alarms(
         runs=1,
-        judged=int((~np.isnan(found.up.rate)).sum()),
-        candidates=int((found.up.candidate | found.down.candidate).sum()),
-        proven=int((found.up.proven | found.down.proven).sum()),
+        judged=int((~np.isnan(judged.up.rate)).sum()),
+        candidates=int((judged.up.candidate | judged.down.candidate).sum()),
+        proven=int((judged.up.proven | judged.down.proven).sum()),
     )

@@ -1,9 +1,15 @@
-"""A change as a ratio with its confidence interval. Does not import NumPy, which readers of verdicts rarely need."""
+"""A change as a ratio with its confidence interval, and the spread of values. Does not import NumPy, which is slow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, isfinite
+from math import exp, expm1, inf, isfinite, log
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 
 LARGEST = 700.0
 """Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""
@@ -26,6 +32,11 @@ class Effect:
         """Create an effect from logarithms; finite logarithms give finite, positive values."""
         return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
 
+    @property
+    def size(self) -> float:
+        """How large the change is in either direction: ``|ln(ratio)|``, infinite for a ratio that has no logarithm."""
+        return abs(log(self.ratio)) if 0 < self.ratio < inf else inf
+
     def inverse(self) -> Effect:
         """Return the effect on the reciprocal quantity."""
         low, high = (1 / end if end else inf for end in (self.high, self.low))
@@ -37,15 +48,31 @@ class Effect:
         return Effect(ratio, low, high, self.pairs)
 
 
-def _exponential(log: float) -> float:
-    return exp(max(-LARGEST, min(log, LARGEST))) if isfinite(log) else exp(log)
+def _exponential(value: float) -> float:
+    return exp(max(-LARGEST, min(value, LARGEST))) if isfinite(value) else exp(value)
 
 
-def ratio_of_log(log: float) -> float:
+def ratio_of_log(log_ratio: float) -> float:
     """Convert a log-ratio to a ratio: 1.03 for 3% more."""
-    return exp(min(log, LARGEST))
+    return exp(min(log_ratio, LARGEST))
 
 
-def share_of_log(log: float) -> float:
+def share_of_log(log_ratio: float) -> float:
     """Convert a log-ratio to a relative change: 0.03 for 3% more."""
-    return expm1(min(log, LARGEST))
+    return expm1(min(log_ratio, LARGEST))
+
+
+WIDE = 0.10
+"""Spread of the typical case from which the machine counts as unsteady; docs/how-it-is-measured.md has the figures."""
+
+
+def relative_spread(values: Sequence[float]) -> float | None:
+    """Return largest over smallest value, minus 1; None for fewer than two values, or if one is not positive."""
+    return max(values) / min(values) - 1 if len(values) > 1 and min(values) > 0 else None
+
+
+def wide_spread(cases: Iterable[Sequence[float]]) -> float | None:
+    """Return the median of the cases' spreads if it exceeds :data:`WIDE`, else None."""
+    spreads = [found for values in cases if (found := relative_spread(values)) is not None]
+    typical = median(spreads) if spreads else 0.0
+    return typical if typical > WIDE else None

@@ -1,4 +1,4 @@
-"""The grid of levels that a quantity may have, fine enough for the changes that matter, and its jump probabilities."""
+"""The grid of levels that a quantity may have, its jump probabilities, and products of matrices over such grids."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def level_grid(values: Floats, min_effect: float, slow: float = 0.0) -> LevelGri
     return LevelGrid(levels, step, matters(levels, max(min_effect, 2 * slow)))
 
 
-def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
+def jump_probabilities(grid: LevelGrid, min_effect: float) -> Floats:
     """Return the probabilities of the next level, given that the level changes: one row per level, (levels, levels).
 
     No change is smaller than half of ``min_effect``, because smaller ones are not searched for.
     """
-    change = found.levels - found.levels[:, np.newaxis]
+    change = grid.levels - grid.levels[:, np.newaxis]
     weights = (1 + (change / CHANGE) ** 2 / CHANGE_DF) ** (-(CHANGE_DF + 1) / 2)
     weights[~matters(np.abs(change), min_effect)] = 0.0
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -68,3 +68,23 @@ def jump_probabilities(found: LevelGrid, min_effect: float) -> Floats:
 def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
     """Whether a change is at least half of ``min_effect``, three steps of the finest grid, up to rounding errors."""
     return np.asarray(change >= min_effect / 2 - 1e-9)
+
+
+MOST_MULTIPLICATIONS = 2**18
+"""Most multiplications in a product that is computed by a single thread."""
+
+
+def small_product(left: Floats, right: Floats) -> Floats:
+    """Return ``left @ right`` for two matrices, computed on one thread in slices along the longer side.
+
+    OpenBLAS uses several threads for more than 2¹⁸ multiplications. If a product takes less than a millisecond, they
+    mostly wait for each other, the more so the busier the machine is.
+    """
+    (rows, inner), columns = left.shape, right.shape[1]
+    if rows * inner * columns <= MOST_MULTIPLICATIONS:
+        return np.asarray(left @ right)
+    if rows < columns:
+        return np.asarray(small_product(right.T, left.T).T)
+    # A single row would use a routine that starts threads sooner.
+    step = max(MOST_MULTIPLICATIONS // (inner * columns), 2)
+    return np.concatenate([left[first : first + step] @ right for first in range(0, rows, step)])

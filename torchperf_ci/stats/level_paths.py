@@ -29,8 +29,7 @@ from torchperf_ci.stats.build_variance import (
     taus,
     without_traces,
 )
-from torchperf_ci.stats.level_grid import jump_probabilities, matters
-from torchperf_ci.stats.small_products import small_product
+from torchperf_ci.stats.level_grid import jump_probabilities, matters, small_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,13 +75,13 @@ class WeighedSeries:
     latest: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
 
-def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> WeighedSeries:
+def weigh_levels(chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float) -> WeighedSeries:
     """Sum over all paths of levels through K + 1 builds.
 
     ``chances`` (K,) are the probabilities that anything changes from one build to the next. A reading compares a build
     with the first one, or with the one just before it.
     """
-    paths = _Paths(chances, readings, found, min_effect)
+    paths = _Paths(chances, readings, grid, min_effect)
     shares, backward = paths.shares, paths.backward()
     slow_backward = np.where(paths.slow, backward.slow, 0.0)
     after = (shares * paths.forward * slow_backward).sum(axis=1)
@@ -92,7 +91,7 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
     every = taus(readings.luck)
     tau_shares: Floats = np.bincount(paths.nodes.tau, shares[:, 0], every.size).astype(np.float64)
     return WeighedSeries(
-        found,
+        grid,
         (shares * entering).sum(axis=(1, 2)),
         float((shares * np.where(paths.slow, 0.0, paths.forward[-1])).sum()),
         np.maximum(everything - after, 0.0),
@@ -105,13 +104,13 @@ def weigh_levels(chances: Floats, readings: Readings, found: LevelGrid, min_effe
 
 
 def chance_later_is_slower(
-    chances: Floats, readings: Readings, found: LevelGrid, min_effect: float, first: int, last: int
+    chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float, first: int, last: int
 ) -> float:
     """Return the probability that build ``last`` is slower than build ``first`` by at least half of ``min_effect``.
 
     The other arguments are as in :func:`weigh_levels`.
     """
-    paths = _Paths(chances, readings, found, min_effect)
+    paths = _Paths(chances, readings, grid, min_effect)
     backward, higher = paths.backward().all, 0.0
     belief = (paths.shares * paths.forward[first] * backward[first]).sum(axis=0)
     for level in np.flatnonzero(belief > NEGLIGIBLE):
@@ -119,7 +118,7 @@ def chance_later_is_slower(
         for k in range(first, last):
             moved = paths.onward(k, moved)
         joint = paths.shares * moved * backward[last]
-        higher += joint[:, matters(found.levels - found.levels[level], min_effect)].sum()
+        higher += joint[:, matters(grid.levels - grid.levels[level], min_effect)].sum()
     return float(higher)
 
 
@@ -129,10 +128,10 @@ class _Evidence:
     Levels are relative to the first draw of the first build, including that draw's offset.
     """
 
-    def __init__(self, count: int, readings: Readings, found: LevelGrid) -> None:
-        self._found, self._luck = found, readings.luck
+    def __init__(self, count: int, readings: Readings, grid: LevelGrid) -> None:
+        self._grid, self._luck = grid, readings.luck
         self._taus = taus(readings.luck)
-        shape = (count, self._taus.size, SIGMAS.size, found.levels.size)
+        shape = (count, self._taus.size, SIGMAS.size, grid.levels.size)
         self.seen = np.zeros(shape)
         self.latest: dict[int, tuple[float, ...]] = {}
         self.shifted: list[tuple[int, tuple[float, ...]]] = []
@@ -154,8 +153,8 @@ class _Evidence:
 
     def block(self, values: tuple[float, ...], builds: int, wider: int = 0) -> Floats:
         """Return the log-likelihoods of readings that share offsets, on the grid extended ``wider`` steps each way."""
-        levels = (wider + self._found.origin, self._found.levels.size + 2 * wider)
-        return block_log_likelihood(values, (-levels[0], levels[1], self._found.step), self._luck, builds)
+        levels = (wider + self._grid.origin, self._grid.levels.size + 2 * wider)
+        return block_log_likelihood(values, (-levels[0], levels[1], self._grid.step), self._luck, builds)
 
     def _add_step(
         self,
@@ -164,9 +163,9 @@ class _Evidence:
         firsts: dict[int, tuple[float, ...]],
     ) -> None:
         """Add readings of build k + 1 against build k: a factor for each two levels, (taus, sigmas, levels, levels)."""
-        size = self._found.levels.size
+        size = self._grid.levels.size
         joint, apart = np.zeros((1, 1, 1, 1)), np.zeros((self._taus.size, SIGMAS.size, 2 * size - 1))
-        differences = (1 - size, 2 * size - 1, self._found.step)
+        differences = (1 - size, 2 * size - 1, self._grid.step)
         for draws, values in blocks.items():
             if self._luck and draws == (0, 0) and {k, k + 1} & {*firsts}:
                 joint = joint + self._joint(k, values, firsts)
@@ -180,17 +179,19 @@ class _Evidence:
         The readings against the first one move from ``seen`` into the factor. If a build is in two such factors, its
         offset is drawn anew in the second.
         """
-        size, levels = self._found.levels.size, self._found.levels
+        size, levels = self._grid.levels.size, self._grid.levels
         between = np.arange(size) - np.arange(size)[:, np.newaxis] + size - 1
         sides = []
         for build in (k, k + 1):
-            own = firsts.pop(build, None)
-            if own is not None:
-                self.seen[build] -= self.block(own, 1)
+            readings = firsts.pop(build, None)
+            if readings is not None:
+                self.seen[build] -= self.block(readings, 1)
             sides.append(
-                np.zeros((SIGMAS.size, size)) if own is None else log_likelihood(np.array(own), levels)
+                np.zeros((SIGMAS.size, size))
+                if readings is None
+                else log_likelihood(np.array(readings), levels)
             )
-        differences: Floats = np.asarray(np.arange(1 - size, size) * self._found.step, np.float64)
+        differences: Floats = np.asarray(np.arange(1 - size, size) * self._grid.step, np.float64)
         each = log_likelihood(np.array(values), differences)[:, between]
         each = each + sides[0][:, :, np.newaxis] + sides[1][:, np.newaxis, :]
         most = each.max(axis=(1, 2), keepdims=True)
@@ -254,18 +255,18 @@ class _Backward:
 class _Paths:
     """The forward and the backward recursion, for all nodes at once; arrays are (K + 1, nodes, levels)."""
 
-    def __init__(self, chances: Floats, readings: Readings, found: LevelGrid, min_effect: float) -> None:
-        self._chances, self._grid = chances, found
-        self._jumps = jump_probabilities(found, min_effect)
-        self.evidence = _Evidence(chances.size + 1, readings, found)
-        self._by_scale = _scaled(self.evidence.seen.reshape(chances.size + 1, -1, found.levels.size))
+    def __init__(self, chances: Floats, readings: Readings, grid: LevelGrid, min_effect: float) -> None:
+        self._chances, self._grid = chances, grid
+        self._jumps = jump_probabilities(grid, min_effect)
+        self.evidence = _Evidence(chances.size + 1, readings, grid)
+        self._by_scale = _scaled(self.evidence.seen.reshape(chances.size + 1, -1, grid.levels.size))
         self._moves_by_scale = {k: self._moves_of(k) for k in self.evidence.steps}
         self._luck = luck = readings.luck
         nodes = _Nodes.scales(luck)
         if luck:
-            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, found.step)
+            nodes = nodes.with_offsets(self._shares_of_scales(nodes), luck, grid.step)
         self._use(nodes)
-        start = np.zeros((nodes.sigma.size, found.levels.size))
+        start = np.zeros((nodes.sigma.size, grid.levels.size))
         start[np.arange(nodes.sigma.size), self._starts()] = 1.0
         self.forward, self.shares = self._forward(start)
 

@@ -143,19 +143,21 @@ class LocalEvidence:
     """Evaluates changes of several series."""
 
     def __init__(self, series: Sequence[NoisySeries], min_effect: float) -> None:
-        sizes = np.array([one.values.size for one in series])
+        sizes = np.array([noisy.values.size for noisy in series])
         self.begins = np.append(0, np.cumsum(sizes))
         self._scores, self._row = NormalScores(sizes), np.repeat(np.arange(sizes.size), sizes)
-        self._values = np.concatenate([one.values for one in series])
-        orders = [one.noise.argsort() for one in series]
-        noise = [one.noise[order] for one, order in zip(series, orders, strict=True)]
+        self._values = np.concatenate([noisy.values for noisy in series])
+        orders = [noisy.noise.argsort() for noisy in series]
+        noise = [noisy.noise[order] for noisy, order in zip(series, orders, strict=True)]
         self._others = OtherNoise(noise)
         self._rank = np.empty(self._values.size, dtype=np.intp)
         for begin, order in zip(self.begins[:-1], orders, strict=True):
             self._rank[begin + order] = np.arange(order.size)
         least = float(np.log1p(min_effect))
-        self._least = np.array([max(least, VISIBLE_SHARE * _middle_range(one)) for one in noise])
-        self._forgets = np.array([one.forgets for one in series])
+        self._least = np.array(
+            [max(least, VISIBLE_SHARE * _middle_range(deviations)) for deviations in noise]
+        )
+        self._forgets = np.array([noisy.forgets for noisy in series])
         self._needed = np.array([threshold(size) for size in sizes.tolist()])
 
     def best_places(self, windows: Sequence[ChangeWindow]) -> list[int]:
@@ -178,27 +180,29 @@ class LocalEvidence:
     def clearness(self, windows: Sequence[ChangeWindow]) -> list[float]:
         """Return how clear each change is: 1 at the threshold, negative and lower the smaller the step is too small."""
         start, place, end = _columns(windows)
-        found = self._clearness(start, place, end, self._least[self._row[start]])
-        maybe = np.flatnonzero((found > MAYBE_SHARE) & (found <= 1))
+        clearness = self._clearness(start, place, end, self._least[self._row[start]])
+        maybe = np.flatnonzero((clearness > MAYBE_SHARE) & (clearness <= 1))
         place = place[maybe]
         first, last = (
             np.maximum(start[maybe], place - NEARER_REACH),
             np.minimum(end[maybe], place + NEARER_REACH),
         )
-        found[maybe] = np.maximum(found[maybe], self._clearness(first, place, last, np.zeros(maybe.size)))
-        return list(found.tolist())
+        clearness[maybe] = np.maximum(
+            clearness[maybe], self._clearness(first, place, last, np.zeros(maybe.size))
+        )
+        return list(clearness.tolist())
 
     def _clearness(self, start: Places, place: Places, end: Places, least: Floats) -> Floats:
         """Return the clearness of steps, of which those below ``least`` are too small."""
         old, new = self._level(start, place), self._level(place, end)
-        step, found = np.abs(new.middle - old.middle), np.zeros(start.size)
+        step, clearness = np.abs(new.middle - old.middle), np.zeros(start.size)
         is_small = step < least
-        found[is_small] = step[is_small] / least[is_small] - 1
+        clearness[is_small] = step[is_small] / least[is_small] - 1
         some = np.flatnonzero(~is_small & _are_levels(old, new))
         if some.size:
             levels = old.middle[some], new.middle[some]
-            found[some] = self._evidence(start[some], place[some], end[some], *levels)
-        return found
+            clearness[some] = self._evidence(start[some], place[some], end[some], *levels)
+        return clearness
 
     def _evidence(self, start: Places, place: Places, end: Places, old: Floats, new: Floats) -> Floats:
         """Return the evidence, in units of the threshold, of windows that have two levels."""

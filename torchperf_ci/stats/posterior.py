@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.build_variance import ERROR_DF, Readings, log_density, offset_kernels
-from torchperf_ci.stats.level_grid import SLOW_SHARE, level_grid
+from torchperf_ci.stats.level_grid import SLOW_SHARE, level_grid, small_product
 from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower, weigh_levels
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +64,8 @@ def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places
     )
     squares = float(np.sqrt((first @ first) * (second @ second)))
     pairs = float((counts - 1).sum())
-    found = float(first @ second) / squares if squares else BELIEVED
-    return (pairs * found + BELIEF * BELIEVED) / (pairs + BELIEF)
+    correlation = float(first @ second) / squares if squares else BELIEVED
+    return (pairs * correlation + BELIEF * BELIEVED) / (pairs + BELIEF)
 
 
 EXPECTED_CHANGES = 0.5
@@ -173,8 +172,8 @@ def _together(
     if len(series) == 1:
         return _hypotheses(series[0]), 0.0
     nothing = Readings(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
-    prior = np.array([_hypotheses(weigh_levels(chances, nothing, one.grid, delta)) for one in series])
-    logs = np.log(prior[0]) + worth @ (np.log([_hypotheses(one) for one in series]) - np.log(prior))
+    prior = np.array([_hypotheses(weigh_levels(chances, nothing, weighed.grid, delta)) for weighed in series])
+    logs = np.log(prior[0]) + worth @ (np.log([_hypotheses(weighed) for weighed in series]) - np.log(prior))
     total = logs.max() + np.log(np.exp(logs - logs.max()).sum())
     return np.exp(logs - total), float(total)
 
@@ -249,20 +248,20 @@ class _Place:
     anew: bool = False
 
 
-def most_informative(found: Posterior, series: int, price: Price) -> ProbeChoice | None:
+def most_informative(posterior: Posterior, series: int, price: Price) -> ProbeChoice | None:
     """Return the build to read next, judged by one of the posterior's series; None if no reading is informative."""
-    one = found.series[series]
-    places = _places(found, price.chance, anew=one.tau > 0 and math.isfinite(price.again))
+    weighed = posterior.series[series]
+    places = _places(posterior, price.chance, anew=weighed.tau > 0 and math.isfinite(price.again))
     if not places:
         return None
     positions = np.array([place.position for place in places])
-    later = np.clip(np.cumsum(np.append(0.0, found.suspects))[positions], 0.0, 1.0)
-    bits = _bits(one, later, places)
+    later = np.clip(np.cumsum(np.append(0.0, posterior.suspects))[positions], 0.0, 1.0)
+    bits = _bits(weighed, later, places)
     build = np.where([place.anew for place in places], price.again, price.build[positions])
     chance = price.chance[positions]
-    told = bits * chance
-    rates = told / (build + chance * price.reading * np.array(REPEATS)[:, np.newaxis])
-    rates[:, told.max(axis=0) < LEAST_BITS] = 0.0
+    gained = bits * chance
+    rates = gained / (build + chance * price.reading * np.array(REPEATS)[:, np.newaxis])
+    rates[:, gained.max(axis=0) < LEAST_BITS] = 0.0
     best = int(rates.max(axis=0).argmax())
     if not rates[:, best].any():
         return None
@@ -293,12 +292,12 @@ def chances_to_build(count: int, built: Sequence[int], failed: Sequence[int]) ->
     return chance
 
 
-def _places(found: Posterior, chance: Floats, *, anew: bool) -> list[_Place]:
-    tested = [(int(position), k) for k, position in enumerate(found.tested) if k and chance[position]]
+def _places(posterior: Posterior, chance: Floats, *, anew: bool) -> list[_Place]:
+    tested = [(int(position), k) for k, position in enumerate(posterior.tested) if k and chance[position]]
     places = [_Place(position, k, k, k) for position, k in tested]
     if anew:
         places += [_Place(position, k, k, k, anew=True) for position, k in tested]
-    for k, (left, right) in enumerate(pairwise(found.tested)):
+    for k, (left, right) in enumerate(pairwise(posterior.tested)):
         inside = left + 1 + np.flatnonzero(chance[left + 1 : right])
         if inside.size > PER_GAP:
             inside = inside[np.unique(np.linspace(0, inside.size - 1, PER_GAP).round().astype(int))]
@@ -306,33 +305,35 @@ def _places(found: Posterior, chance: Floats, *, anew: bool) -> list[_Place]:
     return places
 
 
-def _bits(one: WeighedSeries, later: Floats, places: Sequence[_Place]) -> Floats:
+def _bits(series: WeighedSeries, later: Floats, places: Sequence[_Place]) -> Floats:
     """Return the expected bits for each of :data:`REPEATS` readings of each place, shape (repeats, places).
 
     ``later`` is the probability that the place is slow.
     """
-    before = _normalised(one.before[[place.before for place in places]])
-    after = _normalised(one.after[[place.after for place in places]])
-    if one.tau:
-        lie = _kernels(one, places)
+    before = _normalised(series.before[[place.before for place in places]])
+    after = _normalised(series.after[[place.after for place in places]])
+    if series.tau:
+        lie = _kernels(series, places)
         before, after = (np.einsum("pl,pul->pu", side, lie) for side in (before, after))
-    return np.array([_mutual_information(later, *_read(one, repeats, before, after)) for repeats in REPEATS])
+    return np.array(
+        [_mutual_information(later, *_read(series, repeats, before, after)) for repeats in REPEATS]
+    )
 
 
-def _kernels(one: WeighedSeries, places: Sequence[_Place]) -> Floats:
+def _kernels(series: WeighedSeries, places: Sequence[_Place]) -> Floats:
     """Return the distribution of a build's own level given its commit's level: (places, levels, levels).
 
     It sums to 1 over the build's levels. For a build that was read before, it takes those readings into account.
     """
-    levels = one.grid.levels
-    usual = offset_kernels(levels, levels, np.array([one.tau]))[0]
-    found = np.repeat(usual[np.newaxis], len(places), axis=0)
+    levels = series.grid.levels
+    usual = offset_kernels(levels, levels, np.array([series.tau]))[0]
+    kernels = np.repeat(usual[np.newaxis], len(places), axis=0)
     for number, place in enumerate(places):
-        if place.tested is not None and not place.anew and (values := one.latest.get(place.tested)):
-            logs = log_density(np.array(values)[:, np.newaxis] - levels, np.array(one.sigma)).sum(axis=0)
+        if place.tested is not None and not place.anew and (values := series.latest.get(place.tested)):
+            logs = log_density(np.array(values)[:, np.newaxis] - levels, np.array(series.sigma)).sum(axis=0)
             joint = usual * np.exp(logs - logs.max())[:, np.newaxis]
-            found[number] = joint / np.maximum(joint.sum(axis=0), np.finfo(np.float64).tiny)
-    return found
+            kernels[number] = joint / np.maximum(joint.sum(axis=0), np.finfo(np.float64).tiny)
+    return kernels
 
 
 def _normalised(joint: Floats) -> Floats:
@@ -341,10 +342,10 @@ def _normalised(joint: Floats) -> Floats:
     return np.asarray(np.divide(joint, total, out=uniform, where=total > 0))
 
 
-def _read(one: WeighedSeries, repeats: int, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+def _read(series: WeighedSeries, repeats: int, before: Floats, after: Floats) -> tuple[Floats, Floats]:
     """Return the distributions of the mean of ``repeats`` readings, given those of the build's level."""
-    levels, step = one.grid.levels, one.grid.step
-    sigma = max(one.sigma / np.sqrt(repeats), step / 4)
+    levels, step = series.grid.levels, series.grid.step
+    sigma = max(series.sigma / np.sqrt(repeats), step / 4)
     values = np.arange(levels[0] - 4 * sigma, levels[-1] + 4 * sigma, sigma / 2)
     density = (1 + ((values - levels[:, np.newaxis]) / sigma) ** 2 / ERROR_DF) ** (-(ERROR_DF + 1) / 2)
     density /= density.sum(axis=1, keepdims=True)
@@ -356,6 +357,6 @@ def _mutual_information(later: Floats, before: Floats, after: Floats) -> Floats:
     weight = later[:, np.newaxis]
     mixed = (1 - weight) * before + weight * after
     tiny = np.finfo(np.float64).tiny
-    told = (1 - weight) * before * np.log2(np.maximum(before, tiny) / np.maximum(mixed, tiny))
-    told += weight * after * np.log2(np.maximum(after, tiny) / np.maximum(mixed, tiny))
-    return np.asarray(told.sum(axis=1))
+    bits = (1 - weight) * before * np.log2(np.maximum(before, tiny) / np.maximum(mixed, tiny))
+    bits += weight * after * np.log2(np.maximum(after, tiny) / np.maximum(mixed, tiny))
+    return np.asarray(bits.sum(axis=1))

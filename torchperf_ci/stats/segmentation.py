@@ -74,13 +74,13 @@ def _drop_weakest(edges: list[int], clearness: Sequence[float]) -> bool:
 
     Return whether any were dropped and others are left. Where several changes are sure, the others need less evidence.
     """
-    runs, sure = edges[-1] - edges[0], sum(one > SURE for one in clearness)
+    runs, sure = edges[-1] - edges[0], sum(clear > SURE for clear in clearness)
     needed = threshold(runs, max(1, sure)) / threshold(runs)
     around = [inf, *clearness, inf]
     dropped = {
         i
-        for i, (before, one, after) in enumerate(zip(around, clearness, around[2:], strict=False), 1)
-        if one <= needed and one < before and one <= after
+        for i, (before, clear, after) in enumerate(zip(around, clearness, around[2:], strict=False), 1)
+        if clear <= needed and clear < before and clear <= after
     }
     edges[:] = [place for i, place in enumerate(edges) if i not in dropped]
     return bool(dropped) and len(edges) > 2
@@ -153,15 +153,15 @@ def suspected(stretches: Stretches, row: int) -> list[int]:
 
 def _with_noise(series: Sequence[SuspectedSeries]) -> tuple[list[NoisySeries], list[Sequence[int]]]:
     """Return each series with its noise, and where it may change, including changes that only the noise reveals."""
-    noise = [_noise(one.values, one.places) for one in series]
-    scores = [scores_of_one(one) for one in noise]
-    changes = [one.places for one in series]
+    noise = [_noise(suspect.values, suspect.places) for suspect in series]
+    scores = [scores_of_one(deviations) for deviations in noise]
+    changes = [suspect.places for suspect in series]
     for row, more in _overlooked(scores, changes).items():
         changes[row] = sorted([*changes[row], *more])
         noise[row] = _noise(series[row].values, changes[row])
     noisy = [
-        NoisySeries(one.values, others, _evidence_discount(score))
-        for one, others, score in zip(series, noise, scores, strict=True)
+        NoisySeries(suspect.values, others, _evidence_discount(score))
+        for suspect, others, score in zip(series, noise, scores, strict=True)
     ]
     return noisy, changes
 
@@ -174,16 +174,16 @@ def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> d
     """
     short = [
         (row, start, end)
-        for row, (one, places) in enumerate(zip(scores, changes, strict=True))
-        for start, end in pairwise([0, *places, one.size])
+        for row, (scores_of_row, places) in enumerate(zip(scores, changes, strict=True))
+        for start, end in pairwise([0, *places, scores_of_row.size])
         if places and 2 * FEWEST <= end - start <= 2 * REACH
     ]
-    found: dict[int, list[int]] = {}
+    overlooked: dict[int, list[int]] = {}
     if not short:
-        return found
+        return overlooked
     rows, starts, ends = np.array(short).T
     runs = ends - starts
-    begins = np.cumsum([0, *(one.size for one in scores)])
+    begins = np.cumsum([0, *(scores_of_row.size for scores_of_row in scores)])
     inside = np.arange(2 * REACH) < runs[:, None]
     at = (begins[rows] + starts)[:, None] + np.arange(2 * REACH)
     levels = np.where(inside, np.concatenate(scores).take(at, mode="clip"), 0.0)
@@ -191,10 +191,10 @@ def _overlooked(scores: Sequence[Floats], changes: Sequence[Sequence[int]]) -> d
     places, between = best_splits(sums, runs)
     whole = np.maximum((levels * levels).sum(axis=1) - sums[:, -1] ** 2 / runs, 1e-9)
     clear = -runs * np.log1p(-np.minimum(between / whole, 1 - 1e-9))
-    needed = np.array([threshold(one.size) for one in scores])
+    needed = np.array([threshold(scores_of_row.size) for scores_of_row in scores])
     for i in np.flatnonzero(clear > SUSPECT_SHARE * needed[rows]).tolist():
-        found.setdefault(int(rows[i]), []).append(int(starts[i] + places[i]))
-    return found
+        overlooked.setdefault(int(rows[i]), []).append(int(starts[i] + places[i]))
+    return overlooked
 
 
 def _noise(values: Floats, changes: Sequence[int]) -> Floats:
@@ -251,13 +251,13 @@ def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArra
     distribution of their noise, as long as it is not autocorrelated.
     """
     known = np.isfinite(values)
-    found = [np.empty(0, dtype=np.intp)] * values.shape[0]
+    changes_of_rows = [np.empty(0, dtype=np.intp)] * values.shape[0]
     suspects = _suspects(values, known)
     while some := list(islice(suspects, _TOGETHER)):
         series = [suspect for _, suspect in some]
         for (row, _), changes in zip(some, segments(series, min_effect), strict=True):
-            found[row] = np.flatnonzero(known[row])[changes]
-    return found
+            changes_of_rows[row] = np.flatnonzero(known[row])[changes]
+    return changes_of_rows
 
 
 def _suspects(values: Floats, known: NDArray[np.bool_]) -> Iterator[tuple[int, SuspectedSeries]]:

@@ -20,8 +20,8 @@ import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
 from torchperf_ci.stats.effect_estimates import paired_effect
+from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
-from torchperf_ci.stats.small_products import small_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,16 +106,16 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     effect, delta = paired_effect(x), math.log1p(min_effect)
-    found = evidence(x[np.newaxis], delta)
+    pair_evidence = evidence(x[np.newaxis], delta)
     noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
     return Decision(
-        _word(x, found, delta, cases),
+        _word(x, pair_evidence, delta, cases),
         effect,
         noise,
         math.expm1(_detectable(noise, x.size, delta, cases)),
-        float(found.increase[0, -1]),
-        float(found.decrease[0, -1]),
-        -float(max(found.least_increase[0, -1], found.least_decrease[0, -1])),
+        float(pair_evidence.increase[0, -1]),
+        float(pair_evidence.decrease[0, -1]),
+        -float(max(pair_evidence.least_increase[0, -1], pair_evidence.least_decrease[0, -1])),
     )
 
 
@@ -169,15 +169,15 @@ def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
     return float(np.min((sizes + needed / sizes) / 2))
 
 
-def _word(log_ratios: NDArray[np.float64], found: PairEvidence, delta: float, cases: int) -> Word:
+def _word(log_ratios: NDArray[np.float64], pair_evidence: PairEvidence, delta: float, cases: int) -> Word:
     if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
-    if found.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):
+    if pair_evidence.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):
         return "increase"
-    if found.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases):
+    if pair_evidence.decrease[0, -1] >= confirm and _is_up(-log_ratios, delta, cases):
         return "decrease"
-    if max(found.least_increase[0, -1], found.least_decrease[0, -1]) <= refute:
+    if max(pair_evidence.least_increase[0, -1], pair_evidence.least_decrease[0, -1]) <= refute:
         return "none"
     return "open"
 
@@ -261,8 +261,8 @@ def block_interval(blocks: Blocks, luck: float) -> tuple[float, float, float]:
     changes = np.arange(-_AROUND, _AROUND + _STEP, 2 * _STEP)
     joint = _joint([tuple(np.array(block) - middle) for block in blocks], changes, taus(luck))
     shares = np.exp(joint - joint.max()).sum(axis=(1, 2))
-    found = np.interp([0.5, 0.025, 0.975], np.cumsum(shares) / shares.sum(), middle + changes + _STEP)
-    return float(found[0]), float(found[1]), float(found[2])
+    interval = np.interp([0.5, 0.025, 0.975], np.cumsum(shares) / shares.sum(), middle + changes + _STEP)
+    return float(interval[0]), float(interval[1]), float(interval[2])
 
 
 def _joint(blocks: Sequence[tuple[float, ...]], sizes: Floats, every: Floats) -> Floats:
@@ -284,11 +284,11 @@ def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[f
     table = _log_likelihood(values, _MIDDLES)
     most = table.max(axis=-1, keepdims=True)
     likelihoods = small_product(_weights(sizes, every).reshape(-1, _MIDDLES.size), np.exp(table - most).T)
-    found = np.log(np.maximum(likelihoods.reshape(changes.size, len(every), -1), _LEAST)) + most[:, 0]
+    logs = np.log(np.maximum(likelihoods.reshape(changes.size, len(every), -1), _LEAST)) + most[:, 0]
     far = np.abs(changes) > _REACH - 5 * every[-1] * math.sqrt(2)
     if far.any():
-        found[far] = _log_likelihood(values, changes[far]).T[:, np.newaxis]
-    return np.asarray(found)
+        logs[far] = _log_likelihood(values, changes[far]).T[:, np.newaxis]
+    return np.asarray(logs)
 
 
 @lru_cache(maxsize=16)

@@ -28,8 +28,8 @@ PROVIDERS = (
     "torchperf_ci.suite.speech",
     "torchperf_ci.suite.scientific",
     "torchperf_ci.suite.operators",
-    "torchperf_ci.suite.operators_of_no_model",
-    "torchperf_ci.suite.transformers_models",
+    "torchperf_ci.suite.uncovered_operators",
+    "torchperf_ci.suite.hugging_face",
     "torchperf_ci.suite.timm_models",
     "torchperf_ci.suite.torchvision_models",
     "torchperf_ci.suite.diffusers_models",
@@ -110,11 +110,11 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
     suites = _built_in_suites(workloads)
     sources = dict.fromkeys(workloads, "the built-in suite")
     for path in dict.fromkeys(files):
-        found = _load_file(path)
-        _refuse_taken_names(path, found, workloads, sources)
-        workloads |= {entry.name: entry for entry in found}
-        sources |= {entry.name: str(path) for entry in found}
-        suites[str(path)] = tuple(entry.name for entry in found)
+        of_file = _load_file(path)
+        _refuse_taken_names(path, of_file, workloads, sources)
+        workloads |= {entry.name: entry for entry in of_file}
+        sources |= {entry.name: str(path) for entry in of_file}
+        suites[str(path)] = tuple(entry.name for entry in of_file)
     unavailable = {name: why for name, entry in workloads.items() if (why := entry.unavailable)}
     return Catalogue(workloads, suites, unavailable)
 
@@ -153,11 +153,11 @@ def _load_file(path: Path) -> list[Workload]:
             raise BadSuiteFileError(path, None, problem)
         return list(models)
     module = _execute(path)
-    found = list(_workloads_of(module))
-    if not found:
+    workloads = list(_workloads_of(module))
+    if not workloads:
         problem = "defines no workload: decorate a function `batch_size -> Task` with @workload(...)"
         raise BadSuiteFileError(path, None, problem)
-    return found
+    return workloads
 
 
 class _SourceLoader(importlib.machinery.SourceFileLoader):

@@ -51,8 +51,8 @@ def torchbench_workloads(root: Path) -> tuple[Workload, ...]:
 
 
 def _task(source: str) -> str:
-    found = _TASK.search(source)
-    return " ".join(found.groups()).replace("_", " ").lower() if found else "TorchBench model"
+    match = _TASK.search(source)
+    return " ".join(match.groups()).replace("_", " ").lower() if match else "TorchBench model"
 
 
 def _commit(root: Path) -> str:

@@ -55,7 +55,7 @@ def this_runner(given: UploadOptions) -> dict[str, object]:
     It holds what does not change between calls, and no fingerprint: how the machine was set up when the records were
     made is unknown.
     """
-    from torchperf_ci.machine.fingerprint import Fingerprint, runner_entry
+    from torchperf_ci.machine.host import Fingerprint, runner_entry
 
     entry = runner_entry(_this_identity(), Fingerprint({}, {}))
     told = {"name": given.device_name, "type": given.device_type}

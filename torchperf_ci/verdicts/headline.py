@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.metrics import is_latency
@@ -57,26 +56,20 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
     """The verdicts by group, in the order of :data:`COUNTED`; the largest changes come first in each group."""
-    found: dict[VerdictGroup, list[Verdict]] = {group: [] for group in COUNTED}
+    groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in COUNTED}
     for verdict in sorted(verdicts, key=_size_of_change, reverse=True):
-        found[group_of(verdict)].append(verdict)
-    return found
+        groups[group_of(verdict)].append(verdict)
+    return groups
 
 
 def count_verdicts(verdicts: Iterable[Verdict]) -> str:
     """The counts of all groups, ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty if all are 0."""
-    found = grouped(verdicts)
-    return ", ".join(
-        f"{len(found[group])} {many if len(found[group]) > 1 else one}"
-        for group, (one, many) in COUNTED.items()
-        if found[group]
-    )
+    counts = {group: len(members) for group, members in grouped(verdicts).items() if members}
+    return ", ".join(f"{count} {COUNTED[group][count > 1]}" for group, count in counts.items())
 
 
 def _size_of_change(verdict: Verdict) -> float:
-    if verdict.effect is None:
-        return 0.0
-    return abs(log(verdict.effect.ratio)) if verdict.effect.ratio > 0 else inf
+    return verdict.effect.size if verdict.effect else 0.0
 
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
@@ -115,36 +108,36 @@ def coverage(judgement: Judgement) -> Coverage:
     """The coverage of one verdicts file."""
     verdicts = to_judge(judgement)
     judged, is_first = _judged(verdicts), is_first_run(verdicts)
-    left = [one for one in verdicts if not (is_first and one.verdict == "new")]
-    times = [one for one in verdicts if is_latency(one.series.metric)]
+    left = [verdict for verdict in verdicts if not (is_first and verdict.verdict == "new")]
+    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
     enough = judged > 0 and 2 * judged >= len(verdicts) and 2 * _judged(times) >= len(times)
     return Coverage(judged, len(left) - judged, is_first, enough or bool(judgement.verdicts and not verdicts))
 
 
 def to_judge(judgement: Judgement) -> list[Verdict]:
     """All verdicts except on series that the change cannot affect."""
-    return [one for one in judgement.verdicts if one.verdict != "not-affected"]
+    return [verdict for verdict in judgement.verdicts if verdict.verdict != "not-affected"]
 
 
 def is_first_run(verdicts: Sequence[Verdict]) -> bool:
     """Whether no series has any history: all are new, apart from those that could not be measured."""
-    words = {one.verdict for one in verdicts}
+    words = {verdict.verdict for verdict in verdicts}
     return "new" in words and words <= {"new", "missing"}
 
 
 def is_enough(judgements: Sequence[Judgement]) -> bool:
     """Whether enough was judged in each file that is not a first run; False if all of them are."""
-    known = [one for one in map(coverage, judgements) if not one.is_first]
-    return bool(known) and all(one.is_enough for one in known)
+    later = [covered for covered in map(coverage, judgements) if not covered.is_first]
+    return bool(later) and all(covered.is_enough for covered in later)
 
 
 def shortfall(judgement: Judgement) -> str:
     """One sentence on how little was judged, and why; empty if it was enough or this is a first run."""
-    found, verdicts = coverage(judgement), to_judge(judgement)
-    if found.is_enough or found.is_first or not verdicts:
+    covered, verdicts = coverage(judgement), to_judge(judgement)
+    if covered.is_enough or covered.is_first or not verdicts:
         return ""
-    times = [one for one in verdicts if is_latency(one.series.metric)]
-    of_all = f"{found.judged} of {len(verdicts)} series were judged"
+    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    of_all = f"{covered.judged} of {len(verdicts)} series were judged"
     of_times = f", and {_judged(times)} of {len(times)} timings" if 0 < len(times) < len(verdicts) else ""
     return f"Only {of_all}{of_times}: {'; '.join(_reasons(verdicts))}."
 
@@ -152,21 +145,21 @@ def shortfall(judgement: Judgement) -> str:
 def what_it_takes(judgement: Judgement) -> str:
     """What it would take to judge the rest."""
     known = _TAKES.get(judgement.command, _TAKES["check"])
-    counted = Counter(one.verdict for one in judgement.verdicts if one.verdict in _OPEN)
+    counted = Counter(verdict.verdict for verdict in judgement.verdicts if verdict.verdict in _OPEN)
     return "; ".join(known[word] for word, _ in counted.most_common())
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The most common reason for each verdict that is not a judgement."""
-    found = {word: Counter(one.why for one in verdicts if one.verdict == word) for word in _OPEN}
-    for word, reasons in sorted(found.items(), key=lambda item: item[1].total(), reverse=True):
+    counts = {word: Counter(verdict.why for verdict in verdicts if verdict.verdict == word) for word in _OPEN}
+    for word, reasons in sorted(counts.items(), key=lambda item: item[1].total(), reverse=True):
         if reasons:
             why, _ = reasons.most_common(1)[0]
             yield f"{reasons.total()} {word} ({'' if len(reasons) == 1 else 'for example: '}{why})"
 
 
 def _judged(verdicts: Sequence[Verdict]) -> int:
-    return sum(one.verdict in JUDGED for one in verdicts)
+    return sum(verdict.verdict in JUDGED for verdict in verdicts)
 
 
 GREEN, LITTLE = "✅", "⚪"
@@ -176,10 +169,10 @@ FIRST_JUDGED = "sixth"
 
 def sign(judgements: Sequence[Judgement]) -> str:
     """❌ if something is red, ⚠️ if something looks worse, ✅ if enough was judged, else ⚪."""
-    found = grouped(_all_verdicts(judgements))
-    if found["regressed"] or found["broken"]:
+    groups = grouped(_all_verdicts(judgements))
+    if groups["regressed"] or groups["broken"]:
         return "❌"
-    if found["candidate"]:
+    if groups["candidate"]:
         return "⚠️"
     return GREEN if is_enough(judgements) else LITTLE
 
@@ -189,14 +182,14 @@ def headline(judgements: Sequence[Judgement]) -> str:
     verdicts = _all_verdicts(judgements)
     if not verdicts:
         return "nothing was judged"
-    if all(coverage(one).is_first for one in judgements if one.verdicts):
+    if all(coverage(judgement).is_first for judgement in judgements if judgement.verdicts):
         return _first_run(judgements, verdicts)
     return f"{'too little could be judged: ' if sign(judgements) == LITTLE else ''}{count_verdicts(verdicts)}"
 
 
 def new_series(judgement: Judgement) -> str:
     """A line about new series among others; empty if there are none, or if the headline says it."""
-    new = [one for one in judgement.verdicts if is_only_new(one, judgement)]
+    new = [verdict for verdict in judgement.verdicts if is_only_new(verdict, judgement)]
     if not new or coverage(judgement).is_first:
         return ""
     judged = judgement.command == "check"
@@ -214,15 +207,15 @@ def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:
 
 
 def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> str:
-    new = [one for one in verdicts if one.verdict == "new"]
-    said = _are_new(len(new), judged=all(one.command == "check" for one in judgements))
-    rest = count_verdicts(one for one in verdicts if one.verdict != "new")
-    return f"{said}; {rest}" if rest else said
+    new = sum(verdict.verdict == "new" for verdict in verdicts)
+    are_new = _are_new(new, judged=all(judgement.command == "check" for judgement in judgements))
+    rest = count_verdicts(verdict for verdict in verdicts if verdict.verdict != "new")
+    return f"{are_new}; {rest}" if rest else are_new
 
 
 def _are_new(count: int, *, judged: bool) -> str:
-    said, they = (f"{count} series are new", "they are") if count > 1 else ("1 series is new", "it is")
-    return f"{said}; {they} judged from the {FIRST_JUDGED} run on" if judged else said
+    are_new, they = (f"{count} series are new", "they are") if count > 1 else ("1 series is new", "it is")
+    return f"{are_new}; {they} judged from the {FIRST_JUDGED} run on" if judged else are_new
 
 
 def _all_verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:

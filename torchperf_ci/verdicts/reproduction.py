@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.document import Code, short
+from torchperf_ci.verdicts.verdict import COMMIT_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,29 +21,30 @@ if TYPE_CHECKING:
 
 PYTHON_OPTION = ("--python", "python")
 """Use the Python that is active where the command is pasted, not that of the measuring machine."""
-COMMIT = re.compile(r"[0-9a-f]{7,64}")
 RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
 
-def compare_lines(again: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
+def compare_lines(reproduction: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
     """The commands that compare two builds by one series."""
-    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *again.options, *series_options(series))
-    return in_fresh_clone(again.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
+    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *reproduction.options, *series_options(series))
+    return in_fresh_clone(reproduction.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
 
 
-def run_lines(again: RepeatOptions, series: Series) -> list[str]:
+def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
     """The commands that measure one series at the commit that is checked out."""
     left_out = ("--build", "--min-effect")
-    options = [word for flag, word in words_by_flag(again.options) if flag not in left_out]
+    options = [word for flag, word in words_by_flag(reproduction.options) if flag not in left_out]
     return in_fresh_clone(
-        again.folder, (), shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)])
+        reproduction.folder,
+        (),
+        shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)]),
     )
 
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
     """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
-    commits = list(dict.fromkeys(one for one in builds if COMMIT.fullmatch(one)))
+    commits = list(dict.fromkeys(one for one in builds if COMMIT_HASH.fullmatch(one)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
         *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),

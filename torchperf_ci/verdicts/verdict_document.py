@@ -1,14 +1,15 @@
-"""Present judgements: as a document with tables and a next step, and as annotations and outputs of a job."""
+"""Present judgements: as a document with tables, a chart and a next step, and as annotations and outputs of a job."""
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.actions import Annotation, Level
 from torchperf_ci.document import (
     Bold,
     Bullets,
+    Chart,
     Column,
     Commands,
     Document,
@@ -19,6 +20,7 @@ from torchperf_ci.document import (
     Paragraph,
     Table,
     Toned,
+    day_of,
     facts,
     short,
     signed,
@@ -50,7 +52,14 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Block, Words
     from torchperf_ci.series.points import Series
     from torchperf_ci.stats.effect import Effect
-    from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, SuiteMean, Verdict
+    from torchperf_ci.verdicts.verdict import (
+        Judgement,
+        MeasuredPoint,
+        RangeEnd,
+        RepeatOptions,
+        SuiteMean,
+        Verdict,
+    )
 
 
 _COLUMNS = (
@@ -102,10 +111,10 @@ def verdicts_document(judgements: Sequence[Judgement]) -> Document:
 
 def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     """An error for each red series, a warning for each candidate, a notice for each note."""
-    found = grouped(judgement.verdicts)
+    groups = grouped(judgement.verdicts)
     return [
-        *(_annotation("error", verdict) for verdict in (*found["regressed"], *found["broken"])),
-        *(_annotation("warning", verdict) for verdict in found["candidate"]),
+        *(_annotation("error", verdict) for verdict in (*groups["regressed"], *groups["broken"])),
+        *(_annotation("warning", verdict) for verdict in groups["candidate"]),
         *(Annotation("notice", note, title="torchperf") for note in judgement.notes),
     ]
 
@@ -279,8 +288,9 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
         if groups[group]:
             worst = groups[group][0]
             judgement = next(one for one in judgements if any(verdict is worst for verdict in one.verdicts))
-            lines = _commands(worst, judgement.again) if judgement.again else []
-            there = (", ", *setup_needed(judgement.again.torch)) if lines and judgement.again else ()
+            reproduction = judgement.reproduction
+            lines = _commands(worst, reproduction) if reproduction else []
+            there = (", ", *setup_needed(reproduction.torch)) if lines and reproduction else ()
             return [Paragraph((Bold("Next step:"), f" {what}", *there, f".{then}")), Commands(lines)]
     if little := [judgement for judgement in judgements if shortfall(judgement)]:
         rest = "; ".join(dict.fromkeys(map(what_it_takes, little)))
@@ -292,9 +302,63 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
     return []
 
 
-def _commands(verdict: Verdict, again: RepeatOptions) -> list[str]:
+def _commands(verdict: Verdict, reproduction: RepeatOptions) -> list[str]:
     """The commands that measure the series again; empty if the commits are unknown."""
-    ends = (again.base, again.head) if again.base and again.head else verdict.evidence.commits.own
-    if verdict.verdict == "broken" and not (again.base and again.head):
-        return run_lines(again, verdict.series)
-    return compare_lines(again, *ends, verdict.series) if ends else []
+    ends = (
+        (reproduction.base, reproduction.head)
+        if reproduction.base and reproduction.head
+        else verdict.evidence.commits.in_measuring_repository
+    )
+    if verdict.verdict == "broken" and not (reproduction.base and reproduction.head):
+        return run_lines(reproduction, verdict.series)
+    return compare_lines(reproduction, *ends, verdict.series) if ends else []
+
+
+MOST_POINTS = 40
+_FEWEST_POINTS = 4
+_LEAST_NOISE = 0.001
+
+
+def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
+    """The chart of the series that shows its change most clearly; None if no series has enough history."""
+    charts = [(_clearness(verdict), chart) for verdict in verdicts if (chart := _chart_of(verdict))]
+    return max(charts, key=lambda pair: pair[0])[1] if charts else None  # the first one in case of a tie
+
+
+def _clearness(verdict: Verdict) -> float:
+    """The size of the change in units of its noise."""
+    size = verdict.effect.size if verdict.effect else 0.0
+    return round(size / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if size < inf else 0.0
+
+
+def _chart_of(verdict: Verdict) -> Chart | None:
+    points = verdict.evidence.points[-MOST_POINTS:]
+    if len(points) < _FEWEST_POINTS:
+        return None
+    series = verdict.series
+    name, unit = name_and_unit(series.metric)
+    title = f"{series.model} {name} on {series.arch or series.device}"
+    values = [point.value for point in points]
+    return Chart(title, unit or name, values, _levels(verdict, points), _days(points))
+
+
+def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
+    """The old level at each point before the change, then the new level; empty if it is unknown when it changed."""
+    old, new = verdict.old, verdict.new
+    if old is None or new is None:
+        return ()
+    for index, point in enumerate(points):
+        if _is_since(point, verdict.evidence.commits.first_new):
+            return [*[old] * index, *[new] * (len(points) - index)]
+    return ()
+
+
+def _is_since(point: MeasuredPoint, first_new: RangeEnd) -> bool:
+    if point.timestamp and first_new.timestamp:
+        return point.timestamp >= first_new.timestamp
+    return point.commit != "" and point.commit in (first_new.commit, first_new.torch)
+
+
+def _days(points: Sequence[MeasuredPoint]) -> str:
+    first, last = day_of(points[0].timestamp), day_of(points[-1].timestamp)
+    return f"from {first} to {last}" if first and last else ""

@@ -12,8 +12,8 @@ from torchperf_ci.document import counted
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.series.points import Series, of_trunk, without_restating
 from torchperf_ci.series.policy import rule_of_points
+from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.series.trend import Trend, latency_trend
 from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.run_documents import run_state
 from torchperf_ci.web.series_document import (

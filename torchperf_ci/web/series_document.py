@@ -11,8 +11,8 @@ from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import levels_of, parts_of
 from torchperf_ci.series.points import of_trunk
 from torchperf_ci.series.policy import rule_of_points
+from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.series.series_sensitivity import sensitivity_of
 from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, rounded, rounded_effect, value_columns
 
 if TYPE_CHECKING:

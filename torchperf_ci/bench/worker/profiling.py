@@ -18,7 +18,12 @@ import torch
 
 from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
 from torchperf_ci.bench.worker.torch_environment import running_profiler
-from torchperf_ci.machine.devices import host_memory
+from torchperf_ci.machine.devices.system_files import (
+    allocated_memory,
+    peak_memory,
+    peak_memory_method,
+    reset_peak_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +45,7 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
     """
     device.synchronize()
     device.reset_peak_memory()
-    host_memory.reset_peak()
+    reset_peak_memory()
     end = time.perf_counter() + PEAK_SECONDS
     for _ in range(PEAK_STEPS):
         step()
@@ -48,7 +53,7 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
             break
     device.synchronize()
     used = device.peak_held_memory() if replayed else device.peak_memory()
-    return Peak(used, host_memory.peak(), host_memory.peak_method(), replayed)
+    return Peak(used, peak_memory(), peak_memory_method(), replayed)
 
 
 def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
@@ -65,7 +70,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
             device.synchronize()
             gc.collect()
             on_device.append(device.memory_allocated())
-            on_host.append(host_memory.allocated())
+            on_host.append(allocated_memory())
     if len(on_host) < FEWEST_LEAK_STEPS:
         return Leak()
     return Leak(_slope(on_device), _slope(on_host), len(on_host))

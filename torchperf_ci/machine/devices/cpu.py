@@ -12,14 +12,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices import host_memory
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
 from torchperf_ci.machine.devices.system_files import (
     CPUS,
+    allocated_memory,
     cpu_files,
     number,
     online_cpus,
+    peak_memory,
     program_output,
+    reset_peak_memory,
     text,
 )
 
@@ -155,13 +157,13 @@ class Cpu(Device):
         """Do nothing: CPU work is finished when the call returns."""
 
     def memory_allocated(self) -> int:
-        return host_memory.allocated()
+        return allocated_memory()
 
     def reset_peak_memory(self) -> None:
-        host_memory.reset_peak()
+        reset_peak_memory()
 
     def peak_memory(self) -> int:
-        return host_memory.peak()
+        return peak_memory()
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
         """Seconds of each step."""

@@ -1,9 +1,14 @@
-"""Read what the system reports about the machine, in files and by programs; ``root`` differs from ``/`` in tests."""
+"""Read what the system reports about the machine and about the memory of its processes, in files and by programs.
+
+``root`` differs from ``/`` in tests. Memory is in bytes.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
+import sys
 from pathlib import Path
 
 CPUS = Path("sys/devices/system/cpu")
@@ -43,12 +48,12 @@ def number(path: Path) -> int | None:
 
 def numbers(ranges: str) -> tuple[int, ...]:
     """``0-3,8`` as ``(0, 1, 2, 3, 8)``, the kernel's list format."""
-    found: list[int] = []
+    listed: list[int] = []
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         if first.strip().isdigit():
-            found.extend(range(int(first), int(last or first) + 1))
-    return tuple(found)
+            listed.extend(range(int(first), int(last or first) + 1))
+    return tuple(listed)
 
 
 def online_cpus(root: Path) -> tuple[int, ...]:
@@ -59,3 +64,64 @@ def online_cpus(root: Path) -> tuple[int, ...]:
 def cpu_files(root: Path, pattern: str) -> list[Path]:
     """All files that match ``pattern`` in the folders of the online CPUs, in the order of CPUs."""
     return [path for cpu in online_cpus(root) for path in sorted((root / CPUS / f"cpu{cpu}").glob(pattern))]
+
+
+KIB = 1024
+SELF = Path("/proc/self")
+MEMINFO = Path("/proc/meminfo")
+
+
+def allocated_memory() -> int:
+    """The resident set of this process."""
+    return resident_memory(os.getpid())
+
+
+def resident_memory(pid: int) -> int:
+    """The resident set of process ``pid``; 0 if it is gone."""
+    if sys.platform != "linux":
+        return int(program_output("/bin/ps", "-o", "rss=", "-p", str(pid)).strip() or 0) * KIB
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def reset_peak_memory() -> None:
+    """Start a new peak window, if the system can (see :func:`peak_memory_method`)."""
+    if _resettable():
+        # proc_pid_clear_refs(5): 5 resets the peak resident set size (VmHWM).
+        (SELF / "clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """The largest resident set of this process since :func:`reset_peak_memory`, or since it started."""
+    if _resettable():
+        return _kib((SELF / "status").read_text(), "VmHWM") * KIB
+    # getrusage(2): kibibytes on Linux, bytes on macOS.
+    unit = 1 if sys.platform == "darwin" else KIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_memory_method() -> str:
+    """``VmHWM`` if :func:`reset_peak_memory` works, or ``ru_maxrss``, which counts from the start of the process."""
+    return "VmHWM" if _resettable() else "ru_maxrss"
+
+
+def available_memory() -> int:
+    """Memory available to new work without swapping; 0 if the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    return _kib(MEMINFO.read_text(), "MemAvailable") * KIB
+
+
+def _resettable() -> bool:
+    return os.access(SELF / "clear_refs", os.W_OK)
+
+
+def _kib(lines: str, key: str) -> int:
+    """The value of a ``Key:   123 kB`` line."""
+    for line in lines.splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1])
+    return 0

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from made_night import BERT, REGRESSED, RESNET, VIT, a_regression
 
 from torchperf_ci.document import Chart, Document
-from torchperf_ci.issues.verdict_history import clearest_chart
 from torchperf_ci.markdown import to_markdown
-from torchperf_ci.verdicts.evidence import evidence_of
+from torchperf_ci.verdicts.verdict import evidence_of
+from torchperf_ci.verdicts.verdict_document import clearest_chart
 
 PLAIN_LINE = re.compile(
     r'title "[\w./()+ …-]*"|x-axis "[\w, -]*" -\d+ --> 0|y-axis "[\w./()+ …-]*" -?[\d.]+ --> -?[\d.]+|'

@@ -1,26 +1,61 @@
-"""Assemble a whole report and write it to a summary or to files."""
+"""The contents of a report: the files it is made of, its documents and their Markdown, and where they are written."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
+from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
+from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
+    from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.document import Document
     from torchperf_ci.options.judging_commands import ReportOptions
-    from torchperf_ci.report.inputs import ReportInputs
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """The content of the given files, in their order."""
+
+    judgements: tuple[Judgement, ...]
+    bisections: tuple[Bisection, ...] = ()
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts of all files."""
+        return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
+
+
+def read_inputs(options: ReportOptions) -> ReportInputs:
+    """Read the files that the options name. Raises :class:`TorchperfError` for an invalid file."""
+    files = bool(options.verdicts or options.culprits)
+    if files == options.unjudged:
+        msg = (
+            "report what? give files of verdicts with --verdicts, and of culprits with --culprits, or --unjudged "
+            "alone"
+        )
+        raise UsageError(msg)
+    if options.unjudged and options.to != "comment":
+        msg = "--unjudged is for an earlier comment: give --to comment, too"
+        raise UsageError(msg)
+    return ReportInputs(
+        tuple(read_verdicts(Path(path)) for path in options.verdicts),
+        tuple(read_culprits(Path(path)) for path in options.culprits),
+    )
 
 
 _LEAST = 4_000

@@ -1,0 +1,344 @@
+"""The command ``torchperf history``: reads the points, finds the level changes, and prints them or writes JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict, replace
+from functools import partial
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from torchperf_ci import actions, config
+from torchperf_ci.console import print_document, say
+from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, day_of, short
+from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.options import is_given
+from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.level_changes import SETTLED_RUNS
+from torchperf_ci.series.outcomes import outcome_word
+from torchperf_ci.series.points import Point, without_restating
+from torchperf_ci.series.policy import MetricRule, rule_of_points
+from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.stats.split_evidence import FEWEST
+from torchperf_ci.store.migrations import open_existing
+from torchperf_ci.verdicts.verdict_document import case_text, effect_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from torchperf_ci.document import Words
+    from torchperf_ci.options.judging_commands import HistoryOptions
+    from torchperf_ci.records.schema import Problem
+    from torchperf_ci.series.level_changes import (
+        ChangeWord,
+        LevelChange,
+        MachineChange,
+        NewestRuns,
+        SeriesHistory,
+        SeriesName,
+    )
+    from torchperf_ci.series.points import Points
+
+
+_BEFORE = 90 * 86_400
+"""Seconds before ``--since`` that are read as well, so that the level before a change is known."""
+_SHOWN_PROBLEMS = 20
+
+
+def history_command(options: HistoryOptions) -> int:
+    """Print the changes of every series. Raises :class:`RecordsRefusedError` if some elements were refused."""
+    points, refused = _read(options)
+    rule_of_series = partial(
+        _rule_of_series,
+        policy=config.find(options.config).policy,
+        direction=options.direction.replace("both", ""),
+    )
+    histories = [
+        _changed_since(history, options.since or 0)
+        for history in segment_all(points, rule_of_series, options.min_effect)
+    ]
+    if options.json:
+        text = json.dumps(history_json(histories), indent=2, allow_nan=False)
+        sys.stdout.write(f"{actions.inert_json(text)}\n")
+    else:
+        print_document(history_document(histories), sys.stdout, rest="all of them with --json")
+    sys.stdout.flush()
+    say(history_headline(histories), *map(str, refused[:_SHOWN_PROBLEMS]))
+    if refused:
+        msg = "the elements listed above are not valid records; the rest was analyzed"
+        raise RecordsRefusedError(msg)
+    return 0
+
+
+def _read(options: HistoryOptions) -> tuple[Mapping[SeriesName, Sequence[Point]], Sequence[Problem]]:
+    """Read the points from CSV files, records or the store, and the reasons why some elements were refused."""
+    if options.records and options.csv:
+        msg = "--records and --csv exclude each other: give only one"
+        raise UsageError(msg)
+    if options.csv:
+        if options.since or options.branch:
+            msg = "a CSV file has neither times nor branches: remove --since and --branch"
+            raise UsageError(msg)
+        return {path: points_of_csv(path) for path in map(Path, options.csv)}, ()
+    if is_given(options, "direction"):
+        msg = "--direction is only for --csv: for records, the policy in torchperf.yml or the metric's name decides"
+        raise UsageError(msg)
+    points, refused = _recorded(options)
+    return dict(without_restating(points).items()), refused
+
+
+def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
+    since = max(0, (options.since or 0) - _BEFORE)
+    branch = (options.branch or "").removeprefix("refs/heads/")
+    if not options.records:
+        with open_existing(options.store or config.find(options.config).store) as store:
+            return points_of_store(store, branch=branch, since=since), ()
+    collected = points_of_records([Path(options.records)], options.format or "")
+    if not (collected.points or collected.refused):
+        msg = f"{options.records}: contains no records: give a directory that `torchperf run` has written"
+        raise RecordsError(msg)
+    return _chosen(collected.points, branch, since), collected.refused
+
+
+def _chosen(points: Points, branch: str, since: int) -> Points:
+    """Drop what the store's query drops, too: points known to be of another branch, and older ones."""
+    chosen = {
+        series: [
+            point
+            for point in row
+            if point.timestamp >= since and not (branch and point.branch and point.branch != branch)
+        ]
+        for series, row in points.items()
+    }
+    return {series: row for series, row in chosen.items() if row}
+
+
+def _rule_of_series(
+    name: SeriesName, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str
+) -> MetricRule:
+    """Return the rule of a series; for a CSV file only the caller knows which direction is better."""
+    if isinstance(name, Path):
+        return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
+    return rule_of_points(name.metric, points, policy)
+
+
+def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:
+    return replace(
+        history,
+        changes=[change for change in history.changes if change.first.timestamp >= start],
+        machines=[change for change in history.machines if change.first.timestamp >= start],
+    )
+
+
+def points_of_csv(path: Path) -> list[Point]:
+    """Read one point per line; the first column names the run, and an empty value or NaN is a run without a number.
+
+    Raises :class:`RecordsError`, with the line, for a value that is not a positive number, and for an empty file.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            points = list(_csv_points(path, file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        msg = f"{path}: cannot be read as CSV: {error}"
+        raise RecordsError(msg) from error
+    if not points:
+        msg = f"{path}: no line has a value: write one line per run, `index,value`"
+        raise RecordsError(msg)
+    return points
+
+
+def _csv_points(path: Path, file: Iterable[str]) -> Iterator[Point]:
+    lines = csv.reader(file, strict=True, skipinitialspace=True)
+    first = True
+    for cells in lines:
+        line = lines.line_num
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != 2:
+            msg = f"{path}:{line}: {len(cells)} columns where `index,value` are expected"
+            raise RecordsError(msg)
+        index, value = (cell.strip() for cell in cells)
+        if not (first and _is_header(value)):
+            yield Point(_csv_number(path, line, value), run=index)
+        first = False
+
+
+def _is_header(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return value != ""
+    return False
+
+
+def _csv_number(path: Path, line: int, value: str) -> float | None:
+    try:
+        number = float(value) if value else nan
+    except ValueError:
+        number = 0.0
+    if isnan(number):
+        return None
+    if not 0 < number < inf:
+        msg = f"{path}:{line}: {value!r} is not a positive number: leave the value empty if a run has none"
+        raise RecordsError(msg)
+    return number
+
+
+_COLUMNS = (
+    Column("when"),
+    Column("verdict"),
+    Column("series"),
+    Column("metric"),
+    Column("old → new", "number"),
+    Column("change (95%)", "number"),
+    Column("commits"),
+    Column("since then"),
+)
+_NAME_LENGTH = 120
+_TONES: Mapping[ChangeWord, Literal["bad", "warning", "good"]] = {
+    "regressed": "bad",
+    "improved": "good",
+    "changed": "warning",
+}
+_WORDS: Mapping[ChangeWord, str] = {
+    "regressed": "regressed",
+    "improved": "improved",
+    "changed": "of unknown direction",
+}
+
+
+def history_document(histories: Sequence[SeriesHistory]) -> Document:
+    """Return the level changes, newest first, then machine changes and newest runs that may become a level."""
+    changes = [(history.name, change) for history in histories for change in history.changes]
+    changes.sort(key=lambda item: (-item[1].first.timestamp, -_size(item[1])))
+    too_new = [_too_new(history.name, history.newest) for history in histories if history.newest]
+    return Document(
+        history_headline(histories),
+        [
+            Table(_COLUMNS, [_change_row(name, change) for name, change in changes]),
+            Note(_machine_lines(histories)),
+            Note(too_new),
+        ],
+    )
+
+
+def history_headline(histories: Sequence[SeriesHistory]) -> str:
+    """Summarize all changes in one sentence."""
+    changes = [change for history in histories for change in history.changes]
+    counts = Counter(change.word for change in changes)
+    words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
+    recovered = sum(change.recovered is not None for change in changes)
+    changed = sum(bool(history.changes) for history in histories)
+    return (
+        f"{counted(len(changes), 'change')} in {changed} of {len(histories)} series"
+        f"{f': {words}' if words else ''}"
+        f"{f'; {recovered} of the regressions recovered since' if recovered else ''}"
+    )
+
+
+def _size(change: LevelChange) -> float:
+    """Return the size of a change for sorting; changes without a ratio (outcomes, counts from zero) come first."""
+    return change.effect.size if change.effect else inf
+
+
+def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
+    is_file = isinstance(name, Path)
+    run = f" ({change.first.run})" if is_file and change.first.run else ""
+    return (
+        day_of(change.first.timestamp) or f"point {change.index}{run}",
+        Toned(change.word, _TONES[change.word]),
+        str(name) if isinstance(name, Path) else case_text(name),
+        "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
+        _levels(change),
+        effect_text(change.effect) if change.effect else "",
+        _commits(change),
+        f"recovered {day_of(change.recovered.timestamp)}".rstrip() if change.recovered else "",
+    )
+
+
+def _levels(change: LevelChange) -> str:
+    if change.is_outcome:
+        return f"{outcome_word(change.last)} → {outcome_word(change.first)}"
+    return f"{change.old:.5g} → {change.new:.5g}"
+
+
+def _commits(change: LevelChange) -> str:
+    return "..".join(commit[:10] for commit in change.commits) if any(change.commits) else ""
+
+
+def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
+    """Return one line for all series that had the same machine change on the same day."""
+    counts = Counter(
+        (day_of(change.first.timestamp), "; ".join(change.differs))
+        for history in histories
+        for change in history.machines
+    )
+    return [
+        f"{day or 'once'}: machine changed, so nothing is compared across it in {count} series: {differs}"
+        for (day, differs), count in sorted(counts.items(), reverse=True)
+    ]
+
+
+def _too_new(name: SeriesName, newest: NewestRuns) -> str:
+    """Explain why ``check`` may be red although no change is listed."""
+    series = str(name) if isinstance(name, Path) else f"{case_text(name)} {short(name.metric, _NAME_LENGTH)}"
+    runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
+    by, fewest = (f" by {effect_text(newest.effect)}", FEWEST) if newest.effect else ("", SETTLED_RUNS)
+    return (
+        f"{series}: the last {runs} from those before{by}, as `check` judges; that is no change of level yet, "
+        f"which takes {fewest} runs, and more where it is not clear"
+    )
+
+
+def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
+    """Return one element per series; unknown members are left out, and a ratio that does not exist is null."""
+    return [
+        {
+            **(
+                {"file": str(history.name)}
+                if isinstance(history.name, Path)
+                else {"series": asdict(history.name)}
+            ),
+            "n": history.n,
+            "change_points": [_change_json(change) for change in history.changes],
+            "machine_changes": [_machine_json(change) for change in history.machines],
+            **({"newest": _newest_json(history.newest)} if history.newest else {}),
+        }
+        for history in histories
+    ]
+
+
+def _change_json(change: LevelChange) -> dict[str, object]:
+    effect = change.effect
+    return {
+        "index": change.index,
+        "ratio": effect.ratio if effect else None,
+        "low": effect.low if effect else None,
+        "high": effect.high if effect else None,
+        "verdict": change.word,
+        "old": change.old,
+        "new": change.new,
+        **_point_json(change.first),
+        "last_old": _point_json(change.last),
+        **({"recovered": _point_json(change.recovered)} if change.recovered else {}),
+    }
+
+
+def _newest_json(newest: NewestRuns) -> dict[str, object]:
+    return {"runs": newest.runs, **({"ratio": newest.effect.ratio} if newest.effect else {})}
+
+
+def _machine_json(change: MachineChange) -> dict[str, object]:
+    return {"index": change.index, **_point_json(change.first), "differs": list(change.differs)}
+
+
+def _point_json(point: Point) -> dict[str, object]:
+    named = {"timestamp": point.timestamp, "commit": point.commit, "torch": point.torch}
+    if not point.timestamp and not point.commit:
+        named["run"] = point.run
+    return {name: value for name, value in named.items() if value}

@@ -1,1 +1,0 @@
-"""``torchperf history``: when each series changed its level over the recorded past."""

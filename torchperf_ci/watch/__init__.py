@@ -1,1 +1,0 @@
-"""``torchperf watch``: check that the scheduled benchmarks ran, and open an issue if they did not."""
