@@ -15,10 +15,9 @@ from starlette.staticfiles import StaticFiles
 from torchperf_ci import config
 from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
-from torchperf_ci.http_server.json_answers import CaughtBugs, told_by_starlette
-from torchperf_ci.http_server.listening import HttpServer
+from torchperf_ci.http_server import CaughtBugs, HttpServer, told_by_starlette
+from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import opened_for_uploads
-from torchperf_ci.receive.upload_api import UploadReceiver
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.documents import collect_garbage_rarely
