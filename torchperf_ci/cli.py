@@ -299,7 +299,7 @@ COMMANDS = (
         "Keep a data branch small: pack records older than a quarter into one object per month.",
         "torchperf pack branch:benchmarks",
         "keeping_commands:PackOptions",
-        "upload.pack_branch:pack_command",
+        "upload.command:pack_command",
     ),
     Command(
         "receive",

@@ -17,8 +17,7 @@ from scripted_http import scripted_server
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.data_repository import DataRepository
-from torchperf_ci.places.git_remote import Remote
+from torchperf_ci.places.data_repository import DataRepository, Remote
 from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torchperf_ci.errors import (
     UnfitObjectError,
     UsageError,
 )
-from torchperf_ci.places import directory, open_place
+from torchperf_ci.places import open_place, place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def test_a_failed_put_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pyte
     def fail(_source: object, _target: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(directory.os, "link", fail)
+    monkeypatch.setattr(place.os, "link", fail)
     with pytest.raises(NotDeliveredError, match="hard links"):
         open_place(str(tmp_path)).put("v3/a", b"x")
     assert not list((tmp_path / "v3").iterdir())

@@ -10,8 +10,8 @@ import pytest
 
 from torchperf_ci.bench import process
 from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.bench.commands import PAPER, paper_models
 from torchperf_ci.bench.process import Inquiry, open_worker
-from torchperf_ci.bench.torchbench_names import PAPER, paper_models
 from torchperf_ci.bench.worker.protocol import FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.suite.registry import BadSuiteFileError, catalogue

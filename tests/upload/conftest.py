@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving_app import receiving_in
 
-from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.places.place import DirectoryPlace, UploaderCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from uploading import CHANGE, kept, outputs, upload
 
-from torchperf_ci.places.directory import DirectoryPlace
+from torchperf_ci.places.place import DirectoryPlace
 
 if TYPE_CHECKING:
     from torchperf_ci.http_server import HttpServer

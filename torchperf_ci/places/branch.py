@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
 from torchperf_ci.git import GitError, without_secrets
-from torchperf_ci.places.data_repository import BranchFile, DataRepository, blob_id
-from torchperf_ci.places.git_remote import Remote, locate_remote
+from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
     INDEX,
     BranchPacking,

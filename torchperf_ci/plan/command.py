@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.actions import Annotation
-from torchperf_ci.bench.costs import write_costs
+from torchperf_ci.bench.case import write_costs
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Only, Table, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
@@ -23,7 +23,7 @@ from torchperf_ci.verdicts.verdict_document import difference_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from torchperf_ci.bench.costs import Costs
+    from torchperf_ci.bench.case import Costs
     from torchperf_ci.options.judging_commands import PlanOptions
     from torchperf_ci.plan.bisections import BisectionPlan, Regression
     from torchperf_ci.plan.jobs import MeasurementJob

@@ -17,7 +17,7 @@ from torchperf_ci.store.migrations import open_existing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.bench.costs import Costs
+    from torchperf_ci.bench.case import Costs
 
 
 LONGEST_NAME = 80

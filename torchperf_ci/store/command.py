@@ -18,10 +18,9 @@ from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.client import StoreServer, parse_dsn
-from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
 from torchperf_ci.store.judged import take_commits
-from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access
+from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
