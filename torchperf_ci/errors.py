@@ -115,7 +115,7 @@ class PlaceForbiddenError(PlaceUnreadableError):
     """The credentials in use have no permission to read a place."""
 
 
-class UnfitObjectError(PlaceUnreadableError):
+class InvalidObjectError(PlaceUnreadableError):
     """One object of a place cannot be used, because it is a link or too large; the others are not affected."""
 
     def __init__(self, where: str, reason: str) -> None:

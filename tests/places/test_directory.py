@@ -8,9 +8,9 @@ from contents import contents
 
 from torchperf_ci.errors import (
     ConflictError,
+    InvalidObjectError,
     NotDeliveredError,
     PlaceUnreadableError,
-    UnfitObjectError,
     UsageError,
 )
 from torchperf_ci.places import open_place, place
@@ -58,7 +58,7 @@ def test_links_are_not_followed_out_of_the_directory_and_files_among_them_are_na
         ("pipe.json", "it is no regular file"),
         ("folder/secret", "Not a directory|Too many levels|a link"),
     ):
-        with pytest.raises(UnfitObjectError, match=reason):
+        with pytest.raises(InvalidObjectError, match=reason):
             opened.get(key)
 
 

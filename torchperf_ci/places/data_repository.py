@@ -135,12 +135,9 @@ _LINK = "120000"
 """The mode of a symbolic link, whose content is a path."""
 BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
 
-# The user's own git settings must not have any effect here: no hooks, no signatures, no background maintenance.
+# The user's own git settings must not have any effect here, beyond those that :class:`Git` overrides everywhere.
 _GIT_SETTINGS = (
-    ("core.hooksPath", "/dev/null"),
     ("fetch.recurseSubmodules", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
     ("push.followTags", "false"),
     ("push.gpgSign", "false"),
     ("push.recurseSubmodules", "no"),

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal
 from torchperf_ci.errors import (
     ConflictError,
     CredentialsError,
+    InvalidObjectError,
     NotDeliveredError,
     PlaceUnreadableError,
-    UnfitObjectError,
     UnsafeKeyError,
 )
 from torchperf_ci.records.files import MAX_BYTES, read_regular
@@ -215,8 +215,8 @@ class RecordPlace(ABC):
     def get(self, key: str) -> bytes:
         """Return the exact content that was put under ``key``.
 
-        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its subclass :class:`UnfitObjectError` for an
-        object that is too large or a link.
+        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its subclass :class:`InvalidObjectError` for
+        an object that is too large or a link.
         """
 
 
@@ -277,7 +277,9 @@ class DirectoryPlace(RecordPlace):
         try:
             return read_regular(self._root / relative, MAX_BYTES, self._root)
         except OSError as error:
-            raise UnfitObjectError(str(self._root / relative), f"cannot be read: {error.strerror}") from error
+            raise InvalidObjectError(
+                str(self._root / relative), f"cannot be read: {error.strerror}"
+            ) from error
 
 
 def _create(path: Path, body: bytes) -> bool:

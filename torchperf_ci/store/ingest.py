@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
+from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
@@ -83,7 +83,7 @@ def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
 def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
     try:
         return PlacedObject.of(prefix + key, place.get(key))
-    except UnfitObjectError as error:
+    except InvalidObjectError as error:
         return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
