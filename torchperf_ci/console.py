@@ -17,11 +17,11 @@ from torchperf_ci.document import (
     Commands,
     Folded,
     Heading,
+    Highlighted,
     Note,
     Paragraph,
     Replaceable,
     Table,
-    Toned,
     pieces,
     shown_on,
     text_of,
@@ -395,5 +395,7 @@ def _begins_a_part(block: Block) -> bool:
 
 def _styles(table: Table) -> dict[str, str]:
     """Return the styles of toned words, by their text."""
-    toned = [part for row in table.rows for cell in row for part in pieces(cell) if isinstance(part, Toned)]
+    toned = [
+        part for row in table.rows for cell in row for part in pieces(cell) if isinstance(part, Highlighted)
+    ]
     return {part.text: _STYLES[part.tone] for part in toned}

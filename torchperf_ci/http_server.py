@@ -248,18 +248,18 @@ class SharedBytes:
             self._free -= size
 
 
-def told(status: int, message: str) -> Response:
+def message_response(status: int, message: str) -> Response:
     """Return an answer with a message, for people who read what their program received."""
     return JSONResponse({"message": message}, status)
 
 
-async def told_by_starlette(_: Request, error: Exception) -> Response:
+async def framework_refusal(_: Request, error: Exception) -> Response:
     """Return the answer to what Starlette itself refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"message": error.detail}, error.status_code, headers=error.headers)
 
 
-class CaughtBugs:
+class BugReporting:
     """Answers with status 500 if ``app`` raises, and logs the traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -280,7 +280,9 @@ class CaughtBugs:
         except Exception:  # noqa: BLE001  # a bug of ours: the client gets an answer all the same
             log_bug(client_of(scope))
             if not has_begun:
-                sorry = told(500, "this is a bug of torchperf; the server's log has its traceback")
+                sorry = message_response(
+                    500, "this is a bug of torchperf; the server's log has its traceback"
+                )
                 await sorry(scope, receive, send)
 
 

@@ -10,7 +10,7 @@ from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, se
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options.measuring_commands import RunOptions
+from torchperf_ci.options.measurement_commands import RunOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.judged import keep_judged
+from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import answers, documents
 from torchperf_ci.web.answers import Answers

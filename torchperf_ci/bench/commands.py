@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
-    from torchperf_ci.options.measuring_commands import DoctorOptions, ListOptions, RunOptions
+    from torchperf_ci.options.measurement_commands import DoctorOptions, ListOptions, RunOptions
 
 
 PAPER_COLUMNS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
 from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
     """
     log = scratch / f"{case.key}.files"
     with open_worker(case, settings, scratch) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
-        inquiry.ask("begin_file_trace", Done, log=str(log))
+        conversation = WorkerConversation(worker, settings.timeout)
+        conversation.ask("begin_file_trace", Done, log=str(log))
         if operators:
-            inquiry.ask("begin_operator_trace", Done)
-        prepare(inquiry, replace(case, batch_size=case.batch_size or 1), settings)
-        inquiry.ask("peak", Peak)
+            conversation.ask("begin_operator_trace", Done)
+        prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
+        conversation.ask("peak", Peak)
         if case.compiled:
-            inquiry.ask("compilation", Compilation)
-        ran = inquiry.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
-        inquiry.ask("end_file_trace", Done)
+            conversation.ask("compilation", Compilation)
+        ran = conversation.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
+        conversation.ask("end_file_trace", Done)
     read = _read(log.read_text("utf-8").splitlines())
     return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
 

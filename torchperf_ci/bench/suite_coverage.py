@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.process import Inquiry, build, start_worker
+from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import WorkerFailure
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.worker.protocol import AddedUse
     from torchperf_ci.bench.worker_client import Worker
     from torchperf_ci.document import Block
-    from torchperf_ci.options.measuring_commands import CoverageOptions
+    from torchperf_ci.options.measurement_commands import CoverageOptions
 
 
 HARMLESS = ("failed", "unsupported")
@@ -108,9 +108,9 @@ def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
 
 
 def _use(worker: Worker, case: Case, settings: Settings) -> ApiUse:
-    inquiry = Inquiry(worker, settings.timeout)
-    build(inquiry, case, settings)
-    return inquiry.ask("api_use", ApiUse)
+    conversation = WorkerConversation(worker, settings.timeout)
+    build(conversation, case, settings)
+    return conversation.ask("api_use", ApiUse)
 
 
 @dataclass(frozen=True)

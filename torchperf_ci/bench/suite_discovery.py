@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.suite_coverage import ChosenWorkload
     from torchperf_ci.config import Config
-    from torchperf_ci.options.measuring_commands import DiscoverOptions
+    from torchperf_ci.options.measurement_commands import DiscoverOptions
 
 MOST_SECONDS = 2.0
 """Most CPU seconds that a step of a model may take."""

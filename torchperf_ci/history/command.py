@@ -26,7 +26,7 @@ from torchperf_ci.store.migrations import open_existing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.options.judging_commands import HistoryOptions
+    from torchperf_ci.options.analysis_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.series.points import Points

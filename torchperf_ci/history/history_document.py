@@ -9,7 +9,7 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, short
+from torchperf_ci.document import Column, Document, Highlighted, Note, Table, counted, short
 from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -92,7 +92,7 @@ def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
     run = f" ({change.first.run})" if is_file and change.first.run else ""
     return (
         _day(change.first) or f"point {change.index}{run}",
-        Toned(change.word, _TONES[change.word]),
+        Highlighted(change.word, _TONES[change.word]),
         str(name) if isinstance(name, Path) else case_text(name),
         "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
         _levels(change),

@@ -21,13 +21,13 @@ from starlette.routing import Route
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server import (
-    CaughtBugs,
+    BugReporting,
     HttpServer,
     NoRoomError,
     SharedBytes,
     client_of,
+    framework_refusal,
     read_body,
-    told_by_starlette,
 )
 from torchperf_ci.receive.request import (
     MAX_BODY,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-    from torchperf_ci.options.keeping_commands import ReceiveOptions
+    from torchperf_ci.options.storage_commands import ReceiveOptions
     from torchperf_ci.places.place import RecordPlace, UploaderCredentials
 
 
@@ -66,12 +66,12 @@ def receiving_app(api: UploadReceiver) -> ASGIApp:
     """Return an application that serves ``api`` at every path."""
     route = Route("/{path:path}", api.upload, methods=["POST"])
     return Starlette(
-        routes=[route], middleware=[Middleware(CaughtBugs)], exception_handlers={HTTPException: _refused}
+        routes=[route], middleware=[Middleware(BugReporting)], exception_handlers={HTTPException: _refused}
     )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    response = await told_by_starlette(request, error)
+    response = await framework_refusal(request, error)
     log(client_of(request.scope), f"{response.status_code} {HTTPStatus(response.status_code).phrase}")
     return response
 

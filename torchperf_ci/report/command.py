@@ -17,7 +17,7 @@ from torchperf_ci.report.output import report_markdown, tell_in_summary
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 

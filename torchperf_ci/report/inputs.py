@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 

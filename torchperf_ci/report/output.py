@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.document import Document
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.inputs import ReportInputs
 
 

@@ -20,8 +20,8 @@ from torchperf_ci.places.place import PlacedObject, check_keys
 from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError
-from torchperf_ci.store.judged import keep_judged
-from torchperf_ci.store.loading import Incoming, ListedObject, S3Reader
+from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,7 +152,7 @@ class _BatchIngest:
         self._bucket = bucket
         self._given = given
         self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
-        self.incoming = Incoming(store, bucket)
+        self.incoming = StagingTable(store, bucket)
         self._judged: dict[str, str] = {}
 
     def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:

@@ -26,7 +26,7 @@ from torchperf_ci.upload.targets import open_target, target_address
 if TYPE_CHECKING:
     from torchperf_ci.config import Config
     from torchperf_ci.errors import TorchperfError
-    from torchperf_ci.options.keeping_commands import PackOptions, UploadOptions
+    from torchperf_ci.options.storage_commands import PackOptions, UploadOptions
     from torchperf_ci.upload.payload import RecordsSource
     from torchperf_ci.upload.spool import SpooledBatch
     from torchperf_ci.upload.targets import Target

@@ -40,7 +40,7 @@ from torchperf_ci.upload.payload import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torchperf_ci.options.keeping_commands import UploadOptions
+    from torchperf_ci.options.storage_commands import UploadOptions
     from torchperf_ci.records.reading import LocatedRecord
     from torchperf_ci.upload.payload import CompleteRecord, RecordsSource
 

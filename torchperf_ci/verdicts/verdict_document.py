@@ -14,11 +14,11 @@ from torchperf_ci.document import (
     Document,
     Folded,
     Heading,
+    Highlighted,
     Note,
-    Only,
+    OnlyOn,
     Paragraph,
     Table,
-    Toned,
     facts,
     short,
     signed,
@@ -92,7 +92,7 @@ _OUTPUTS: Mapping[str, VerdictGroup] = {
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
     """The full document about one or more verdicts files."""
-    blocks: list[Block] = [Only("page", _next_step(judgements))]
+    blocks: list[Block] = [OnlyOn("page", _next_step(judgements))]
     for judgement in judgements:
         if len(judgements) > 1:
             blocks.append(Heading(f"{sign([judgement])} {headline([judgement])}"))
@@ -227,7 +227,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
     known = {**sides, "judged by": judgement.command, **shared}
     return [
         Paragraph(above),
-        Only(
+        OnlyOn(
             "page",
             [
                 Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
@@ -241,7 +241,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
                 ),
             ],
         ),
-        Only(
+        OnlyOn(
             "terminal",
             [
                 Paragraph(" ".join(shared.values())),
@@ -258,7 +258,7 @@ def _table(verdicts: Sequence[Verdict], shared: Iterable[str]) -> Table:
 
 def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[Words, ...]:
     word, *others = verdict_cells(verdict, shared)
-    return (Toned(word, _TONES[word]) if word in _TONES else word, *others)
+    return (Highlighted(word, _TONES[word]) if word in _TONES else word, *others)
 
 
 def _suite_text(suite: SuiteMean) -> str:

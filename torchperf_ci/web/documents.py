@@ -21,7 +21,7 @@ from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import points_of_runs, points_of_store
 from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.store.judged import commit_subjects
+from torchperf_ci.store.kept_results import commit_subjects
 from torchperf_ci.web.catalogue import (
     GroupCatalogue,
     StoreCatalogue,
