@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection, summary
@@ -34,6 +33,7 @@ from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
+from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ def list_command(options: ListOptions) -> int:
         return _list_paper(under_test.known.workloads, json_output=options.json)
     entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
     if options.json:
-        _print_json(
+        print_json(
             {
                 "workloads": [*map(asdict, entries)],
                 "suites": under_test.known.suites,
@@ -138,7 +138,7 @@ def list_command(options: ListOptions) -> int:
 def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
     models = [*paper_models(workloads)]
     if json_output:
-        _print_json([asdict(model) for model in models])
+        print_json([asdict(model) for model in models])
         return 0
     rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
     console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
@@ -156,7 +156,7 @@ def doctor_command(options: DoctorOptions) -> int:
     device, exercised = _to_examine(options)
     findings = examine(device, exercised)
     if options.json:
-        _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
+        print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
         document = summary.findings_document(findings)
         console.say(text_of(document.title), "", out=sys.stdout)
@@ -208,7 +208,7 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     console.print_document(document, shown, most=len(results))
     if json_output:
-        _print_json(summary.results_as_json(results, setting))
+        print_json(summary.results_as_json(results, setting))
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
     if not actions.in_actions():
         return
@@ -216,10 +216,6 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failed_cases(results))))
-
-
-def _print_json(data: Any) -> None:
-    print(actions.inert_json(json.dumps(data, indent=2)))
 
 
 def _setting(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, console
+from torchperf_ci import console
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
@@ -20,6 +19,7 @@ from torchperf_ci.config import find as find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.options.option import MODES
+from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -190,7 +190,7 @@ def coverage_command(options: CoverageOptions) -> int:
     except WorkerFailure as failure:
         raise selection.error_of(failure, settings) from None
     if options.json:
-        print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
+        print_json(as_json(measured, suite), indent=1)
         return 0
     document = coverage_document(measured, suite, under_test.environment.torch_version)
     console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")

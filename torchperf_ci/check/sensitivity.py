@@ -5,7 +5,6 @@ For false alarms the gate is replayed over the past: as it was, and with shuffle
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, dataclass, replace
 from math import log1p
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci import actions
 from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import HOPELESS
 from torchperf_ci.console import print_document, say
@@ -26,6 +24,7 @@ from torchperf_ci.series.series_sensitivity import sensitivity_of
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 from torchperf_ci.stats.segmentation import change_points
+from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -372,4 +371,4 @@ def _show(found: Document | Mapping[str, object]) -> None:
         sys.stdout.flush()
         say(text_of(found.title))
     else:
-        sys.stdout.write(f"{actions.inert_json(json.dumps(found, indent=1, allow_nan=False))}\n")
+        print_json(found, indent=1)
