@@ -12,10 +12,9 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
-from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
-from torchperf_ci.help_text import EPILOG, HelpFormatter
+from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
-from torchperf_ci.options import Option, options_of, read, sections_of
+from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +201,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
-        epilog=EPILOG,
+        epilog=EXIT_CODES,
         formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
