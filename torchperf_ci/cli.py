@@ -277,7 +277,7 @@ COMMANDS = (
         "Try architectures of the installed libraries, and write a suite of those that add coverage.",
         "torchperf suite discover --filter 'vision/timm_*' --out discovered.py",
         "measurement_commands:DiscoverOptions",
-        "bench.suite_discovery:discover_command",
+        "bench.suite_coverage:discover_command",
     ),
     Command(
         "doctor",
