@@ -1,4 +1,7 @@
-"""A case and its settings, and how long cases take, which divides them among shards."""
+"""A case, the settings with which all cases of a run are measured, and what cases cost, which divides them into shards.
+
+A case is a workload in one configuration. The file of costs is that of ``torchperf plan --costs``.
+"""
 
 from __future__ import annotations
 

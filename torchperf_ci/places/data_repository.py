@@ -1,4 +1,7 @@
-"""The repository of a data branch: where it is, the credentials with which this job can reach it, and its commits."""
+"""The repository of a data branch: where it is, the credentials with which this job can reach it, and its commits.
+
+Git works in a temporary bare repository that holds as little of it as possible.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Open a store, migrate its schema, and keep ``torchperf_values``, which queries read, consistent with the results.
 
 A materialized view fills that table from the results, but not atomically: a kill may leave one without the other. So
-the rows of both are counted by day, and days that differ are rebuilt.
+the rows of both are counted by day, and days that differ are rebuilt. A temporary store holds the records of a place.
 """
 
 from __future__ import annotations
